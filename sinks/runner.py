@@ -134,6 +134,12 @@ class Runner:
         self._to_compare: set[int] = set()
         """The owned partitions whose marks must be compared before a write."""
 
+        self._next: dict[int, int] = {}
+        """The next offset of each partition that was read or begun again."""
+
+        self._begun_without: dict[int, int] = {}
+        """The number of offsets that were deleted before a partition was compared."""
+
         self._awaited: dict[int, int] = {}
         """The offset up to which each partition that is read again was read before."""
 
@@ -193,7 +199,7 @@ class Runner:
                 continue
             self.counts.records += 1
             partition, offset = _place(message)
-            batch.next_offsets[partition] = offset + 1
+            self._next[partition] = batch.next_offsets[partition] = offset + 1
             self._sort(batch, message, partition, offset)
         return batch
 
@@ -233,12 +239,18 @@ class Runner:
 
     def _begin(self, partition: int) -> None:
         """Start at the first existing record: no offset is committed, or its record is gone."""
-        next_ = self._committed([partition])[partition]
+        next_ = self._next.get(partition)
+        if next_ is None:
+            next_ = self._committed([partition])[partition]
         low = self._lowest(partition)
         self._read_from(partition, OFFSET_BEGINNING)
         if next_ < 0:
             return
-        self.counts.expired += max(0, low - next_)
+        self._next[partition] = low
+        deleted = max(0, low - next_)
+        self.counts.expired += deleted
+        if partition in self._to_compare:
+            self._begun_without[partition] = deleted
         log.error(
             "topic %s, partition %d: the next offset to read, %d, no longer exists; going on"
             " from %d. Raise the topic's retention; if the topic was recreated, empty the store",
@@ -341,11 +353,13 @@ class Runner:
             self._awaited[partition] = committed[partition]
             batch.next_offsets.pop(partition, None)
         self._to_compare.clear()
+        self._begun_without.clear()
 
     def _read_again(self, partition: int, mark: int) -> None:
         low = self._lowest(partition)
         if low > mark:
             self._bookmarks.pass_over(partition, low)
+        self._next[partition] = max(mark, low)
         self._read_from(partition, max(mark, low))
         self._came_while_paused = [
             each for each in self._came_while_paused if each.partition() != partition
@@ -356,7 +370,7 @@ class Runner:
             *(self._topic, partition, max(mark, low)),
         )
         if low > mark:
-            self.counts.expired += low - mark
+            self.counts.expired += low - mark - self._begun_without.get(partition, 0)
             log.error(
                 "topic %s, partition %d: the topic has deleted the offsets from %d up to %d; the"
                 " store stays without the results that are there alone",
@@ -416,8 +430,9 @@ class Runner:
         partitions = {place.partition for place in places}
         self._owned |= partitions
         self._to_compare |= partitions
-        for each in partitions:
-            self._awaited.pop(each, None)
+        for noted in (self._next, self._begun_without, self._awaited):
+            for each in partitions:
+                noted.pop(each, None)
         consumer.incremental_assign(places)
         if self._is_paused:
             consumer.pause(places)

@@ -568,6 +568,27 @@ def test_only_a_refill_looks_at_the_end() -> None:
     assert setting.run() == [("write", [0]), ("commit", {0: 1})]
 
 
+def test_a_topic_that_overtakes_a_refill_loses_what_was_not_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    setting = behind(WhenBehind.REFILL, mark=30)
+    setting.runner._limits = RunnerLimits(batch_records=1, batch_wait_s=0.005)
+    setting.consumer.records.append(Record(0, None, trouble=NO_OFFSET))
+    bounds = Mock(side_effect=[(0, 200), (100, 200)])
+    setting.consumer.get_watermark_offsets = bounds  # type: ignore[method-assign]
+    setting.run()
+    assert "the next offset to read, 30, no longer exists; going on from 100" in caplog.text
+    assert setting.runner.counts.expired == 70
+
+
+def test_offsets_that_are_gone_at_a_start_count_once() -> None:
+    setting = behind(WhenBehind.REFILL, mark=30)
+    setting.consumer.records.insert(0, Record(0, None, trouble=NO_OFFSET))
+    setting.consumer.lowest = 100
+    setting.run()
+    assert setting.runner.counts.expired == 70
+
+
 def test_a_store_from_before_marks_is_adopted_once(caplog: pytest.LogCaptureFixture) -> None:
     setting = behind()
     setting.sink.is_older = True
