@@ -28,7 +28,8 @@ results are written again. So lower bounds help.
 
 The server's settings decide how durable results are: with `appendfsync always` they survive its
 crash. With weaker settings the server can lose confirmed results. It must not evict (`noeviction`),
-because after the removal of a revision an older one would be accepted.
+because after the removal of a revision an older one would be accepted. The loss of `latest` alone
+would not be noticed. A sink warns of a server that may evict, when it first reads the marks.
 
 A command that fails with a temporary error (PASSING) is tried `ATTEMPTS` times, with a pause of
 `BACKOFF_S` and then twice that. Each attempt resolves the address again and opens a new connection.
@@ -43,6 +44,7 @@ should be a name that resolves to several nodes. Cost: O(log max_results) for ea
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,6 +92,9 @@ _FORGET_PER_CALL: Final = 1_000
 
 Each call can forget at least twice as many ids as it adds, so a lowered bound is reached in time.
 """
+
+NO_EVICTION: Final = "noeviction"
+"""The setting `maxmemory-policy` of a server that removes no keys."""
 
 MARKS_LOST: Final = -1
 OLDER: Final = b"older"
@@ -173,6 +178,8 @@ return excess
 It stores each revision after the result, so it can be repeated if it fails.
 """
 
+log = logging.getLogger("inorder.sink")
+
 
 @dataclass(frozen=True, slots=True)
 class RedisBounds:
@@ -225,6 +232,7 @@ class RedisSink:
         backoff = ExponentialBackoff(cap=60.0, base=attempts.BACKOFF_S / 2)
         self._retry = Retry(backoff, attempts.ATTEMPTS - 1, PASSING)
         self._closed = False
+        self._knows_policy = False
 
     def write(
         self, results: Sequence[Result], progress: Progress | None = None
@@ -243,6 +251,7 @@ class RedisSink:
     def marks(self, reader: Reader) -> Marks:
         with self._telling_failures():
             found = self._run(_LOOK, ())
+            self._warn_of_eviction()
         fields = dict(zip(found[::2], found[1::2], strict=True))
         positions = {}
         for field, value in fields.items():
@@ -271,6 +280,25 @@ class RedisSink:
             yield
         except redis.RedisError as error:
             raise self._failure(error) from error
+
+    def _warn_of_eviction(self) -> None:
+        """Warn once if the server may evict keys; nothing is said if it does not tell."""
+        if self._knows_policy:
+            return
+        execute: Callable[..., Any] = self._client.info
+        try:
+            memory = execute("memory")
+        # The sink works without the right to this command.
+        except redis.RedisError:
+            return
+        self._knows_policy = True
+        policy = memory.get("maxmemory_policy", NO_EVICTION)
+        if memory.get("maxmemory") and policy != NO_EVICTION:
+            log.warning(
+                "results %s in Redis: the server may evict keys (maxmemory-policy %s), and results"
+                " would be lost unnoticed; set it to %s",
+                *(self._name, policy, NO_EVICTION),
+            )
 
     def _write(self, piece: Sequence[Result], progress: Progress | None) -> None:
         steps = progress.steps if progress else {}

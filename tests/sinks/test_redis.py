@@ -30,6 +30,7 @@ from tests.waiting import calm_s, wait_until
 
 pytestmark = pytest.mark.redis
 
+READER = Reader("group", "results")
 WELL_BEYOND_A_NODE = 300
 """Redis trims a stream by whole nodes, of 100 entries by default."""
 
@@ -172,6 +173,36 @@ def test_a_full_server_is_unavailable_and_then_goes_on(own_redis: RedisServer, n
     sink.close()
 
 
+@pytest.mark.parametrize(
+    ("policy", "limit", "warnings"),
+    [("allkeys-lru", "256mb", 1), ("allkeys-lru", "0", 0), ("noeviction", "256mb", 0)],
+)
+def test_a_server_that_evicts_is_warned_of_once(
+    own_redis: RedisServer,
+    name: str,
+    caplog: pytest.LogCaptureFixture,
+    policy: str,
+    limit: str,
+    warnings: int,
+) -> None:
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory-policy", policy)
+        client.config_set("maxmemory", limit)
+    with closing(RedisSink(connect(own_redis.url), name)) as sink:
+        for _ in range(2):
+            sink.marks(READER)
+    assert caplog.text.count("may evict keys (maxmemory-policy allkeys-lru)") == warnings
+
+
+def test_a_user_without_the_right_to_info_is_served(own_redis: RedisServer, name: str) -> None:
+    rights = ["+@all", "-info"]
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.acl_setuser("app", enabled=True, passwords="+x", keys=["*"], commands=rights)
+    url = own_redis.url.replace("//", "//app:x@")
+    with closing(RedisSink(connect(url), name)) as sink:
+        assert sink.marks(READER).positions == {}
+
+
 def test_a_lowered_bound_makes_room_on_a_full_server(own_redis: RedisServer, name: str) -> None:
     large = "x" * 2_000
     sink = RedisSink(connect(own_redis.url), name)
@@ -291,32 +322,30 @@ def test_marks_count_as_lost_with_the_results(
     sink: RedisSink, client: Any, keys: RedisKeys
 ) -> None:
     """`revisions` is gone, and `marks` is there, as after a deletion by hand."""
-    reader = Reader("group", "results")
-    sink.marks(reader)
-    sink.mark(reader, {0: 0})
-    sink.write([], Progress(reader, {0: MarkStep(0, 5)}))
-    sink.write([result("a", 0)], Progress(reader, {0: MarkStep(5, 10)}))
+    sink.marks(READER)
+    sink.mark(READER, {0: 0})
+    sink.write([], Progress(READER, {0: MarkStep(0, 5)}))
+    sink.write([result("a", 0)], Progress(READER, {0: MarkStep(5, 10)}))
     client.delete(keys.revisions)
     with pytest.raises(BegunAnew, match="absent or behind"):
-        sink.write([result("b", 0)], Progress(reader, {0: MarkStep(10, 20)}))
-    marks = sink.marks(reader)
+        sink.write([result("b", 0)], Progress(READER, {0: MarkStep(10, 20)}))
+    marks = sink.marks(READER)
     assert (marks.positions, marks.is_older) == ({}, False)
 
 
 def test_marks_move_with_the_last_of_many_calls(
     sink: RedisSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = Reader("group", "results")
-    sink.marks(reader)
-    sink.mark(reader, {0: 0})
+    sink.marks(READER)
+    sink.mark(READER, {0: 0})
     monkeypatch.setattr(kind, "RESULTS_PER_CALL", 1)
     seen: list[int] = []
     write = sink._write
 
     def written(*piece: Any) -> None:
         write(*piece)
-        seen.append(sink.marks(reader).positions[0])
+        seen.append(sink.marks(READER).positions[0])
 
     monkeypatch.setattr(sink, "_write", written)
-    sink.write([result(id_, 0) for id_ in "abc"], Progress(reader, {0: MarkStep(0, 10)}))
+    sink.write([result(id_, 0) for id_ in "abc"], Progress(READER, {0: MarkStep(0, 10)}))
     assert seen == [0, 0, 10]
