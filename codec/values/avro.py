@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
@@ -44,6 +45,10 @@ MAX_DEPTH: Final = 64
 MAX_VALUES_PER_BYTE: Final = 64
 MAX_DECIMAL_BYTES: Final = 128
 MAX_SCALE: Final = 400
+_NAMED: Final = re.compile(r"'type': '(record|enum|fixed)', 'name': '([^']+)'")
+_BETWEEN: Final = re.compile(r"[}\]] (?:is not|not found in) ")
+"""Separates the type of the value from that of the reader in the library's reason."""
+
 MAX_REASON_CHARS: Final = 200
 """The maximum number of characters of the library's reason in a fault."""
 
@@ -145,11 +150,7 @@ def reading_on(
         try:
             decoded: object = read_one(stream, of_schema, to_schema)
         except read.SchemaResolutionError as wrong:
-            raise ValueFault(
-                SCHEMA_REFUSED,
-                f"the value's schema does not fit schema.reader ({str(wrong)[:MAX_REASON_CHARS]});"
-                " add the alias or the default that is missing there",
-            ) from None
+            raise ValueFault(SCHEMA_REFUSED, _misfit(str(wrong))) from None
         except _WRONG as wrong:
             kind = "it ends too early" if isinstance(wrong, EOFError) else type(wrong).__name__
             raise ValueFault(
@@ -162,6 +163,24 @@ def reading_on(
         return decoded
 
     return read_next
+
+
+def _misfit(reason: str) -> str:
+    """Return why a value does not fit the reader's schema, and the remedy."""
+    why = "the value's schema does not fit schema.reader"
+    found = [_NAMED.search(part) for part in _BETWEEN.split(reason, maxsplit=1)]
+    match [(each[1], _last(each[2])) for each in found if each is not None]:
+        case [(kind, name), (other_kind, other)] if kind == other_kind and name != other:
+            return f"{why}; name '{name}' as an alias of {kind} '{other}'"
+    if reason.startswith("No default value"):
+        remedy = "add the alias or the default that is missing there"
+    elif "reader symbol list" in reason:
+        remedy = "add the symbol there, or a default to the enum"
+    else:
+        remedy = "give the field a type that takes both, or correct the sender"
+    # The names with __ are the library's own.
+    short = reason.partition(", '__")[0][:MAX_REASON_CHARS]
+    return f"{why} ({short}); {remedy}"
 
 
 # -- schemas ---------------------------------------------------------------------------------------

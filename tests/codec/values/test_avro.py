@@ -320,19 +320,60 @@ def test_values_are_resolved_to_the_readers_schema(
     assert resolved(schema, reader, value) == expected
 
 
+ADD = "; add the alias or the default that is missing there"
+CHANGE = "; give the field a type that takes both, or correct the sender"
+STATES = {"type": "enum", "name": "State", "symbols": ["ON", "OFF"]}
+
+
+def refused(schema: Any, reader: Any, value: object) -> str:
+    """Return why the value, written by one schema, cannot be read by another."""
+    with pytest.raises(ValueFault) as fault:
+        resolved(schema, reader, value)
+    assert fault.value.reason == "schema_refused"
+    assert len(fault.value.detail) < 400
+    begin = "the value's schema does not fit schema.reader"
+    assert fault.value.detail.startswith(begin)
+    return fault.value.detail.removeprefix(begin)
+
+
 @pytest.mark.parametrize(
     ("reader", "why"),
     [
-        (of_fields(field("force", "long")), "No default value for field force"),
-        (of_fields(field("load", "string")), "long is not string"),
-        (of_fields(name="Other"), "Press"),
+        (of_fields(field("force", "long")), f" (No default value for field force in Press){ADD}"),
+        (of_fields(field("load", "string")), f" (Schema mismatch: long is not string){CHANGE}"),
+        (of_fields(name="Other"), "; name 'Press' as an alias of record 'Other'"),
     ],
 )
 def test_values_that_do_not_fit_the_readers_schema_are_faults(reader: Any, why: str) -> None:
-    with pytest.raises(ValueFault) as fault:
-        resolved(LOAD, reader, SENT)
-    assert fault.value.reason == "schema_refused"
-    assert why in fault.value.detail
-    assert "add the alias or the default" in fault.value.detail
-    assert "press-7" not in fault.value.detail
-    assert len(fault.value.detail) < 400
+    assert refused(LOAD, reader, SENT) == why
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected", "value"),
+    [
+        ("string", "double", "12"),
+        ("long", "int", 12),
+        ("boolean", "int", True),
+        (["null", "double"], "double", None),
+        ("long", LOAD | {"name": "Inner"}, 12),
+    ],
+    ids=["text", "long", "truth", "null", "number"],
+)
+def test_a_type_that_no_alias_mends_is_told(sent: Any, expected: Any, value: object) -> None:
+    detail = refused(of_fields(field("v", sent)), of_fields(field("v", expected)), {"v": value})
+    assert detail.endswith(CHANGE)
+    assert "__" not in detail
+
+
+def test_a_record_within_by_another_name_is_told() -> None:
+    inner = of_fields(field("x", "long"))
+    sent = of_fields(field("v", ["null", inner | {"name": "a.Old"}]))
+    reader = of_fields(field("v", ["null", inner | {"name": "New"}]))
+    detail = refused(sent, reader, {"v": {"x": 1}})
+    assert detail == "; name 'Old' as an alias of record 'New'"
+
+
+def test_a_symbol_that_the_readers_schema_lacks_is_told() -> None:
+    reader = of_fields(field("v", STATES | {"symbols": ["ON"]}))
+    detail = refused(of_fields(field("v", STATES)), reader, {"v": "OFF"})
+    assert detail.endswith("; add the symbol there, or a default to the enum")
