@@ -145,6 +145,7 @@ def reading_on(
     is_recursive = schema.is_recursive or (reader is not None and reader.is_recursive)
     read_one = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
     of_schema, to_schema = schema.schema, None if reader is None else _aliased(reader, schema)
+    has_own_parts = reader is not None and _has_parts_in_defaults(reader)
 
     def read_next(stream: io.BytesIO) -> object:
         try:
@@ -160,7 +161,7 @@ def reading_on(
             ) from None
         if is_recursive and _is_deeper(decoded, MAX_DEPTH):
             raise ValueFault(UNDECODABLE, f"the value is nested more than {MAX_DEPTH} deep")
-        return decoded
+        return _copied(decoded) if has_own_parts else decoded
 
     return read_next
 
@@ -235,6 +236,23 @@ def _aliased(reader: AvroSchema, schema: AvroSchema) -> Any:
         return copy
 
     return fastavro.parse_schema(copied(reader.schema))
+
+
+def _has_parts_in_defaults(reader: AvroSchema) -> bool:
+    """Return whether a default is a record, a map or an array, which values would share."""
+    return any(
+        isinstance(field.get("default"), dict | list)
+        for record in reader.named.values()
+        for field in record.get("fields", ())
+    )
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _copied(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_copied(part) for part in value]
+    return value
 
 
 def _last(name: str) -> str:

@@ -377,3 +377,17 @@ def test_a_symbol_that_the_readers_schema_lacks_is_told() -> None:
     reader = of_fields(field("v", STATES | {"symbols": ["ON"]}))
     detail = refused(of_fields(field("v", STATES)), reader, {"v": "OFF"})
     assert detail.endswith("; add the symbol there, or a default to the enum")
+
+
+TAGS = {"type": "map", "values": {"type": "array", "items": "long"}}
+
+
+@pytest.mark.parametrize("is_recursive", [False, True])
+def test_each_value_has_a_default_of_its_own(is_recursive: bool) -> None:
+    more = [field("next", ["null", "Press"], default=None)] if is_recursive else []
+    reader = of_fields(field("load", "long"), field("tags", TAGS, default={"a": [1]}), *more)
+    decode = avro.decoding(*(avro.parsed(json.dumps(each)) for each in (LOAD, reader)))
+    values: list[Any] = [decode(written(LOAD, SENT)) for _ in range(2)]
+    values[0]["tags"]["a"].append(2)
+    values[0]["tags"]["b"] = []
+    assert values[1]["tags"] == {"a": [1]}
