@@ -112,6 +112,8 @@ def _with_reader(stream: StreamConfig, at: str) -> StreamConfig:
         raise Refused(f"{at} {fault}{remedy}") from None
     if not (isinstance(parsed.schema, dict) and parsed.schema["type"] == "record"):
         raise Refused(f"{at} is not the schema of a record{remedy}")
+    with refusing(SchemaFault, at=f"{at} "):
+        avro.require_plain_defaults(parsed)
     # Two files that differ only in their layout are the same schema.
     return stream.with_reader(json.dumps(json.loads(text), separators=(",", ":")))
 

@@ -12,6 +12,8 @@
 A value is read by the schema that it was written with. If the stream has a reader's schema, the
 library resolves the value to it, by the rules of Avro. Aliases rename fields and records, defaults
 fill in missing fields, and numbers are widened. Fields that the reader's schema lacks are dropped.
+The library fills in a default as it stands in the schema. So `require_plain_defaults` refuses a
+default that would have to be decoded.
 
 A schema bounds the size of its decoded values. `parsed` refuses a schema with more than `MAX_TYPES`
 types or a nesting above `MAX_DEPTH`. It also refuses arrays and maps whose items may have more than
@@ -48,6 +50,17 @@ MAX_SCALE: Final = 400
 _NAMED: Final = re.compile(r"'type': '(record|enum|fixed)', 'name': '([^']+)'")
 _BETWEEN: Final = re.compile(r"[}\]] (?:is not|not found in) ")
 """Separates the type of the value from that of the reader in the library's reason."""
+
+_JSON_OF: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("int", "long"), (int,)),
+    **dict.fromkeys(("float", "double"), (int, float)),
+    **dict.fromkeys(("string", "bytes", "fixed", "enum"), (str,)),
+    **dict.fromkeys(("record", "error", "map"), (dict,)),
+    "boolean": (bool,),
+    "array": (list,),
+    "null": (type(None),),
+}
+"""The Python types that defaults of a type have in JSON."""
 
 MAX_REASON_CHARS: Final = 200
 """The maximum number of characters of the library's reason in a fault."""
@@ -113,6 +126,17 @@ def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
     measuring = _Measuring(named)
     measuring.excess(schema, 0)
     return AvroSchema(schema, measuring.is_recursive, named)
+
+
+def require_plain_defaults(reader: AvroSchema) -> None:
+    """Raise SchemaFault if a default would be wrong, because the library does not decode it."""
+    for record in reader.named.values():
+        for field in record.get("fields", ()):
+            if "default" in field and _is_encoded(field["type"], field["default"], reader.named):
+                raise SchemaFault(
+                    f"has a default for the field `{field['name']}`, whose type is bytes, fixed or"
+                    " a logical type; add null to the type, and make null the default"
+                )
 
 
 def decoding(schema: AvroSchema, reader: AvroSchema | None = None) -> Decode:
@@ -236,6 +260,41 @@ def _aliased(reader: AvroSchema, schema: AvroSchema) -> Any:
         return copy
 
     return fastavro.parse_schema(copied(reader.schema))
+
+
+def _is_encoded(schema: Any, default: object, named: Mapping[str, Any]) -> bool:
+    """Return whether a default, as JSON has it, differs from a decoded value of its type."""
+    schema = _whole(schema, named)
+    if isinstance(schema, list):
+        fitting = [each for each in schema if _takes(each, default, named)]
+        return bool(fitting) and _is_encoded(fitting[0], default, named)
+    if _kind(schema) in {"bytes", "fixed"} or "logicalType" in schema:
+        return True
+    if isinstance(default, list) and "items" in schema:
+        return any(_is_encoded(schema["items"], part, named) for part in default)
+    if isinstance(default, dict) and "values" in schema:
+        return any(_is_encoded(schema["values"], part, named) for part in default.values())
+    if isinstance(default, dict) and "fields" in schema:
+        types = {field["name"]: field["type"] for field in schema["fields"]}
+        return any(
+            _is_encoded(types[name], part, named) for name, part in default.items() if name in types
+        )
+    return False
+
+
+def _takes(schema: Any, default: object, named: Mapping[str, Any]) -> bool:
+    """Return whether a default in JSON may be of this branch of a union."""
+    return type(default) in _JSON_OF.get(_kind(_whole(schema, named)), ())
+
+
+def _kind(schema: Any) -> str:
+    return str(schema["type"] if isinstance(schema, dict) else schema)
+
+
+def _whole(schema: Any, named: Mapping[str, Any]) -> Any:
+    """Return the definition of a type that is given by its name, else the type itself."""
+    kind = "" if isinstance(schema, list) else _kind(schema)
+    return named.get(kind, schema)
 
 
 def _has_parts_in_defaults(reader: AvroSchema) -> bool:

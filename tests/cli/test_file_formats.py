@@ -120,6 +120,11 @@ def test_a_readers_schema_follows_a_renamed_field(folder: Path, name: str) -> No
     }
 
 
+BYTES = """
+{"type": "record", "name": "A", "fields": [{"name": "b", "type": "bytes", "default": ""}]}
+"""
+
+
 def write_topology(reader: str) -> None:
     Path("t.yaml").write_text(
         f"streams: {{a: {{format: avro, schema: {{file: press.avsc{reader}}}, fields:"
@@ -138,8 +143,9 @@ def write_topology(reader: str) -> None:
         ('{"type": "array", "items": "null"}', "has an array whose items may be more than"),
         ('"string"', "is not the schema of a record"),
         (" " * 65_537, "is longer than 65,536 characters; name a file"),
+        (BYTES, "has a default for the field `b`, whose type is bytes"),
     ],
-    ids=["absent", "no JSON", "no schema", "without bound", "no record", "long"],
+    ids=["absent", "no JSON", "no schema", "without bound", "no record", "long", "default"],
 )
 @pytest.mark.parametrize("command", [["check"], ["replay", "press.avro", "--topology"]])
 def test_a_bad_readers_schema_is_refused(

@@ -391,3 +391,43 @@ def test_each_value_has_a_default_of_its_own(is_recursive: bool) -> None:
     values[0]["tags"]["a"].append(2)
     values[0]["tags"]["b"] = []
     assert values[1]["tags"] == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("type_", "default"),
+    [
+        ("bytes", "a"),
+        ({"type": "fixed", "name": "Two", "size": 2}, "ab"),
+        (MILLISECONDS, 5),
+        (["null", MILLISECONDS], 5),
+        (["long", "bytes"], "a"),
+        ({"type": "array", "items": "bytes"}, ["a"]),
+        ({"type": "map", "values": MILLISECONDS}, {"a": 5}),
+        ({**LOAD, "name": "Inner", "fields": [field("at", MILLISECONDS)]}, {"at": 5}),
+    ],
+)
+def test_a_readers_default_that_is_not_decoded_is_refused(type_: Any, default: object) -> None:
+    schema = avro.parsed(json.dumps(of_fields(field("v", type_, default=default))))
+    with pytest.raises(SchemaFault, match="has a default for the field `v`, whose type is bytes"):
+        avro.require_plain_defaults(schema)
+
+
+@pytest.mark.parametrize(
+    ("type_", "default"),
+    [
+        (["null", MILLISECONDS], None),
+        (["string", "bytes"], "a"),
+        ("double", 1),
+        (STATES, "ON"),
+        (TAGS, {"a": [1]}),
+        ({"type": "array", "items": "bytes"}, []),
+        (["null", LOAD | {"name": "Inner"}], {"device": "a", "load": 1, "more": 2}),
+        (["null", "Press"], None),
+        (logical("string", "uuid"), "a"),
+    ],
+)
+def test_other_defaults_are_taken(type_: Any, default: object) -> None:
+    schema = avro.parsed(json.dumps(of_fields(field("v", type_, default=default))))
+    avro.require_plain_defaults(schema)
+    sent = avro.decoding(avro.parsed(json.dumps(of_fields(field("w", "long")))), schema)
+    assert sent(written(of_fields(field("w", "long")), {"w": 1})) == {"v": default}
