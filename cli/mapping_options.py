@@ -18,6 +18,7 @@ from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, encoding_of
 from inorder.contract import DEFAULT_STREAM, TimeUnit
 from recordings.file import InputError
+from recordings.plausible import AsRead
 from topology.config import StreamConfig, Topology
 from topology.wire.checker import Reading
 from topology.wire.mapping import Fields
@@ -93,7 +94,11 @@ class MappingOptions:
         if "source" not in places:
             if given:
                 option = given[0].replace("_", "-")
-                raise Refused(f"--{option} needs --source too; name the place of the source")
+                remedy = "name the place of the source"
+                if option.startswith("ts-"):
+                    key = option.replace("-", "_")
+                    remedy += f", or write `{key}` in the stream of a topology with `fields`"
+                raise Refused(f"--{option} needs --source too; {remedy}")
             return None
         return Fields(**places, ts_unit=self.ts_unit or "ns", ts_zone=self.ts_zone)
 
@@ -131,6 +136,12 @@ class MappingOptions:
                 " are, or write reorder: {rule: time} in the stream"
             )
         return FileMapping(fields, arrival, encoding)
+
+    def as_read(self, values: FileMapping | None, reading: Reading) -> AsRead:
+        """Return how the times of a file are read, by its mapping if it has one."""
+        if values is None:
+            return AsRead(reading)
+        return AsRead(reading, values.fields.ts_unit, option=self.source is not None)
 
     def implied(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
         """Return the options, with `values` set if the file has values for the topology's `fields`.

@@ -39,6 +39,11 @@ refusing = partial(ending, Refused)
 failing = partial(ending, click.ClickException)
 
 
+def warn(word: str) -> None:
+    """Print a warning to standard error; the command goes on."""
+    click.echo(f"WARNING: {word}", err=True)
+
+
 def text_of(path: str, named: str, remedy: str = "", most: int = -1) -> str:
     """Return the text of a file, or its first `most` characters; errors call the file `named`."""
     try:

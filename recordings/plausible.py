@@ -7,8 +7,11 @@ two signs of a wrong unit:
 
 * year: `ts` in the stream's unit is before 2000 or more than a year ahead, and in another unit it
   is not. This must be so in nearly all lines with `ts`. Made-up times that begin at 0 are plausible
-  in no unit, and are accepted. The same is checked for `arrival`, whose unit is always ns.
+  in no unit, and are accepted. The same is checked for `arrival`.
 * rate: `ts` advances about a thousand, million or billion times slower than `arrival`.
+
+A mapping has converted the times of its rows to ns. They are judged as the numbers that the file
+holds, in the unit of the mapping (`AsRead`). The unit of `arrival` in inorder's own form is ns.
 
 Lines whose times are floating point numbers are dead letters, but their unit is recognized. Nothing
 is refused or converted.
@@ -19,9 +22,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from inorder.contract import MAX_INT64, UNIT_NS
+from inorder.contract import DEFAULT_STREAM, MAX_INT64, UNIT_NS, TimeUnit
+from recordings.audit.row import AuditRow
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
@@ -45,6 +49,41 @@ UNIT_WORDS: Final = {
     "ms": "milliseconds",
     "s": "seconds",
 }
+
+
+_UNITS: Final[dict[int, TimeUnit]] = {1: "ns", 1_000: "us", 1_000_000: "ms", 1_000_000_000: "s"}
+
+Line = TypeVar("Line", bound=Content | AuditRow)
+
+
+@dataclass(frozen=True, slots=True)
+class AsRead:
+    """How times were read, and how a warning tells people to set another unit.
+
+    Attributes:
+        reading: How the lines are read.
+        mapped: The unit of the numbers that a mapping has converted to ns; None for lines in
+            inorder's own form.
+        option: Whether `--ts-unit` sets that unit, and not the topology file.
+    """
+
+    reading: Reading
+    mapped: TimeUnit | None = None
+    option: bool = False
+
+    def unit_of(self, stream: Any) -> TimeUnit:
+        """Return the unit in which the stream's times are read."""
+        if self.mapped is not None:
+            return self.mapped
+        unit_ns = self.reading.units_ns.get(stream, 1) if isinstance(stream, str) else 1
+        return _UNITS[unit_ns]
+
+    def remedy(self, stream: str, unit: str) -> str:
+        """Return what sets this unit: an option, or a part of the topology file."""
+        if self.option:
+            return f"--ts-unit {unit}"
+        key = f"ts_unit: {unit}" if self.mapped else f"headers: {{ts_unit: {unit}}}"
+        return f"streams: {{{stream or DEFAULT_STREAM}: {{{key}}}}}"
 
 
 @dataclass(slots=True)
@@ -78,38 +117,53 @@ class Plausibility:
     """A check of the times of event lines.
 
     Args:
-        reading: How the lines are read.
+        as_read: How the times were read.
         now_ns: The current time. Times more than a year after it are not plausible.
-        option: The option that sets the unit in place of the topology file, for warnings.
     """
 
-    def __init__(self, reading: Reading, now_ns: int, option: str = "") -> None:
-        self._option = option
-        self._reading = reading
+    def __init__(self, as_read: AsRead, now_ns: int) -> None:
+        self._as_read = as_read
         self._newest_ns = now_ns + YEAR_NS
         self._seen: dict[str, _Seen] = {}
 
-    def look(self, content: Content) -> bool:
+    def look(self, content: Content | AuditRow) -> bool:
         """Count a line, and return whether it is an event line."""
+        if isinstance(content, AuditRow):
+            self.count(DEFAULT_STREAM, content.ts_ns, content.arrival_ns)
+            return True
         if not isinstance(content, Event | Malformed) or not isinstance(content.record, dict):
             return False
         values = content.record
-        stream = values.get("stream") or self._reading.unnamed
-        seen = self._seen.setdefault(stream if isinstance(stream, str) else "", _Seen())
-        ts, arrival = _amount(values.get("ts")), _amount(values.get("arrival"))
-        if ts is not None:
-            seen.ts += 1
-            self._count(ts, self._unit(stream), seen.in_unit)
-            seen.as_it_is += self._is_likely(ts * UNIT_NS[self._unit(stream)])
-        if arrival is not None:
-            seen.arrivals += 1
-            self._count(arrival, "ns", seen.arrivals_in_unit)
-            seen.arrivals_as_they_are += self._is_likely(arrival)
-        if ts is not None and arrival is not None:
-            seen.low = (ts, arrival) if not seen.both else _least(seen.low, ts, arrival)
-            seen.high = (ts, arrival) if not seen.both else _most(seen.high, ts, arrival)
-            seen.both += 1
+        stream = values.get("stream") or self._as_read.reading.unnamed
+        stream = stream if isinstance(stream, str) else ""
+        self.count(stream, values.get("ts"), values.get("arrival"))
         return True
+
+    def count(self, stream: str, ts: object, arrival: object) -> None:
+        """Count the times of a line; one that is not a number does not count."""
+        seen = self._seen.setdefault(stream, _Seen())
+        unit = self._as_read.unit_of(stream)
+        of_arrival = self._as_read.mapped or "ns"
+        ts_written, at_written = self._written(ts), self._written(arrival)
+        if ts_written is not None:
+            seen.ts += 1
+            self._count(ts_written, unit, seen.in_unit)
+            seen.as_it_is += self._is_likely(ts_written * UNIT_NS[unit])
+        if at_written is not None:
+            seen.arrivals += 1
+            self._count(at_written, of_arrival, seen.arrivals_in_unit)
+            seen.arrivals_as_they_are += self._is_likely(at_written * UNIT_NS[of_arrival])
+        if ts_written is not None and at_written is not None:
+            both = ts_written, at_written * UNIT_NS[of_arrival]
+            seen.low = both if not seen.both else _least(seen.low, *both)
+            seen.high = both if not seen.both else _most(seen.high, *both)
+            seen.both += 1
+
+    def _written(self, value: object) -> int | float | None:
+        """Return the number as the input holds it; None if the value is not a number."""
+        amount = _amount(value)
+        mapped = self._as_read.mapped
+        return amount if amount is None or mapped is None else amount / UNIT_NS[mapped]
 
     def warnings(self) -> list[str]:
         """Return a warning for each suspicious time, with the remedy."""
@@ -123,24 +177,30 @@ class Plausibility:
     def _likely_unit(self, stream: str, seen: _Seen) -> str | None:
         likely = _likely(seen.ts, seen.as_it_is, seen.in_unit)
         if likely is None and not seen.as_it_is:
-            likely = self._by_rate(self._unit(stream), seen)
+            likely = self._by_rate(self._as_read.unit_of(stream), seen)
         return likely
 
     def _words(self, stream: str, seen: _Seen) -> Iterator[str]:
-        unit = self._unit(stream)
+        unit = self._as_read.unit_of(stream)
         likely = self._likely_unit(stream, seen)
         if likely is not None:
-            remedy = f"streams: {{{stream}: {{headers: {{ts_unit: {likely}}}}}}}"
-            remedy = f"{self._option} {likely}" if self._option else remedy
+            named = "`--ts`" if self._as_read.option else f"`ts` of stream `{stream}`"
             yield (
-                f"`ts` of stream `{stream}` looks like {UNIT_WORDS[likely]} and is read as"
-                f" {UNIT_WORDS[unit]}: write {remedy}"
+                f"{named} looks like {UNIT_WORDS[likely]} and is read as {UNIT_WORDS[unit]}:"
+                f" write {self._as_read.remedy(stream, likely)}"
             )
         arrival = _likely(seen.arrivals, seen.arrivals_as_they_are, seen.arrivals_in_unit)
-        if arrival is not None:
+        if arrival is None:
+            return
+        if self._as_read.mapped is None:
             yield (
                 f"`arrival` looks like {UNIT_WORDS[arrival]} and is always nanoseconds: write it"
                 f" times {UNIT_NS[arrival]:,}, or leave it out"
+            )
+        elif arrival != likely:  # Otherwise the same unit mends both.
+            yield (
+                f"`arrival` looks like {UNIT_WORDS[arrival]} and is read as {UNIT_WORDS[unit]},"
+                " the unit of both times: write both in one unit, or leave the arrival out"
             )
 
     def _by_rate(self, unit: str, seen: _Seen) -> str | None:
@@ -157,10 +217,6 @@ class Plausibility:
                 return other
         return None
 
-    def _unit(self, stream: Any) -> str:
-        unit_ns = self._reading.units_ns.get(stream, 1) if isinstance(stream, str) else 1
-        return next(unit for unit, each_ns in UNIT_NS.items() if each_ns == unit_ns)
-
     def _count(self, amount: float, own: str, in_unit: Counter[str]) -> None:
         for unit, unit_ns in UNIT_NS.items():
             in_unit[unit] += unit != own and self._is_likely(amount * unit_ns)
@@ -170,8 +226,8 @@ class Plausibility:
 
 
 def watched(
-    lines: Iterable[Content], plausibility: Plausibility, warn: Callable[[str], None]
-) -> Iterator[Content]:
+    lines: Iterable[Line], plausibility: Plausibility, warn: Callable[[str], None]
+) -> Iterator[Line]:
     """Yield the lines unchanged, and call `warn` with each warning about the first `SAMPLE`."""
     lines = iter(lines)
     count = 0

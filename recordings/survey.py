@@ -18,7 +18,7 @@ from typing import Any, Final
 from agents.watch.deaths import Deaths
 from inorder.contract import DEFAULT_STREAM, UNIT_NS
 from recordings.audit.row import AuditRow
-from recordings.plausible import SAMPLE, Plausibility
+from recordings.plausible import SAMPLE, AsRead, Plausibility
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
@@ -90,7 +90,7 @@ def surveyed(rows: Iterable[Row], now_ns: int) -> Survey:
 
 
 def _units(rows: list[Row], now_ns: int) -> dict[str, str]:
-    plausibility = Plausibility(Reading(), now_ns)
+    plausibility = Plausibility(AsRead(Reading()), now_ns)
     reader = LineReader()
     for row in rows:
         if not row.ts_is_instant:

@@ -8,6 +8,7 @@ code 4.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -30,7 +31,7 @@ from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
 from cli.taken import GIVEN, Taken
-from cli.topology_file import Refused, out_option, topic_named, write_new
+from cli.topology_file import Refused, out_option, topic_named, warn, write_new
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from recordings.audit.counting import MAX_MACHINES, TooManyMachines
@@ -41,9 +42,12 @@ from recordings.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from recordings.audit.row import AuditInput, AuditRow
 from recordings.audit.verdicts import shortly
 from recordings.audit.wraps import NEVER, Wraps
+from recordings.plausible import AsRead, Plausibility, watched
 from recordings.proposal import StreamProposal, notes_of, topology_text
 from topology.config import parse
 from topology.model.outcome import Malformed
+from topology.wire.checker import Reading
+from topology.wire.where import TIMESTAMP
 
 SHOWN_RECORDS: Final = 3
 SHOWN_CHARS: Final = 160
@@ -142,18 +146,26 @@ def command(
 
 def _audited(source: AuditSource, asked: Asked) -> Findings:
     with counting("records") as advance, _mapping_refused(source):
-        findings = audited(_given_up(source.rows), asked, advance)
+        findings = audited(_given_up(_judged(source)), asked, advance)
     unread = findings.unread.count
     if unread and not findings.counting.rows:
         _nothing_read(source, findings)
     if unread > MOST * findings.records:
         reason, first = findings.unread.deaths.reasons()[0]
-        click.echo(
-            f"WARNING: {unread:,} of {findings.records:,} records cannot be read, as {reason}:"
-            f" {printable(first.detail)}",
-            err=True,
+        warn(
+            f"{unread:,} of {findings.records:,} records cannot be read, as {reason}:"
+            f" {printable(first.detail)}"
         )
     return findings
+
+
+def _judged(source: AuditSource) -> AuditInput:
+    """Return the rows, whose first ones lead to a warning if the unit of their time is wrong."""
+    fields = source.mapping.fields
+    if fields.ts == TIMESTAMP:  # Kafka's own timestamps have one unit.
+        return source.rows
+    plausibility = Plausibility(AsRead(Reading(), fields.ts_unit, option=True), time.time_ns())
+    return watched(source.rows, plausibility, warn)
 
 
 def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:

@@ -21,18 +21,21 @@ from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import Unreadable, readable
 from cli.taken import SAMPLE
-from cli.topology_file import Refused, out_option, topic_named, write_new
+from cli.topology_file import Refused, out_option, topic_named, warn, write_new
 from cli.value_format import ValueFormat, value_format_options
+from inorder.contract import TimeUnit
 from recordings.audit.advice import advised
 from recordings.audit.counting import TooManyMachines
 from recordings.audit.findings import Asked, counted
 from recordings.audit.judged_clocks import judged
 from recordings.audit.row import ONE_ORDER, Unread
 from recordings.file import STDIN, at_rest
+from recordings.plausible import AsRead, Plausibility
 from recordings.proposal import NAMED, StreamProposal, notes_of, scalar, topology_text
 from recordings.rows import NEEDED_BY_TIME, read_rows
 from recordings.survey import StreamSeen, Survey, surveyed
 from topology.config import TopologyError, parse
+from topology.wire.checker import Reading
 from topology.wire.line_reader import Row
 
 if TYPE_CHECKING:
@@ -85,7 +88,14 @@ def command(
         else:
             path = opened.enter_context(at_rest(events or STDIN))
             rows, how = _file(path, mapping, value_format, is_mapped=is_mapped)
-        survey = surveyed(_counted(islice(rows, MAX_LINES)), time.time_ns())
+        now_ns = time.time_ns()
+        survey = surveyed(_counted(islice(rows, MAX_LINES)), now_ns)
+    if how.ts_unit is not None:
+        plausibility = Plausibility(AsRead(Reading(), how.ts_unit, option=True), now_ns)
+        for row in chain.from_iterable(seen.rows[:SAMPLE] for seen in survey.streams.values()):
+            plausibility.look(row)
+        for word in plausibility.warnings():
+            warn(word)
     text = written(survey, topic or events or "-", topic, how)
     try:
         parse(text)
@@ -108,7 +118,7 @@ def _file(
     first = list(islice(rows, SHOWN))
     print_mapping(mapping, first)
     section = {**value_format.section_of_file(), **mapping.section()}
-    return chain(first, rows), HowRead(section=section, said=mapping.said)
+    return chain(first, rows), HowRead("", section, mapping.said, mapping.ts_unit)
 
 
 def _counted(rows: Iterable[Row]) -> Iterator[Row]:
@@ -128,12 +138,14 @@ class HowRead:
     Attributes:
         section: Keys of the stream, if a mapping is proposed.
         said: Evidence for each field of the mapping.
+        ts_unit: The unit of the numbers that the mapping has converted to times, if there are such.
         partitions: The number of partitions of the input topic, or the default for a file.
     """
 
     preset: str = ""
     section: Mapping[str, Any] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
+    ts_unit: TimeUnit | None = None
     partitions: int = 4
 
 
@@ -147,7 +159,7 @@ def _foreign_topic(
     print_mapping(mapping, rows[:SHOWN])
     arrival = {} if found.has_append_time else {"arrival": "timestamp"}
     section = {**arrival, **value_format.section(topic), **mapping.section()}
-    return rows, HowRead(section=section, said=mapping.said)
+    return rows, HowRead("", section, mapping.said, mapping.ts_unit)
 
 
 def written(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:

@@ -8,6 +8,7 @@ emitted.
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -25,9 +26,10 @@ from cli.mapping_options import MappingOptions, mapping_options, reading_alone
 from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
-from cli.topology_file import Refused, refusing
+from cli.topology_file import Refused, refusing, warn
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
+from recordings.plausible import Plausibility, watched
 from recordings.rows import read_rows
 from topology.flow.batches import BATCH
 from topology.flow.unmet import Unmet, asked_by_pattern
@@ -48,7 +50,7 @@ from topology.pattern.tree.errors import QueryRefused
 from topology.spelling.values import NS_PER, in_unit
 from topology.wire import json_lines
 from topology.wire.json_lines import JsonObject
-from topology.wire.line_reader import LineReader
+from topology.wire.line_reader import Content, LineReader
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping
@@ -142,7 +144,7 @@ def command(
     current: dict[str, JsonObject] = {}
     with readable():
         with counting("events") as advance:
-            contents = _seen(_content(events, any_file), unmet, counts, advance)
+            contents = _seen(_content(events, any_file, mapping), unmet, counts, advance)
             for line in matched(engine, contents, correct=correct):
                 counts[line["kind"]] += 1
                 found.update([line["query"]] if line["kind"] in MATCHES else ())
@@ -220,7 +222,9 @@ def _param(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malformed]:
+def _content(
+    path: str, values: FileMapping | None, options: MappingOptions
+) -> Iterator[Event | Malformed]:
     """Yield the events of a file without its clock lines, which have no effect here."""
     reading = reading_alone(values)
     if values is None:
@@ -230,12 +234,15 @@ def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malforme
 
         rows = mapped_rows(path, values, reading)
     reader = LineReader(reading)
-    for row in rows:
-        content = reader.read(row)
+    contents: Iterable[Content] = map(reader.read, rows)
+    if values is not None:
+        plausibility = Plausibility(options.as_read(values, reading), time.time_ns())
+        contents = watched(contents, plausibility, warn)
+    for content in contents:
         if isinstance(content, Malformed):
             yield content
         elif isinstance(content, Event) and content.kind == DATA:
-            error_ns = row.values.get("error") or 0
+            error_ns = content.record.get("error") or 0
             if type(error_ns) is not int or not 0 <= error_ns <= MAX_INT64:
                 detail = "`error` is not an integer of at least 0; write nanoseconds"
                 yield dead_letter(content, content.at_ns, "error_unreadable", detail)

@@ -21,11 +21,11 @@ import click
 import orjson
 
 from cli.as_json import json_option
-from cli.files.summary import print_summary, warn, warn_of
+from cli.files.summary import print_summary, warn_of
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import readable
-from cli.topology_file import Refused, load, topology_named
+from cli.topology_file import Refused, load, topology_named, warn
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from recordings.lines import lines_of, read_lines
@@ -94,7 +94,7 @@ def command(
             reading = topology.reading()
             lines = watched(
                 lines_read(events, values, reading),
-                Plausibility(reading, time.time_ns(), "" if values is None else "--ts-unit"),
+                Plausibility(options.as_read(values, reading), time.time_ns()),
                 warn,
             )
             warned = False

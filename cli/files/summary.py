@@ -14,6 +14,7 @@ import orjson
 
 from agents.exits import Exit
 from cli.printable import printable
+from cli.topology_file import warn
 from recordings.summary import COUNTED, Summary
 
 MAX_ROWS: Final = 5
@@ -40,10 +41,6 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
 def warn_of(summary: Summary, when: str = "") -> None:
     if (alarm := summary.alarm()) is not None:
         warn(when + alarm)
-
-
-def warn(word: str) -> None:
-    click.echo(f"WARNING: {word}", err=True)
 
 
 def clocks_moved(summary: Summary) -> str | None:

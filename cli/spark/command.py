@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cli.as_json import json_option
-from cli.files.summary import print_summary, warn
+from cli.files.summary import print_summary
 from cli.kafka_options import security
 from cli.spark.around import open_session, plain_errors, require_spark
 from cli.spark.live import command as live
@@ -29,7 +29,7 @@ from cli.spark.options import (
     stream_options,
 )
 from cli.spark.views import command as views
-from cli.topology_file import Refused, load, topology_option
+from cli.topology_file import Refused, load, topology_option, warn
 
 if TYPE_CHECKING:
     from cli.spark.job import Asked

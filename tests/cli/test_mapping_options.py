@@ -114,9 +114,48 @@ def test_patterns_are_found_in_a_table(folder: Path) -> None:
     assert sorted(found) == [12.9, 13]
 
 
-def test_a_unit_that_cannot_be_right_is_said_with_the_option(folder: Path) -> None:
-    result = replay(folder, *OPTIONS[:6])
-    assert "write --ts-unit ms" in result.err
+def in_seconds(folder: Path) -> Path:
+    rows = "".join(f"press-{n % 4},{n // 4},{1_795_800_000 + n}\n" for n in range(400))
+    return text_file(folder / "s.csv", f"device,n,time\n{rows}")
+
+
+WRONG_UNIT = "looks like seconds and is read as milliseconds: write"
+COMMANDS = {
+    "replay": [],
+    "match": ["--query", "PATTERN SEQ(A a, A b) WITHIN 1s"],
+    "audit": ["--json"],
+    "init": [],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_wrong_unit_is_said_with_what_was_read_and_the_remedy_works(
+    folder: Path, command: str
+) -> None:
+    given = [*COMMANDS[command], *OPTIONS[:-1]]
+    wrong = inorder(command, *given, "ms", in_seconds(folder)).well()
+    assert f"WARNING: `--ts` {WRONG_UNIT} --ts-unit s\n" in wrong.err
+    assert "WARNING" not in inorder(command, *given, "s", in_seconds(folder)).well().err
+
+
+def test_a_wrong_unit_of_a_topology_is_mended_in_the_topology(folder: Path) -> None:
+    words: list[str | Path] = ["replay", "--topology", folder / "t.yaml", in_seconds(folder)]
+    remedy = "streams: {presses: {ts_unit: s}}"
+    assert (
+        f"WARNING: `ts` of stream `presses` {WRONG_UNIT} {remedy}\n" in inorder(*words).well().err
+    )
+    inorder(*words, "--ts-unit", "s").refused("or write `ts_unit` in the stream of a topology")
+    text_file(folder / "t.yaml", TOPOLOGY.replace("ts_unit: ms", "ts_unit: s"))
+    assert "WARNING" not in inorder(*words).well().err
+
+
+def test_arrivals_in_another_unit_than_the_times_are_said(folder: Path) -> None:
+    rows = "".join(f"a,{n},{1_795_800_000_000 + n},{1_795_800_000 + n}\n" for n in range(9))
+    path = text_file(folder / "two.csv", f"device,n,time,got\n{rows}")
+    result = inorder("replay", *OPTIONS, "--arrival", "got", path)
+    assert (
+        "`arrival` looks like seconds and is read as milliseconds, the unit of both" in result.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -85,14 +85,13 @@ from topology.model.tables import SavedState
 CLOCK: Final = Shape("clock", 1)
 
 AHEAD_DETAIL: Final = (
-    "ts is {} ns after the arrival; set the source's clock, or headers.ts_unit of its stream, or"
+    "ts is {} ns after the arrival; set the source's clock, or the ts_unit of its stream, or"
     " raise clock.max_ahead"
 )
 MAX_LISTED: Final = 100
 
 BEHIND_DETAIL: Final = (
-    "its time is centuries before the arrival; set the source's clock or headers.ts_unit of its"
-    " stream"
+    "its time is centuries before the arrival; set the source's clock or the ts_unit of its stream"
 )
 UNSYNCED_DETAIL: Final = (
     "the offset of the source's clock is unknown; let the source sync with a time server,"
