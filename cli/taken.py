@@ -7,15 +7,19 @@ others are named.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions, values_at, where_of
 from cli.topology_file import Refused
 from inorder.contract import TimeUnit
 from recordings.guess import Guess, Proposal, guessed, spelled, unit_of
+from recordings.values import FileMapping, value_rows
 from topology.wire.mapping import Fields
 from topology.wire.values import Decode, ValueFault
 from topology.wire.where import Where
@@ -107,6 +111,29 @@ def taken(
         zone, said["ts_zone"] = WITHOUT_ZONE, "unsure: the times name no zone"
     fields = Fields(**places, ts_unit=unit or "ns", ts_zone=zone)
     return Taken(fields, arrival, unit, texts, said)
+
+
+def without_time(values: FileMapping, path: str, *, by_option: bool) -> str:
+    """Return a warning that all times of a mapped file are 0, as no field is named for them.
+
+    It names a field of the first rows that looks like a time. Input that can be read only once is
+    not examined.
+    """
+    found = Proposal()
+    if Path(path).is_file():
+        rows = islice(value_rows(path, encoding=values.encoding), SAMPLE)
+        found = guessed(filter(None, (row.decoded() for row in rows)), time.time_ns())
+    unit, zone = found.ts_unit, WITHOUT_ZONE if found.without_zone else ""
+    if by_option:
+        name = "NAME" if found.ts is None else spelled(found.ts.path, on_file=True)
+        remedy = f"--ts {shlex.quote(name)}"
+        remedy += f" --ts-unit {unit}" if unit else f" --ts-zone {zone}" if zone else ""
+    else:
+        name = "payload.NAME" if found.ts is None else spelled(("payload", *found.ts.path))
+        remedy = f"ts: {name} in `fields`"
+        remedy += f", and ts_unit: {unit} beside it" if unit else ""
+        remedy += f", and ts_zone: {zone} beside it" if zone else ""
+    return f"no field is named for the time, so every time is 0 (1970): write {remedy}"
 
 
 def _arrival(

@@ -149,4 +149,6 @@ def _form(path: str, head: bytes, columns: frozenset[str]) -> Form:
         return Form.AVRO
     first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
     cells = {cell.strip().strip(b'"').decode("utf-8", "replace") for cell in _CELLS.split(first)}
-    return Form.CSV if columns <= cells or "clock" in cells else Form.JSON_LINES
+    is_json = first.lstrip().startswith((b"{", b"["))
+    is_csv = not is_json and (columns <= cells or "clock" in cells)
+    return Form.CSV if is_csv else Form.JSON_LINES

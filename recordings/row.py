@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from recordings.file import InputError
+from recordings.near import meant_column, near_name
 
 BATCH_ROWS: Final = 8_192
 TEXT_COLUMNS: Final = frozenset({"source", "stream", "type", "kind", "clock"})
@@ -50,10 +52,16 @@ def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Col
             f"{path}: there is no column {missing} among {found}; name the columns like the keys of"
             " JSON lines: source, seq and, if there are such, ts, arrival, type, stream, epoch;"
             " call fields of the payload payload.NAME (docs/guides/connect.md); or name the columns"
-            " to use: --source NAME --seq NAME --ts NAME"
+            f" to use: {_options(names)}"
         )
     _refuse_clash(seen, path)
     return [_column(name) for name in names]
+
+
+def _options(names: Sequence[str]) -> str:
+    """Return options that name the columns to use, where columns have names like those wanted."""
+    near = ((wanted, near_name(wanted, tuple(names))) for wanted in ("source", "seq", "ts"))
+    return " ".join(f"--{wanted} {shlex.quote(found or 'NAME')}" for wanted, found in near)
 
 
 def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> None:
@@ -69,7 +77,8 @@ def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> N
     if missing:
         found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
         named = " and ".join(f"`{name}`" for name in missing)
-        raise InputError(f"{path}: there is no column {named} among {found}; name one of these")
+        remedy = meant_column(missing, names)
+        raise InputError(f"{path}: there is no column {named} among {found}; {remedy}")
 
 
 def _refuse_clash(names: Iterable[str], path: str) -> None:

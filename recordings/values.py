@@ -24,6 +24,7 @@ from codec.values import json
 from inorder.contract import UNIT_NS
 from recordings.encoded import FileEncoding, container_values, delimited_values
 from recordings.file import Form, opened
+from recordings.near import lacking_in_row
 from recordings.row import refuse_missing
 from recordings.rows import csv_lines, text_lines
 from topology.model.outcome import Malformed
@@ -40,6 +41,9 @@ from topology.wire.where import Path, Where
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MAX_NUMBER_CHARS: Final = 40
+OF_OUR_LINES: Final = frozenset({"source", "clock", "payload"})
+"""Keys of inorder's own form; a row that has none of them is not a line of that form."""
+
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -219,10 +223,11 @@ class FileMapping:
         return frozenset(path[0] for path in paths if path and isinstance(path[0], str))
 
     def has_values(self, path: str) -> bool:
-        """Return whether the mapping finds values in the first rows of the file.
+        """Return whether the rows of the file are values, and not lines of inorder's own form.
 
-        Lines of inorder's own form have no such values, because their `payload` contains the value.
-        `dump` writes a foreign topic in that form.
+        They are if the mapping finds values in the first rows, or if none of these is a line of
+        that form. In such lines, which `dump` writes for a foreign topic, `payload` contains the
+        value.
 
         Raises:
             InputError: The file cannot be read.
@@ -231,18 +236,25 @@ class FileMapping:
         places = [w.path for w in named if w is not None and w.place == "payload" and w.path]
         if not places:
             return False
-        needed = frozenset({str(places[0][0])})
-        for row in islice(value_rows(path, needed=needed, encoding=self.encoding), LOOKED_AHEAD):
+        are_foreign = are_ours = False
+        for row in islice(value_rows(path, encoding=self.encoding), LOOKED_AHEAD):
             value = row.decoded()
+            if value is None:
+                continue
             found = [walked(value, where) for where in (places[0], self.fields.payload.path)]
             if None not in found and walked(value, ("payload", *places[0])) is None:
                 return True
-        return False
+            are_foreign = True
+            are_ours = are_ours or not OF_OUR_LINES.isdisjoint(value)
+        return are_foreign and not are_ours
 
     def reader(self, reading: Reading) -> FieldReader:
         """Return a reader of each row's value."""
         rising = RisingTimes()
-        return FieldReader(self.fields, decode_row, picking_rows, reading=reading, rising=rising)
+        return FieldReader(
+            *(self.fields, decode_row, picking_rows),
+            reading=reading, rising=rising, describe_lack=lacking_in_row,
+        )  # fmt: skip
 
 
 def mapped_rows(

@@ -16,6 +16,7 @@ from cli.value_format import ValueFormat
 from recordings.audit.from_values import reading_by, row_of_record
 from recordings.audit.row import AuditRow
 from recordings.file import InputError
+from recordings.near import lacking_in_row
 from topology.model.outcome import Malformed
 from topology.wire.field_reader import FieldReader
 
@@ -52,7 +53,14 @@ def topic_source(
         decode, picking = value_format.decoder(topic)
         mapping = taken([sample_of(each, decode)[0] for each in sample], options, on_file=False)
         reading = reading_by(numbered=mapping.fields.seq is not None)
-        reader = FieldReader(mapping.fields, decode, picking, reading=reading, topic=topic)
+        reader = FieldReader(
+            mapping.fields,
+            decode,
+            picking,
+            reading=reading,
+            topic=topic,
+            describe_lack=lacking_in_row,
+        )
         at_fault.pop_all()  # From here on, `_rows` closes `audited`.
     apart = [APART] if audited.order.apart else []
     return AuditSource(

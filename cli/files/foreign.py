@@ -18,6 +18,7 @@ from cli.taken import SAMPLE, Taken, sample_of, taken
 from inorder import rfc3339
 from recordings.audit.from_values import reading_by
 from recordings.encoded import FileEncoding
+from recordings.near import lacking_in_row
 from recordings.values import FileMapping, ValueRow, mapped_rows, value_rows
 from topology.model.outcome import Malformed
 from topology.wire.field_reader import FieldReader
@@ -114,7 +115,9 @@ def topic_rows(
     faults = [fault for _, fault in sample if fault is not None]
     mapping = taken([each for each, _ in sample], options, on_file=False, otherwise=topic)
     reading = reading_by(numbered=mapping.fields.seq is not None)
-    reader = FieldReader(mapping.fields, decode, reading=reading, topic=topic)
+    reader = FieldReader(
+        mapping.fields, decode, reading=reading, topic=topic, describe_lack=lacking_in_row
+    )
     rows = [
         _row(number, message, reader, decode, arrival_ns)
         for number, (arrival_ns, message) in enumerate(records, 1)

@@ -21,7 +21,7 @@ import orjson
 
 from cli.as_json import json_option
 from cli.durations import duration_ns
-from cli.files.replay import NEWLINE
+from cli.files.replay import NEWLINE, warn_without_time
 from cli.mapping_options import MappingOptions, mapping_options, reading_alone
 from cli.printable import printable
 from cli.progress import counting
@@ -136,6 +136,8 @@ def command(
         max_error_ns=_length_ns("--max-error", max_error),
     )
     any_file = mapping.on_file(None, events, value_format)
+    if any_file is not None:
+        warn_without_time(mapping, any_file, events)
     asked = {each.name: asked_by_pattern(each.query, DEFAULT_STREAM) for each in queries}
     unmet = Unmet(asked, [DEFAULT_STREAM])
     found: set[str] = set()

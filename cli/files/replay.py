@@ -39,6 +39,7 @@ from topology.reorder.settings import Rule
 from topology.wire.checker import Reading
 from topology.wire.json_lines import line_json, step_lines
 from topology.wire.line_reader import Content
+from topology.wire.where import TIMESTAMP
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping
@@ -87,6 +88,8 @@ def command(
     values = options.on_file(topology, events, value_format)
     if topology is None:
         topology = without_file(values)
+    if values is not None:
+        warn_without_time(options, values, events)
     started_s, cpu_s = time.perf_counter(), time.process_time()
     summary = Summary()
     with readable():
@@ -116,6 +119,15 @@ def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Ite
     from recordings.values import mapped_rows
 
     return lines_of(mapped_rows(events, values, reading), reading)
+
+
+def warn_without_time(options: MappingOptions, values: FileMapping, events: str) -> None:
+    """Warn if no option and no `fields` name the time of a file, and its rows do not arrive."""
+    if values.fields.ts == TIMESTAMP and values.arrival is None:
+        from cli.taken import without_time
+
+        with readable():
+            warn(without_time(values, events, by_option=options.source is not None))
 
 
 def without_file(values: FileMapping | None) -> Topology:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
-from tests.cli.invoking import Answer, inorder, text_file
+from tests.cli.invoking import Answer, inorder, json_lines, text_file
 
 TABLE = """time,device,n,kind,force
 1700000000000,press-7,0,stroke,12.5
@@ -156,6 +157,75 @@ def test_arrivals_in_another_unit_than_the_times_are_said(folder: Path) -> None:
     assert (
         "`arrival` looks like seconds and is read as milliseconds, the unit of both" in result.err
     )
+
+
+@pytest.mark.parametrize(
+    ("table", "remedy"),
+    [
+        (TABLE, "--ts time --ts-unit ms"),
+        (
+            "device,n,made at\na,0,2023-11-14T22:13:20Z\na,1,2023-11-14T22:13:21Z\n",
+            "--ts 'made at'",
+        ),
+        ("device,n,t\na,0,2023-11-14 22:13:20\na,1,2023-11-14 22:13:21\n", "--ts t --ts-zone UTC"),
+        ("device,n\na,0\na,1\n", "--ts NAME"),
+    ],
+)
+@pytest.mark.parametrize("command", ["replay", "match"])
+def test_that_no_time_is_named_is_said_with_the_option(
+    folder: Path, command: str, table: str, remedy: str
+) -> None:
+    path = text_file(folder / "t.csv", table)
+    given = [*COMMANDS[command], "--source", "device", "--seq", "n"]
+    said = f"WARNING: no field is named for the time, so every time is 0 (1970): write {remedy}\n"
+    assert said in inorder(command, *given, path).well().err
+    if "NAME" not in remedy:
+        mended = inorder(command, *given, *shlex.split(remedy), path).well()
+        assert "WARNING" not in mended.err
+
+
+def test_that_fields_name_no_time_is_said_with_the_key(folder: Path) -> None:
+    text_file(folder / "t.yaml", TOPOLOGY.replace(", ts: payload.time", ""))
+    result = replay(folder, "--topology", str(folder / "t.yaml")).well()
+    assert (
+        "every time is 0 (1970): write ts: payload.time in `fields`, and ts_unit: ms" in result.err
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (
+            "payload.devise",
+            "there is no column `devise` among time, device, n, kind, force; did you",
+        ),
+        ("payload.devise", "mean `device`?"),
+        ("payload.zzz", "name one of these"),
+        ("payload.`device.id`", "for a field in `device` write payload.device.id"),
+    ],
+)
+def test_a_misspelt_source_of_fields_is_named(folder: Path, source: str, found: str) -> None:
+    text_file(folder / "t.yaml", TOPOLOGY.replace("payload.device", source))
+    replay(folder, "--topology", str(folder / "t.yaml")).refused(found, code=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ([], "`payload` has no `devise` (did you mean `device`?); write it"),
+        (["--source", "devise"], "`payload` has no `devise` (did you mean `device`?); write it"),
+        (["--source", "of.id"], "`payload` has no `of.id` (write payload.of.id); write it"),
+        (["--source", "zzz"], "`payload` has no `zzz`; write it"),
+    ],
+)
+def test_a_misspelt_source_in_json_is_named(folder: Path, options: list[str], found: str) -> None:
+    text_file(folder / "t.yaml", TOPOLOGY.replace("payload.device", "payload.devise"))
+    rows = [{"device": "a", "n": n, "time": n, "of": {"id": "a"}} for n in range(20)]
+    given = options and [*options, *OPTIONS[2:]]
+    words = given or ["--topology", str(folder / "t.yaml")]
+    result = inorder("replay", *words, json_lines(folder / "rows.jsonl", rows))
+    assert result.code == 4
+    assert found in result.err
 
 
 @pytest.mark.parametrize(

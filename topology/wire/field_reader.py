@@ -14,6 +14,7 @@ headers, its key and its value stay unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -52,6 +53,7 @@ class FieldReader:
     lower cost than a full decoding. `decode_key` decodes keys; without it a key is text. `topic` is
     the topic's name, for fields that are mapped to the place `topic`. Rows of a file may lack an
     arrival time; `rising` then finds the instant of a local time that occurs twice.
+    `describe_lack` describes where the path to a missing field breaks off.
 
     Attributes:
         fields: The mapping.
@@ -71,7 +73,9 @@ class FieldReader:
         reading: Reading = AS_WRITTEN,
         topic: str = "",
         rising: RisingTimes | None = None,
+        describe_lack: Callable[[object, Where], str] = lacking,
     ) -> None:
+        self._describe_lack = describe_lack
         self.fields = fields
         self.reading = reading
         self._unnamed = reading.unnamed
@@ -206,9 +210,9 @@ class FieldReader:
         if content is None:
             return f"the {'key' if where.place == 'key' else 'value'} is null"
         try:
-            return lacking(self._decodes[where.place](content), where)
+            return self._describe_lack(self._decodes[where.place](content), where)
         except ValueFault:
-            return lacking(None, where)
+            return self._describe_lack(None, where)
 
     def own_seq(self, item: Event | Malformed) -> int | None:
         """Return the sequence number that the record itself contains, or None if it has none."""

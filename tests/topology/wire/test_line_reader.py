@@ -363,6 +363,7 @@ UNREADABLE: list[tuple[str, bytes | None, str]] = [
     ("x", b"PAR1 but no more", "cannot be read as Parquet"),
     ("x.csv", b"a,b\n", "there is no column `source` and `seq` among a, b; name the columns like"),
     ("x.csv", b",".join(b"c%d" % n for n in range(99)) + b"\n", "c10, c11, …; name the columns"),
+    ("x.csv", b"Source,Seq No,x\n", "the columns to use: --source Source --seq 'Seq No' --ts NAME"),
     ("x.csv", b"source,seq,source\n", "two columns are called `source`; rename one"),
     ("x.csv", b"source,seq,payload,payload.x\n", "`payload.x` is a part of `payload`"),
     ("x.csv", b"source,seq,payload.x.y,payload.x\n", "`payload.x.y` is a part of `payload.x`"),
