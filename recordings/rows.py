@@ -1,6 +1,6 @@
 """Read the rows of a replay's input in any form, as dictionaries keyed as in JSON lines.
 
-* JSON lines: one object per line. Blank lines are skipped.
+* JSON lines: one object per line. Blank lines are skipped. A file may also be one array of objects.
 * CSV: the first line names the columns, separated by commas, semicolons, tabs or bars. An empty
   cell is an absent key. Integers are plain ASCII digits, with an optional minus. The column
   `payload` contains JSON. A column `payload.x` contains a field: JSON if the cell is JSON, else its
@@ -18,19 +18,29 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from typing import IO, Any, Final, Protocol
 
 import orjson
 
+from codec.values.json import odd_number
 from recordings.file import Form, InputError, opened
+from recordings.json_array import array_elements, begins_array
 from recordings.row import Column, columns_of, place
 from topology.wire.line_reader import Row
 from topology.wire.reasons import WireFault, fault_of
 
 MAX_LINE_BYTES: Final = 64 * 2**20
 MAX_CELL_CHARS: Final = 16 * 2**20
+PIECE_BYTES: Final = 2**20
+"""The largest part of an array that is read at a time."""
+
+MAX_BLANK_LINES: Final = 100
+"""The maximum number of blank lines before an array."""
+
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class LineSource(Protocol):
@@ -67,7 +77,7 @@ def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> I
     """Yield the rows of an open file of this form; `path` is its name in messages."""
     match form:
         case Form.JSON_LINES:
-            yield from json_rows(raw)
+            yield from _json_rows(json_texts(raw))
         case Form.CSV:
             yield from _csv_rows(raw, path, needed)
         case Form.PARQUET:
@@ -87,20 +97,61 @@ def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
         raw: The lines.
         begins: Whether the first line begins a file, and may have a byte order mark.
     """
-    for number, line in text_lines(raw, begins=begins):
+    return _json_rows(text_lines(raw, begins=begins))
+
+
+def _json_rows(texts: Iterable[tuple[int, bytes | WireFault]]) -> Iterator[Row]:
+    for number, line in texts:
         if isinstance(line, WireFault):
             yield Row(number, {}, line)
             continue
         try:
             values = orjson.loads(line)
         except orjson.JSONDecodeError as wrong:
-            detail = f"{wrong.msg} (column {wrong.colno})"
+            detail = odd_number(line) or f"{wrong.msg} (column {wrong.colno})"
             yield Row(number, {}, fault_of("line", "not_json", "the line", shown=detail))
             continue
         if isinstance(values, dict):
             yield Row(number, values)
         else:
             yield Row(number, {}, fault_of("line", "not_object", "the line"))
+
+
+class _Reread:
+    """The first lines of a file, which have been read, and then the rest of it."""
+
+    def __init__(self, taken: list[bytes], rest: LineSource) -> None:
+        self._taken = taken
+        self._rest = rest
+
+    def readline(self, limit: int, /) -> bytes:
+        return self._taken.pop(0) if self._taken else self._rest.readline(limit)
+
+
+def json_texts(raw: LineSource) -> Iterator[tuple[int, bytes | WireFault]]:
+    """Yield the JSON of each record of a whole file, numbered from 1.
+
+    The records are lines, or the elements of one array. Lines that are arrays stay lines.
+    """
+    taken: list[bytes] = []
+    first = _next_line(raw, taken).removeprefix(BYTE_ORDER_MARK)
+    is_array = begins_array(first)
+    if is_array and first.rstrip().endswith(b"]"):
+        is_array = not _next_line(raw, taken).lstrip().startswith(b"[")
+    source = _Reread(taken, raw)
+    if is_array:
+        yield from array_elements(iter(partial(source.readline, PIECE_BYTES), b""), MAX_LINE_BYTES)
+    else:
+        yield from text_lines(source)
+
+
+def _next_line(raw: LineSource, taken: list[bytes]) -> bytes:
+    """Return the next line that is not blank, and append all lines that were read to `taken`."""
+    for _ in range(MAX_BLANK_LINES):
+        taken.append(raw.readline(MAX_LINE_BYTES + 1))
+        if taken[-1].strip() or not taken[-1]:
+            break
+    return taken[-1]
 
 
 def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, bytes | WireFault]]:
@@ -119,7 +170,7 @@ def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, b
             yield number, fault_of("line", "huge", "the line", shown=detail)
             continue
         if number == 1 and begins:
-            line = line.removeprefix(b"\xef\xbb\xbf")
+            line = line.removeprefix(BYTE_ORDER_MARK)
         if line.strip():
             yield number, line
 

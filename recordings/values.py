@@ -26,7 +26,7 @@ from recordings.encoded import FileEncoding, container_values, delimited_values
 from recordings.file import Form, opened
 from recordings.near import lacking_in_row
 from recordings.row import refuse_missing
-from recordings.rows import csv_lines, text_lines
+from recordings.rows import csv_lines, json_texts
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
 from topology.wire.field_reader import NO_HEADERS, FieldReader
@@ -77,7 +77,8 @@ class ValueRow(NamedTuple):
         try:
             return orjson.loads(self.value)
         except orjson.JSONDecodeError as wrong:
-            detail = f"not JSON: {wrong.msg} (column {wrong.colno})"
+            why = json.odd_number(self.value) or f"{wrong.msg} (column {wrong.colno})"
+            detail = f"not JSON: {why}"
             raise ValueFault(UNDECODABLE, detail) from None
 
     def decoded(self) -> dict[str, Any] | None:
@@ -150,7 +151,7 @@ def value_rows(
                 for number, value in enumerate(container_values(raw, path, reader), start=1):
                     yield _encoded_row(number, value)
             case Form.JSON_LINES:
-                for number, line in text_lines(raw):
+                for number, line in json_texts(raw):
                     fault = line if isinstance(line, WireFault) else None
                     yield ValueRow(number, None if fault else line, fault)
             case Form.CSV:

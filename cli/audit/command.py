@@ -108,7 +108,7 @@ def command(
     The audit joins no consumer group and commits nothing.
     """
     if (events is None) == (topic is None):
-        raise Refused("give a FILE (JSON lines, CSV, Parquet), or --brokers and --topic")
+        raise Refused("give a FILE (JSON lines or array, CSV, Parquet), or --brokers and --topic")
     if mapping.values or mapping.stream:
         option = "--values" if mapping.values else "--stream"
         raise Refused(f"{option}: an audit treats all records as one stream; leave it out")

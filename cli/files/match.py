@@ -121,7 +121,7 @@ def command(
     as_json: bool,
     events: str,
 ) -> None:
-    """Find patterns in the recorded EVENTS (JSON lines, CSV, Parquet, also .gz)."""
+    """Find patterns in the recorded EVENTS (JSON lines or array, CSV, Parquet, also .gz)."""
     values = dict(_param(each) for each in param)
     if (query is None) == (sql is None):
         raise Refused("give the patterns by --query, or one MATCH_RECOGNIZE by --sql")

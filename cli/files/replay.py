@@ -78,7 +78,7 @@ def command(
     as_json: bool,
     events: str,
 ) -> None:
-    """Run a topology on recorded EVENTS (JSON lines, CSV, Parquet, also .gz).
+    """Run a topology on recorded EVENTS (JSON lines or array, CSV, Parquet, also .gz).
 
     With --source or --values the file may have any columns; --source needs no topology file.
     """

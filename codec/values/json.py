@@ -8,6 +8,7 @@ interpreter's stack.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -20,6 +21,11 @@ from topology.wire.where import Path
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
 """The errors that hostile JSON can raise; ArithmeticError is for a number with a huge exponent."""
 
+_ODD_NUMBER: Final = re.compile(
+    rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|(-?(?:NaN|Infinity))', re.DOTALL
+)
+"""Matches a text, which ends with the value at the latest, or a number that JSON does not have."""
+
 _WHOLE: Final = msgspec.json.Decoder(float_hook=Decimal)
 
 
@@ -30,7 +36,7 @@ def decode(value: bytes | None) -> object:
     try:
         return _WHOLE.decode(value)
     except UNREADABLE as wrong:
-        raise _fault(wrong) from None
+        raise _fault(wrong, value) from None
 
 
 class JsonPick:
@@ -63,7 +69,7 @@ class JsonPick:
         except msgspec.ValidationError:  # A path leads through a value that is not an object.
             return self._from_whole(value)
         except UNREADABLE as wrong:
-            raise _fault(wrong) from None
+            raise _fault(wrong, value) from None
         return [get(found) for get in self._getters]
 
     def _decode(self, value: bytes) -> Any:
@@ -133,7 +139,13 @@ def _getter(path: Path, stems: Sequence[tuple[str, ...]]) -> Callable[[Any], obj
     return get
 
 
-def _fault(wrong: Exception) -> ValueFault:
+def odd_number(value: bytes) -> str | None:
+    """Return why a value with NaN or Infinity is not JSON; None if it has no such number."""
+    found = next((each[1] for each in _ODD_NUMBER.finditer(value) if each[1]), None)
+    return None if found is None else f"JSON has no number {found.decode()}: write null"
+
+
+def _fault(wrong: Exception, value: bytes) -> ValueFault:
     if isinstance(wrong, UnicodeDecodeError):
         what = "a text in it is not UTF-8"
     elif isinstance(wrong, RecursionError):
@@ -141,7 +153,7 @@ def _fault(wrong: Exception) -> ValueFault:
     elif isinstance(wrong, ArithmeticError):
         what = "a number in it has too large an exponent"
     else:
-        what = str(wrong)
+        what = odd_number(value) or str(wrong)
     return ValueFault(
         UNDECODABLE, f"the value is not JSON ({what}); set `format:` if it is in another format"
     )

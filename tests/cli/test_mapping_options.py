@@ -246,6 +246,15 @@ def test_what_does_not_fit_is_refused(folder: Path, options: list[str], said: st
     replay(folder, *given).refused(said)
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_json_array_is_read_as_its_lines_are(folder: Path, command: str) -> None:
+    rows = [{"device": f"d{n % 2}", "n": n // 2, "time": 1_700_000_000_000 + n} for n in range(20)]
+    given = [*COMMANDS[command], *OPTIONS]
+    lines = inorder(command, *given, json_lines(folder / "rows.json", rows)).well()
+    array = inorder(command, *given, text_file(folder / "rows.json", json.dumps(rows, indent=1)))
+    assert array.well().out == lines.out
+
+
 @pytest.mark.parametrize("command", ["audit", "init", "replay", "match", "produce"])
 def test_unknown_zone_is_refused_in_one_line(folder: Path, command: str) -> None:
     also = {"match": ["--query", "A a"], "produce": ["--brokers", "127.0.0.1:1", "--topic", "t"]}

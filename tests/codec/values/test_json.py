@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.values.json import UNREADABLE, decode, picking
+from codec.values.json import UNREADABLE, decode, odd_number, picking
 from codec.values.payloads import plain_json, reading
 from topology.wire import values
 from topology.wire.values import UNDECODABLE, Pick, ValueFault
@@ -55,6 +55,20 @@ def test_what_is_no_json_is_refused(value: bytes) -> None:
         with pytest.raises(ValueFault) as refused:
             read(value)
         assert refused.value.reason == UNDECODABLE
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_json_does_not_have_is_named(number: str) -> None:
+    value = f'{{"a": "{number}x", "b": [{number}]}}'.encode()
+    for read in (decode, picking([("a",)])):
+        with pytest.raises(ValueFault) as refused:
+            read(value)
+        assert f"JSON has no number {number}: write null" in refused.value.detail
+    assert odd_number(value.replace(f"[{number}]".encode(), b"1")) is None
+
+
+def test_a_value_of_marks_alone_is_looked_through_at_once() -> None:
+    assert odd_number(b'"' + b'\\"' * 1_000_000) is None
 
 
 def test_a_payload_nested_too_deep_is_unreadable_to_queries() -> None:
