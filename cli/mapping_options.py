@@ -17,6 +17,7 @@ from cli.printable import printable
 from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, encoding_of
 from inorder.contract import DEFAULT_STREAM, TimeUnit
+from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.file import InputError
 from recordings.plausible import AsRead
 from topology.config import StreamConfig, Topology
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from recordings.values import FileMapping
 
 UNITS: Final = ("ns", "us", "ms", "s")
+MAX_SKIPPED: Final = 10_000
+"""The maximum number of lines before the column names."""
+
 FIELD_OPTIONS: Final = ("source", "seq", "ts", "type", "epoch", "stream")
 """The options that state where a field of an event is found."""
 
@@ -69,6 +73,22 @@ class MappingOptions:
         "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology file."
     )
 
+    skip_lines: int = option(
+        "--skip-lines",
+        type=click.IntRange(0, MAX_SKIPPED),
+        metavar="N",
+        default=0,
+        show_default=False,
+        help="In CSV: lines before the one with the column names.",
+    )
+    header: str = option(
+        "--header",
+        metavar="NAMES",
+        default="",
+        show_default=False,
+        help="In CSV without column names: the names, such as device,n,time.",
+    )
+
     def __post_init__(self) -> None:
         """Raise `Refused` if the time zone does not exist, in every command with these options."""
         try:
@@ -76,6 +96,20 @@ class MappingOptions:
         except ValueError as wrong:
             named = f"--ts-zone {printable(self.ts_zone)}"
             raise Refused(f"{named}: {wrong}; write Europe/Berlin or UTC") from None
+
+    def layout(self) -> CsvLayout:
+        """Return the layout of a CSV file; raise `Refused` if a column's name is missing."""
+        names = tuple(name.strip() for name in self.header.split(",")) if self.header else ()
+        if not all(names):
+            raise Refused(f"--header {printable(self.header)}: a name is empty; write a name each")
+        if len(set(names)) < len(names):
+            raise Refused(f"--header {printable(self.header)}: two names are equal; rename one")
+        return CsvLayout(self.skip_lines, names)
+
+    def refuse_layout(self) -> None:
+        """Raise `Refused` if a layout of CSV is given for a topic."""
+        if self.layout() != AS_USUAL:
+            raise Refused(f"{self.layout().options().strip()}: is for a file; leave it out")
 
     def places(self, *, on_file: bool) -> dict[str, Any]:
         """Return where each field is found, as options state; raise `Refused` for a fault."""
@@ -135,7 +169,7 @@ class MappingOptions:
                 "--seq is missing: a stream of the topology is ordered by numbers; name where they"
                 " are, or write reorder: {rule: time} in the stream"
             )
-        return FileMapping(fields, arrival, encoding)
+        return FileMapping(fields, arrival, encoding, self.layout())
 
     def as_read(self, values: FileMapping | None, reading: Reading) -> AsRead:
         """Return how the times of a file are read, by its mapping if it has one."""

@@ -19,7 +19,7 @@ from cli.mapping_options import FIELD_OPTIONS, MappingOptions, values_at, where_
 from cli.topology_file import Refused
 from inorder.contract import TimeUnit
 from recordings.guess import Guess, Proposal, guessed, spelled, unit_of
-from recordings.values import FileMapping, value_rows
+from recordings.values import FileMapping
 from topology.wire.mapping import Fields
 from topology.wire.values import Decode, ValueFault
 from topology.wire.where import Where
@@ -121,7 +121,7 @@ def without_time(values: FileMapping, path: str, *, by_option: bool) -> str:
     """
     found = Proposal()
     if Path(path).is_file():
-        rows = islice(value_rows(path, encoding=values.encoding), SAMPLE)
+        rows = islice(values.rows(path, needed=values.columns()), SAMPLE)
         found = guessed(filter(None, (row.decoded() for row in rows)), time.time_ns())
     unit, zone = found.ts_unit, WITHOUT_ZONE if found.without_zone else ""
     if by_option:

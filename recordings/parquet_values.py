@@ -17,7 +17,9 @@ NS_PER_US: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parquet_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterator[dict[str, Any]]:
+def parquet_values(
+    raw: IO[bytes], path: str, needed: frozenset[str] | None
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of an open file, without their nulls.
 
     Raises:

@@ -39,21 +39,27 @@ class Column(NamedTuple):
     read: Callable[[str], Any]
 
 
-def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Column]:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InputError(f"{path}: two columns are called `{name}`; rename one")
-        seen.add(name)
+def columns_of(
+    names: list[str], path: str, needed: tuple[str, ...], remedy: str | None = None
+) -> list[Column]:
+    """Return the columns of these names; `remedy` is for names that are those of no column.
+
+    Raises:
+        InputError: A name occurs twice, a needed one is missing, or one is a part of another.
+    """
+    seen = set(names)
     if not (seen.issuperset(needed) or "clock" in seen):
         missing = " and ".join(f"`{name}`" for name in needed if name not in seen)
         found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+        if remedy is not None:
+            raise InputError(f"{path}: there is no column {missing} among {found}; {remedy}")
         raise InputError(
             f"{path}: there is no column {missing} among {found}; name the columns like the keys of"
             " JSON lines: source, seq and, if there are such, ts, arrival, type, stream, epoch;"
             " call fields of the payload payload.NAME (docs/guides/connect.md); or name the columns"
             f" to use: {_options(names)}"
         )
+    _refuse_twice(names, path)
     _refuse_clash(seen, path)
     return [_column(name) for name in names]
 
@@ -64,21 +70,32 @@ def _options(names: Sequence[str]) -> str:
     return " ".join(f"--{wanted} {shlex.quote(found or 'NAME')}" for wanted, found in near)
 
 
-def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> None:
+def refuse_missing(
+    names: Sequence[str], path: str, needed: frozenset[str] | None, remedy: str | None = None
+) -> None:
     """Check the names of a file's columns.
 
+    `remedy` is for names that are probably those of no column. It is reported if a needed column is
+    missing, or if `needed` is None, which means that columns are guessed by their names.
+
     Raises:
-        InputError: Two columns have the same name, or a needed one is missing.
+        InputError: The names are those of no column, a needed one is missing, or two are equal.
     """
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"{path}: two columns are called `{twice[0]}`; rename one")
-    missing = sorted(needed.difference(names))
+    if remedy is not None and needed is None:
+        raise InputError(f"{path}: {remedy}")
+    missing = sorted((needed or frozenset()).difference(names))
     if missing:
         found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
         named = " and ".join(f"`{name}`" for name in missing)
-        remedy = meant_column(missing, names)
+        remedy = remedy or meant_column(missing, names)
         raise InputError(f"{path}: there is no column {named} among {found}; {remedy}")
+    _refuse_twice(names, path)
+
+
+def _refuse_twice(names: Sequence[str], path: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{path}: two columns are called `{twice[0]}`; rename one")
 
 
 def _refuse_clash(names: Iterable[str], path: str) -> None:

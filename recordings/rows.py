@@ -20,13 +20,13 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain
 from typing import IO, Any, Final, Protocol
 
 import orjson
 
 from codec.values.json import odd_number
-from recordings.file import Form, InputError, opened
+from recordings.csv_layout import AS_USUAL, DELIMITERS, CsvLayout, remedy_for
+from recordings.file import OUR_COLUMNS, PEEKED_BYTES, Form, InputError, opened
 from recordings.json_array import array_elements, begins_array
 from recordings.row import Column, columns_of, place
 from topology.wire.line_reader import Row
@@ -49,15 +49,15 @@ class LineSource(Protocol):
     def readline(self, limit: int, /) -> bytes: ...
 
 
-DELIMITERS: Final = (",", ";", "\t", "|")
-"""The separators of CSV; the first of these that the first line contains is used."""
-
 NEEDED: Final = ("source", "seq")
 NEEDED_BY_TIME: Final = ("source",)
 
 
 def read_rows(
-    path: str, stdin: IO[bytes] | None = None, needed: tuple[str, ...] = NEEDED
+    path: str,
+    stdin: IO[bytes] | None = None,
+    needed: tuple[str, ...] = NEEDED,
+    layout: CsvLayout = AS_USUAL,
 ) -> Iterator[Row]:
     """Yield the rows of a file, or of standard input (`-`).
 
@@ -65,21 +65,41 @@ def read_rows(
         path: The file, or `-`.
         stdin: The stream to read in place of standard input.
         needed: The columns without which no row is an event.
+        layout: The place of the column names of CSV.
 
     Raises:
         InputError: The input as a whole cannot be read.
     """
-    with opened(path, stdin) as (raw, form):
-        yield from rows_in(raw, form, path, needed)
+    with opened(path, stdin, OUR_COLUMNS if layout == AS_USUAL else frozenset()) as (raw, form):
+        refuse_layout(path, form, layout)
+        yield from rows_in(raw, form, path, needed, layout)
 
 
-def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> Iterator[Row]:
-    """Yield the rows of an open file of this form; `path` is its name in messages."""
+def refuse_layout(path: str, form: Form, layout: CsvLayout) -> None:
+    """Raise InputError if a layout is stated for a file that is not CSV."""
+    if form is not Form.CSV and layout != AS_USUAL:
+        raise InputError(
+            f"{path}: is {form.value}, and{layout.options()} is for CSV; leave it out, or name the"
+            " file .csv"
+        )
+
+
+def rows_in(
+    raw: IO[bytes],
+    form: Form,
+    path: str,
+    needed: tuple[str, ...],
+    layout: CsvLayout | None = None,
+) -> Iterator[Row]:
+    """Yield the rows of an open file of this form; `path` is its name in messages.
+
+    Without a `layout`, no message names the options that state one.
+    """
     match form:
         case Form.JSON_LINES:
             yield from _json_rows(json_texts(raw))
         case Form.CSV:
-            yield from _csv_rows(raw, path, needed)
+            yield from _csv_rows(raw, path, needed, layout)
         case Form.PARQUET:
             from recordings.parquet_rows import parquet_rows
 
@@ -180,13 +200,16 @@ def _skip_line(raw: LineSource, line: bytes) -> None:
         line = raw.readline(MAX_LINE_BYTES)
 
 
-def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
+def _csv_rows(
+    raw: IO[bytes], path: str, needed: tuple[str, ...], layout: CsvLayout | None
+) -> Iterator[Row]:
     columns: list[Column] = []
-    for number, cells in csv_lines(raw, path):
+    remedy = None if layout is None else layout_remedy(raw, layout)
+    for number, cells in csv_lines(raw, path, layout or AS_USUAL):
         if isinstance(cells, WireFault):
             yield Row(number, {}, cells)
         elif not columns:
-            columns = columns_of(cells, path, needed)
+            columns = columns_of(cells, path, needed, remedy)
         else:
             yield _csv_row(number, cells, columns)
 
@@ -203,13 +226,20 @@ class _Lines:
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text
+        self._again: str | None = None
         self.read = 0
+
+    def first(self) -> str:
+        """Return the next line, which will be read again; "" at the end."""
+        self._again = next(self, None)
+        self.read -= self._again is not None
+        return self._again or ""
 
     def __iter__(self) -> _Lines:
         return self
 
     def __next__(self) -> str:
-        line = self._text.readline(MAX_LINE_BYTES + 1)
+        line, self._again = self._again or self._text.readline(MAX_LINE_BYTES + 1), None
         if not line:
             raise StopIteration
         self.read += 1
@@ -220,7 +250,15 @@ class _Lines:
         return line
 
 
-def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | WireFault]]:
+def layout_remedy(raw: Any, layout: CsvLayout) -> str | None:
+    """Return the options that would fit the beginning of an open CSV file, if others do."""
+    head = raw.peek(PEEKED_BYTES)[:PEEKED_BYTES]
+    return remedy_for(head, len(head) < PEEKED_BYTES, layout)
+
+
+def csv_lines(
+    raw: IO[bytes], path: str, layout: CsvLayout = AS_USUAL
+) -> Iterator[tuple[int, list[str] | WireFault]]:
     """Yield the names of the columns, then the cells of each row, each with its line number.
 
     A row has as many cells as there are columns. Bytes that are not UTF-8 become lone surrogates.
@@ -228,19 +266,25 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Wire
     text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
     lines = _Lines(text)
     try:
-        first = next(lines, "")
+        for _ in range(layout.skip_lines):
+            next(lines, None)
+        first = lines.first()
     except csv.Error as wrong:
         raise InputError(f"{path}: not CSV: the first line is {wrong}; name its columns") from None
     # A CSV reader cannot be given a limit, so the limit of the process is set.
     csv.field_size_limit(MAX_CELL_CHARS)
     delimiter = next((each for each in DELIMITERS if each in first), ",")
-    reader = csv.reader(chain([first] if first else [], lines), strict=True, delimiter=delimiter)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     try:
         try:
-            names = [name.strip() for name in next(reader)]
+            names = list(layout.header) or [name.strip() for name in next(reader)]
         except (StopIteration, csv.Error):
             message = f"{path}: CSV without a line of column names; write source,seq,ts,… first"
             raise InputError(message) from None
+        if layout.header and first:
+            _refuse_width(
+                path, lines.read + 1, next(csv.reader([first], delimiter=delimiter)), names
+            )
         yield lines.read, names
         while True:
             number = lines.read + 1
@@ -258,6 +302,14 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Wire
                 yield number, cells
     finally:
         text.detach()
+
+
+def _refuse_width(path: str, number: int, cells: list[str], names: list[str]) -> None:
+    if cells and len(cells) != len(names):
+        raise InputError(
+            f"{path}: --header names {len(names)} columns, but line {number} has {len(cells)}"
+            f" cells; name {len(cells)} columns"
+        )
 
 
 def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:

@@ -22,11 +22,12 @@ import orjson
 
 from codec.values import json
 from inorder.contract import UNIT_NS
+from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.encoded import FileEncoding, container_values, delimited_values
 from recordings.file import Form, opened
 from recordings.near import lacking_in_row
 from recordings.row import refuse_missing
-from recordings.rows import csv_lines, json_texts
+from recordings.rows import csv_lines, json_texts, layout_remedy, refuse_layout
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
 from topology.wire.field_reader import NO_HEADERS, FieldReader
@@ -126,8 +127,9 @@ def picking_rows(paths: Sequence[Path]) -> Pick:
 def value_rows(
     path: str,
     stdin: IO[bytes] | None = None,
-    needed: frozenset[str] = frozenset(),
+    needed: frozenset[str] | None = frozenset(),
     encoding: FileEncoding | None = None,
+    layout: CsvLayout = AS_USUAL,
 ) -> Iterator[ValueRow]:
     """Yield the rows of a file, or of standard input (`-`).
 
@@ -135,10 +137,15 @@ def value_rows(
         path: The file, or `-`.
         stdin: The stream to read in place of standard input.
         needed: The columns without which no row is an event. A table must have them, and a
-            first line that names them makes the file CSV.
+            first line that names them makes the file CSV. None if columns are guessed.
         encoding: The encoding of values that are not text; None if the file itself shows its form.
+        layout: The place of the column names of CSV.
     """
-    with opened(path, stdin, needed) as (raw, form):
+    with opened(path, stdin, (needed if layout == AS_USUAL else None) or frozenset()) as (
+        raw,
+        form,
+    ):
+        refuse_layout(path, form, layout)
         if encoding is not None and encoding.decode is not None and form is not Form.AVRO:
             for number, (encoded, value) in enumerate(
                 delimited_values(raw, path, encoding.decode), start=1
@@ -155,7 +162,7 @@ def value_rows(
                     fault = line if isinstance(line, WireFault) else None
                     yield ValueRow(number, None if fault else line, fault)
             case Form.CSV:
-                yield from _csv_values(raw, path, needed)
+                yield from _csv_values(raw, path, needed, layout)
             case Form.PARQUET:
                 from recordings.parquet_values import parquet_values
 
@@ -171,14 +178,17 @@ def _encoded_row(number: int, value: object, encoded: bytes | None = None) -> Va
     return ValueRow(number, None, WireFault(UNDECODABLE, "the value is not a record with fields"))
 
 
-def _csv_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterator[ValueRow]:
+def _csv_values(
+    raw: IO[bytes], path: str, needed: frozenset[str] | None, layout: CsvLayout
+) -> Iterator[ValueRow]:
     names: list[str] = []
-    for number, cells in csv_lines(raw, path):
+    remedy = layout_remedy(raw, layout)
+    for number, cells in csv_lines(raw, path, layout):
         if isinstance(cells, WireFault):
             yield ValueRow(number, None, cells)
         elif not names:
             names = cells
-            refuse_missing(names, path, needed)
+            refuse_missing(names, path, needed, remedy)
         else:
             pairs = zip(names, cells, strict=True)
             value = {name: cell for name, cell in pairs if cell != ""}
@@ -207,11 +217,19 @@ class FileMapping:
         fields: The position of each field.
         arrival: The position of the arrival; None if rows do not have it.
         encoding: The encoding, as in `value_rows`.
+        layout: The layout, as in `value_rows`.
     """
 
     fields: Fields
     arrival: Where | None = None
     encoding: FileEncoding | None = None
+    layout: CsvLayout = AS_USUAL
+
+    def rows(
+        self, path: str, stdin: IO[bytes] | None = None, needed: frozenset[str] | None = frozenset()
+    ) -> Iterator[ValueRow]:
+        """Yield the rows of a file (`value_rows`)."""
+        return value_rows(path, stdin, needed, self.encoding, self.layout)
 
     def columns(self) -> frozenset[str]:
         """Return the columns that the mapping names."""
@@ -238,7 +256,7 @@ class FileMapping:
         if not places:
             return False
         are_foreign = are_ours = False
-        for row in islice(value_rows(path, encoding=self.encoding), LOOKED_AHEAD):
+        for row in islice(self.rows(path), LOOKED_AHEAD):
             value = row.decoded()
             if value is None:
                 continue
@@ -277,7 +295,7 @@ def mapped_rows(
     """
     reader, arrivals = mapping.reader(reading), Arrivals(mapping)
     fields = mapping.fields
-    for each in value_rows(path, stdin, mapping.columns(), mapping.encoding):
+    for each in mapping.rows(path, stdin, mapping.columns()):
         number, value = each.number, each.value
         if each.fault is not None:
             yield Row(number, {}, each.fault)

@@ -128,6 +128,7 @@ def command(
         if topic is not None:
             from cli.audit.from_topic import topic_source
 
+            mapping.refuse_layout()
             since_ns = None if since is None else duration_ns("--since", since)
             if last is None and since_ns is None:
                 last = LAST

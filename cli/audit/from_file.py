@@ -32,11 +32,13 @@ def file_source(
     """
     encoding = value_format.of_file(path)
     needed = _columns(options, path, value_format)
-    rows = value_rows(path, needed=needed, encoding=encoding)
+    layout = options.layout()
+    rows = value_rows(path, needed=needed, encoding=encoding, layout=layout)
     if last is not None:
         if path == STDIN:
             raise Refused("--last: standard input is read once; write it to a file first")
-        count = sum(1 for _ in value_rows(path, needed=needed, encoding=encoding))
+        again = value_rows(path, needed=needed, encoding=encoding, layout=layout)
+        count = sum(1 for _ in again)
         rows = islice(rows, max(0, count - last), None)
     sample = list(islice(rows, SAMPLE))
     if not sample:
@@ -59,14 +61,16 @@ def file_source(
         [_as_text(row) for row in sample[:3]],
         said,
         value_format.section_of_file(),
-        f"inorder audit {shlex.quote(path)}",
+        f"inorder audit {shlex.quote(path)}{layout.options()}",
     )
 
 
-def _columns(options: MappingOptions, path: str, value_format: ValueFormat) -> frozenset[str]:
-    """Return the columns that the options name; a table must have all of them."""
+def _columns(
+    options: MappingOptions, path: str, value_format: ValueFormat
+) -> frozenset[str] | None:
+    """Return the columns that the options name, which a table must have; None without --source."""
     given = options.on_file(None, path, value_format) if options.source else None
-    return frozenset() if given is None else given.columns()
+    return None if given is None else given.columns()
 
 
 def _as_text(row: ValueRow) -> str:

@@ -17,6 +17,7 @@ from cli.mapping_options import FIELD_OPTIONS, MappingOptions
 from cli.taken import SAMPLE, Taken, sample_of, taken
 from inorder import rfc3339
 from recordings.audit.from_values import reading_by
+from recordings.csv_layout import CsvLayout
 from recordings.encoded import FileEncoding
 from recordings.near import lacking_in_row
 from recordings.values import FileMapping, ValueRow, mapped_rows, value_rows
@@ -64,14 +65,14 @@ def _shown(row: Row) -> str:
 # -- a file ----------------------------------------------------------------------------------------
 
 
-def is_foreign(path: str, encoding: FileEncoding | None = None) -> bool:
+def is_foreign(path: str, encoding: FileEncoding | None, layout: CsvLayout) -> bool:
     """Return whether a file is foreign, which means that its rows are not lines of our own form.
 
     Rows in our own form count as foreign if their `ts` is a date.
     """
     if encoding is not None:
         return True
-    for row in _first(path):
+    for row in _first(path, encoding, layout):
         value = row.decoded()
         if value is None or "clock" in value:
             continue
@@ -85,16 +86,20 @@ def file_rows(
     path: str, options: MappingOptions, encoding: FileEncoding | None
 ) -> tuple[Taken, Iterator[Row]]:
     """Return the mapping proposed for a file, and the file's rows as read by the mapping."""
-    values = [value for row in _first(path, encoding) if (value := row.decoded()) is not None]
+    values = [
+        value
+        for row in _first(path, encoding, options.layout())
+        if (value := row.decoded()) is not None
+    ]
     mapping = taken(values, options, on_file=True, otherwise="machine")
     # The survey judges whether each row has a number, so rows without one must be readable.
     reading = reading_by(numbered=mapping.fields.seq is not None)
-    by = FileMapping(mapping.fields, mapping.arrival, encoding)
+    by = FileMapping(mapping.fields, mapping.arrival, encoding, options.layout())
     return mapping, mapped_rows(path, by, reading)
 
 
-def _first(path: str, encoding: FileEncoding | None = None) -> Iterator[ValueRow]:
-    rows = islice(value_rows(path, encoding=encoding), SAMPLE)
+def _first(path: str, encoding: FileEncoding | None, layout: CsvLayout) -> Iterator[ValueRow]:
+    rows = islice(value_rows(path, needed=None, encoding=encoding, layout=layout), SAMPLE)
     return (row for row in rows if row.fault is None)
 
 

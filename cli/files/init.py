@@ -72,6 +72,8 @@ def command(
     if mapping.values or (topic is not None and mapping.arrival):
         option = "--values" if mapping.values else "--arrival"
         raise Refused(f"{option}: is for files that are replayed; leave it out")
+    if topic is not None:
+        mapping.refuse_layout()
     is_mapped = bool(mapping.places(on_file=topic is None) or mapping.ts_zone)
     how = HowRead()
     with readable(), ExitStack() as opened:
@@ -112,8 +114,8 @@ def _file(
     path: str, options: MappingOptions, value_format: ValueFormat, *, is_mapped: bool
 ) -> tuple[Iterator[Row], HowRead]:
     encoding = value_format.of_file(path)
-    if not is_mapped and not is_foreign(path, encoding):
-        return read_rows(path, needed=NEEDED_BY_TIME), HowRead()
+    if not is_mapped and not is_foreign(path, encoding, options.layout()):
+        return read_rows(path, needed=NEEDED_BY_TIME, layout=options.layout()), HowRead()
     mapping, rows = file_rows(path, options, encoding)
     first = list(islice(rows, SHOWN))
     print_mapping(mapping, first)

@@ -230,7 +230,7 @@ def _content(
     """Yield the events of a file without its clock lines, which have no effect here."""
     reading = reading_alone(values)
     if values is None:
-        rows = read_rows(path)
+        rows = read_rows(path, layout=options.layout())
     else:
         from recordings.values import mapped_rows
 

@@ -28,6 +28,7 @@ from cli.recordings import readable
 from cli.topology_file import Refused, load, topology_named, warn
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
+from recordings.csv_layout import CsvLayout
 from recordings.lines import lines_of, read_lines
 from recordings.plausible import SAMPLE, Plausibility, watched
 from recordings.replayed import replayed
@@ -96,7 +97,7 @@ def command(
         with counting("events") as advance:
             reading = topology.reading()
             lines = watched(
-                lines_read(events, values, reading),
+                lines_read(events, values, reading, options.layout()),
                 Plausibility(options.as_read(values, reading), time.time_ns()),
                 warn,
             )
@@ -112,10 +113,12 @@ def command(
     print_summary(summary, as_json=as_json)
 
 
-def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Iterator[Content]:
+def lines_read(
+    events: str, values: FileMapping | None, reading: Reading, layout: CsvLayout
+) -> Iterator[Content]:
     """Return the contents of a file's lines, which are in our own form or read by a mapping."""
     if values is None:
-        return read_lines(events, reading=reading)
+        return read_lines(events, reading=reading, layout=layout)
     from recordings.values import mapped_rows
 
     return lines_of(mapped_rows(events, values, reading), reading)

@@ -92,7 +92,7 @@ def command(
         with readable(), counting("published") as advance:
             if values is None:
                 needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
-                rows = read_rows(events, needed=needed)
+                rows = read_rows(events, needed=needed, layout=mapping.layout())
                 in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
                 done = replayer.publish(sound(rows, advance, left_out, in_ns))
             else:

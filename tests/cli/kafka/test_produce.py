@@ -53,6 +53,14 @@ def test_rows_of_others_go_out_as_they_are(
     ]
 
 
+def test_csv_without_names_goes_out_with_those_of_the_option(raw: Topic, tmp_path: Path) -> None:
+    path = text_file(tmp_path / "rows.csv", "Export of 2026\n\nd1,0\n")
+    words = ["--skip-lines", "2", "--header", "id,n", "--source", "id", "--seq", "n"]
+    inorder("produce", *raw.words, *words, path).well("published 1 records")
+    (sent,) = raw.messages(1)
+    assert sent.value() == b'{"id":"d1","n":0}'
+
+
 def test_input_that_cannot_be_read_ends_with_3(raw: Topic, tmp_path: Path) -> None:
     absent = tmp_path / "absent.jsonl"
     inorder("produce", *raw.words, absent).refused("no such file", code=3)

@@ -1,0 +1,120 @@
+"""Examples: CSV without a line of names, or with lines before it, through the commands that read
+files. The message shows the options, and with these the file is read as a usual one is."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from recordings.csv_layout import AS_USUAL, CsvLayout, remedy_for
+from tests.cli.invoking import inorder, text_file
+
+NAMES = "device,n,time\n"
+ROWS = "".join(f"d{i % 4},{i // 4},{1_795_800_000 + i}\n" for i in range(400))
+BEFORE = 'Export of "fleet 7"\n\nmade;2026\n'
+FILES = {
+    "no names": (ROWS, "--header device,n,time"),
+    "lines before the names": (BEFORE + NAMES + ROWS, "--skip-lines 3"),
+    "lines before the rows": (BEFORE + ROWS, "--skip-lines 3 --header device,n,time"),
+}
+MAPPED = ["--source", "device", "--seq", "n", "--ts", "time", "--ts-unit", "s"]
+COMMANDS = {
+    "replay": MAPPED,
+    "match": ["--query", "PATTERN SEQ(A a, A b) WITHIN 9s", *MAPPED],
+    "audit": ["--json"],
+    "init": [],
+}
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_options_of_the_message_make_it_a_usual_file(
+    tmp_path: Path, command: str, file: str
+) -> None:
+    content, options = FILES[file]
+    words = [command, *COMMANDS[command]]
+    usual = inorder(*words, text_file(tmp_path / "rows.csv", NAMES + ROWS)).well()
+    path = text_file(tmp_path / "rows.csv", content)
+    shown = options.replace("device,n,time", "a,b,c")
+    inorder(*words, path).refused(f"add {shown}", code=3)
+    assert inorder(*words, *shlex.split(options), path).well().out == usual.out
+
+
+def test_lines_of_our_own_form_take_the_options_too(tmp_path: Path) -> None:
+    topology = text_file(tmp_path / "t.yaml", "streams: {default: {}}\n")
+    path = text_file(tmp_path / "rows.csv", "a,0,5\na,1,6\n")
+    words: list[str | Path] = ["replay", "--topology", topology, path]
+    inorder(*words).refused("line 1 has values", "add --header a,b,c", code=3)
+    answer = inorder(*words, "--header", "source,seq,ts").well()
+    assert [(line["seq"], line["ts"]) for line in answer.of("event")] == [(0, 5), (1, 6)]
+
+
+def test_a_fault_keeps_the_number_of_its_line(tmp_path: Path) -> None:
+    path = text_file(tmp_path / "rows.csv", f"{BEFORE}a,0,5\na,1\na,2,7\n")
+    answer = inorder("replay", *MAPPED, "--skip-lines", "3", "--header", "device,n,time", path)
+    (dead,) = answer.well().of("dead")
+    assert (dead["line"], dead["reason"]) == (5, "row_ragged")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("x.csv", "--header device,,time", "--header device,,time: a name is empty"),
+        ("x.csv", "--header device,n", "--header names 2 columns, but line 1 has 3 cells"),
+        (
+            "x.csv",
+            "--header device,device,n",
+            "--header device,device,n: two names are equal; rename one",
+        ),
+        ("x.csv", "--skip-lines 999 --header a,b,c", "there is no column `device`"),
+        ("x.csv", "--skip-lines 999", "CSV without a line of column names"),
+        ("x.jsonl", "--skip-lines 1", "is JSON lines, and --skip-lines 1 is for CSV"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, name: str, options: str, said: str) -> None:
+    path = text_file(tmp_path / name, ROWS if name.endswith("csv") else "{}\n")
+    answer = inorder("replay", *MAPPED, *shlex.split(options), path)
+    assert answer.code in (2, 3)
+    assert said in answer.refused(code=answer.code).err
+
+
+@pytest.mark.parametrize("command", ["audit", "init"])
+def test_a_topic_has_no_lines_to_skip(command: str) -> None:
+    words = ["--brokers", "127.0.0.1:1", "--topic", "t", "--skip-lines", "2"]
+    inorder(command, *words).refused("--skip-lines 2: is for a file; leave it out")
+
+
+@pytest.mark.parametrize(
+    "usual",
+    [
+        NAMES + ROWS,
+        NAMES,
+        "device,n,time\na,1,2,3\na,1\n",
+        "a\n1\n2\n",
+        "",
+        'device;n;time\n"a\nb";1;2\n',
+    ],
+)
+def test_a_usual_file_needs_no_option(usual: str) -> None:
+    assert remedy_for(usual.encode(), is_whole=True) is None
+
+
+def test_a_line_that_is_cut_does_not_count() -> None:
+    content = (BEFORE + NAMES + ROWS).encode()
+    for size in range(len(BEFORE + NAMES) + 30, len(BEFORE + NAMES) + 60):
+        found = remedy_for(content[:size], is_whole=False)
+        assert found == "its column names are in line 4: add --skip-lines 3"
+
+
+def test_many_columns_are_counted_and_not_spelled() -> None:
+    row = ",".join(map(str, range(40)))
+    found = remedy_for(f"{row}\n{row}\n".encode(), is_whole=True)
+    assert found is not None
+    assert found.endswith("add --header with a name for each of its 40 columns")
+
+
+def test_a_layout_is_spelled_as_its_options() -> None:
+    assert AS_USUAL.options() == ""
+    assert CsvLayout(2, ("a b", "c")).options() == " --skip-lines 2 --header 'a b,c'"
