@@ -33,7 +33,8 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
     if (open_end := summary.open_end()) is not None:
         click.echo(open_end, err=True)
     account = summary.document()
-    click.echo(orjson.dumps(account).decode() if as_json else table(account), err=True)
+    text = orjson.dumps(account).decode() if as_json else table(account, summary.alarm() or "")
+    click.echo(text, err=True)
     if summary.all_unread:
         raise SystemExit(Exit.NOTHING_USABLE)
 
@@ -77,8 +78,11 @@ def _late_by_stamps(summary: Summary) -> str:
     )
 
 
-def table(account: Mapping[str, Any]) -> str:
-    """Return the account as text: the worst sources, totals, waits, results and dead letters."""
+def table(account: Mapping[str, Any], alarm: str = "") -> str:
+    """Return the account as text: the worst sources, totals, waits, results and dead letters.
+
+    A detail that the printed `alarm` has is not repeated.
+    """
     # `rich` is imported here because an account in JSON does not need it.
     from rich.console import Console
     from rich.table import Table
@@ -109,7 +113,7 @@ def table(account: Mapping[str, Any]) -> str:
             listed = ", ".join(f"{cause} {n}" for cause, n in causes.items())
             console.print(f"late by cause: {listed}", highlight=False, soft_wrap=True)
         unusable = (printable(each["text"]) for each in account.get("unusable", ()))
-        for line in (*_results(account), *_unmet(account), *unusable, *_dead(account)):
+        for line in (*_results(account), *_unmet(account), *unusable, *_dead(account, alarm)):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         for what, count in account.get("left_out", {}).items():
             console.print(f"left out by queries: {what}: {count}", highlight=False)
@@ -130,9 +134,10 @@ def _unmet(account: Mapping[str, Any]) -> Iterator[str]:
             yield f"query {query}: no results, though all types and fields it names were there"
 
 
-def _dead(account: Mapping[str, Any]) -> Iterator[str]:
+def _dead(account: Mapping[str, Any], alarm: str) -> Iterator[str]:
     reasons = list(account.get("dead_reasons", {}).items())
     for reason, dead in reasons[:MAX_REASONS]:
-        yield f"dead: {dead['count']:,} {reason}; first in line {dead['line']}: {dead['detail']}"
+        detail = "see the warning above" if dead["detail"] in alarm else dead["detail"]
+        yield f"dead: {dead['count']:,} {reason}; first in line {dead['line']}: {detail}"
     if len(reasons) > MAX_REASONS:
         yield f"dead: {len(reasons) - MAX_REASONS} more reasons; `--json` has them all"

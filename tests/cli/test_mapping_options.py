@@ -225,7 +225,8 @@ def test_a_misspelt_source_in_json_is_named(folder: Path, options: list[str], fo
     words = given or ["--topology", str(folder / "t.yaml")]
     result = inorder("replay", *words, json_lines(folder / "rows.jsonl", rows))
     assert result.code == 4
-    assert found in result.err
+    assert result.err.count(found) == 1
+    assert "dead: 20 source_missing; first in line 1: see the warning above" in result.err
 
 
 @pytest.mark.parametrize(
