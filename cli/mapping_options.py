@@ -23,7 +23,7 @@ from recordings.plausible import AsRead
 from topology.config import StreamConfig, Topology
 from topology.wire.checker import Reading
 from topology.wire.mapping import Fields
-from topology.wire.times import zone_of
+from topology.wire.times import zone_meant, zone_of
 from topology.wire.values import walked
 from topology.wire.where import Where, parse_where
 
@@ -95,7 +95,8 @@ class MappingOptions:
             zone_of(self.ts_zone)
         except ValueError as wrong:
             named = f"--ts-zone {printable(self.ts_zone)}"
-            raise Refused(f"{named}: {wrong}; write Europe/Berlin or UTC") from None
+            zone = zone_meant(self.ts_zone, "Europe/Berlin or UTC")
+            raise Refused(f"{named}: {wrong}; write {zone}") from None
 
     def layout(self) -> CsvLayout:
         """Return the layout of a CSV file; raise `Refused` if a column's name is missing."""

@@ -239,7 +239,8 @@ def test_a_misspelt_source_in_json_is_named(folder: Path, options: list[str], fo
         (["--values", "--topology", "plain.yaml"], "no stream has `fields`"),
         (["--source", "device", "--topology", "plain.yaml"], "--seq is missing"),
         (["--source", "=x"], 'write ="text"'),
-        ([*OPTIONS, "--ts-zone", "Berlin"], "write Europe/Berlin or UTC"),
+        ([*OPTIONS, "--ts-zone", "Mars"], "write Europe/Berlin or UTC"),
+        ([*OPTIONS, "--ts-zone", "vienna"], "machine; write Europe/Vienna\n"),
     ],
 )
 def test_what_does_not_fit_is_refused(folder: Path, options: list[str], said: str) -> None:

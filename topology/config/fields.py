@@ -13,7 +13,7 @@ from topology.spelling.problem import Fault, refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
 from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
-from topology.wire.times import zone_of
+from topology.wire.times import zone_meant, zone_of
 from topology.wire.where import parse_where
 
 Format = Literal["json", "avro", "protobuf", "bytes"]
@@ -37,7 +37,7 @@ def _zone(value: Any, _: ValidationInfo) -> str:
             return str(zone)
     except ValueError:
         pass
-    remedy = "write its name, like Europe/Berlin or UTC"
+    remedy = "write its name, like " + zone_meant(str(value), "Europe/Berlin or UTC")
     raise refused(f"{shown(value)} is not a time zone of this machine", remedy)
 
 

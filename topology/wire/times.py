@@ -13,7 +13,7 @@ import re
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from inorder import rfc3339
 from inorder.contract import MAX_INT64
@@ -50,6 +50,13 @@ def zone_of(name: str) -> ZoneInfo | None:
         return ZoneInfo(name) if name else None
     except (KeyError, ValueError, TypeError, OSError):
         raise ValueError("is not a time zone of this machine") from None
+
+
+def zone_meant(name: str, otherwise: str) -> str:
+    """Return the zone whose name ends like this one, such as Europe/Vienna, or `otherwise`."""
+    city = name.rpartition("/")[2].replace(" ", "_").lower()
+    found = [each for each in available_timezones() if each.rpartition("/")[2].lower() == city]
+    return min(found, default=otherwise)
 
 
 def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | Twice | str:

@@ -8,7 +8,7 @@ import pytest
 
 from inorder.contract import MAX_INT64
 from topology.wire.reasons import HUGE, SKIPPED, ZONELESS
-from topology.wire.times import Twice, instant_ns, zone_of
+from topology.wire.times import Twice, instant_ns, zone_meant, zone_of
 from topology.wire.values import Timestamp
 
 H = 3_600 * 10**9
@@ -57,6 +57,14 @@ def test_nearest_instant() -> None:
 def test_unknown_zone_is_an_error(name: str) -> None:
     with pytest.raises(ValueError, match="is not a time zone of this machine"):
         zone_of(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("vienna", "Europe/Vienna"), ("US/Sao Paulo", "America/Sao_Paulo")]
+)
+def test_a_zone_is_known_by_its_last_name(name: str, meant: str) -> None:
+    assert zone_meant(name, "UTC") == meant
+    assert zone_meant(f"{name}x", "UTC") == "UTC"
 
 
 def test_no_zone() -> None:
