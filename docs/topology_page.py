@@ -31,6 +31,10 @@ file with `# yaml-language-server: $schema=topology.schema.json`.
 A duration always has a unit: `500ms` (ns, us, ms, s, min, h, d). A size has one too: `256MiB`. A
 share is `0.001` or `0.1%`.
 
+A path of a query leads into the payload, like `payload.pos.x`. Backquotes enclose a name with a
+blank, a dot or another sign, like ``payload.`Temp (°C)` ``. A backquote inside is doubled. A place
+in `fields` has the same form, and may have a list item (`payload.a[0]`).
+
 See also: [time and watermarks](../concepts/watermarks.md), [how to connect your
 data](../guides/connect.md), [what to monitor](../operate/alerts.md).
 """

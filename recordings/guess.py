@@ -31,6 +31,7 @@ from typing import Final, Literal, NamedTuple
 from inorder import rfc3339
 from inorder.contract import MAX_INT64, MAX_SOURCE_BYTES, UNIT_NS, TimeUnit
 from recordings.plausible import OLDEST_NS, YEAR_NS
+from topology.model.paths import spelled_path
 from topology.wire.values import Timestamp
 
 MAX_ROWS: Final = 5_000
@@ -126,8 +127,7 @@ def spelled(path: Path, *, on_file: bool = False) -> str:
     """
     if on_file and len(path) == 1:
         return path[0]
-    names = ("payload", *path) if on_file else path
-    return ".".join(f"`{name}`" if re.search(r"[.\[\]`]", name) else name for name in names)
+    return spelled_path(("payload", *path) if on_file else path)
 
 
 def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:

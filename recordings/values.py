@@ -29,6 +29,7 @@ from recordings.near import lacking_in_row
 from recordings.row import refuse_missing
 from recordings.rows import csv_lines, json_texts, layout_remedy, refuse_layout
 from topology.model.outcome import Malformed
+from topology.model.paths import Path
 from topology.wire.checker import Reading
 from topology.wire.field_reader import NO_HEADERS, FieldReader
 from topology.wire.line_reader import LOOKED_AHEAD, UNREAD_FIELDS, Row
@@ -38,7 +39,7 @@ from topology.wire.reasons import WireFault, fault_of, times_in
 from topology.wire.rising_times import RisingTimes
 from topology.wire.times import Twice, instant_ns, zone_of
 from topology.wire.values import UNDECODABLE, Pick, ValueFault, walked
-from topology.wire.where import Path, Where
+from topology.wire.where import Where
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MAX_NUMBER_CHARS: Final = 40

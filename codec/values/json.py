@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from topology.model.paths import Path
 from topology.wire.values import UNDECODABLE, ValueFault, walked
-from topology.wire.where import Path
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
 """The errors that hostile JSON can raise; ArithmeticError is for a number with a huge exponent."""

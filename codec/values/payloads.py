@@ -15,9 +15,9 @@ from codec.values.registered import RegisteredSchemas, without_prefix
 from codec.values.schemas import values_decoder
 from topology.config import StreamConfig, Topology
 from topology.model.encoded import ReadEncoded
+from topology.model.paths import Path
 from topology.wire.payload import as_json
 from topology.wire.values import Decode, ValueFault, walked
-from topology.wire.where import Path
 
 WHOLE: Final[Path] = ()
 

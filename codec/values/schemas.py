@@ -20,8 +20,8 @@ from codec.values.registered import (
 )
 from codec.values.schema_fault import SchemaFault
 from topology.config import SchemaConfig
+from topology.model.paths import Path as FieldPath
 from topology.wire.values import Decode, Pick, Picking, ValueFault
-from topology.wire.where import Path as FieldPath
 
 REGISTERED: Final = frozenset({"avro", "protobuf"})
 """Formats that cannot be read without their schema."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
 from topology.config import QueryConfig, Topology
+from topology.model.paths import PAYLOAD, Names, arguments_of, payload_path
 from topology.pattern.tree import syntax
 from topology.window.aggregates.built_in import BUILT_IN
 
@@ -63,7 +64,7 @@ CONDITIONS: Final = (
 STATE: Final = ("revision", "final", "confidence", "at_ns")
 TABLES: Final = {"window": "windows", "join": "joins", "pattern": "matches"}
 CURRENT: Final = "newest = 1 AND op <> 'retract' AS current"
-_FIELD: Final = re.compile(r"\s*([A-Za-z_][\w.]*)\s+([A-Za-z]+)\s*", re.ASCII)
+_FIELD: Final = re.compile(r"\s*(\S.*\S|\S)\s+([A-Za-z]+)\s*", re.ASCII)
 
 
 class ViewsRefused(ValueError):
@@ -86,18 +87,19 @@ class Typed(NamedTuple):
     type: Type
 
 
-def schema_of(text: str) -> dict[str, Type]:
-    """Parse the types of payload fields, by dotted path: `force DOUBLE, pos.x DOUBLE`."""
-    fields: dict[str, Type] = {}
-    for each in filter(str.strip, text.split(",")):
+def schema_of(text: str) -> dict[Names, Type]:
+    """Parse the types of payload fields, by path: `force DOUBLE, pos.x DOUBLE`."""
+    fields: dict[Names, Type] = {}
+    for each in filter(None, arguments_of(text)):
         found = _FIELD.fullmatch(each)
         kind = found and TYPES.get(found[2].upper())
-        if not found or not kind:
+        path = found and payload_path(f"{PAYLOAD}.{found[1]}")
+        if not path or not kind:
             raise ViewsRefused(
                 f"--schema: {each.strip()!r} is not a field of a payload; write a path and one of"
                 f" {', '.join(TYPES)}, like `force DOUBLE, pos.x DOUBLE`"
             )
-        fields[found[1]] = kind
+        fields[path[1:]] = kind
     return fields
 
 
@@ -105,7 +107,7 @@ def views(
     topology: Topology,
     dialect: Dialect,
     table_of: Callable[[str], str],
-    schema: Mapping[str, Type] | None = None,
+    schema: Mapping[Names, Type] | None = None,
 ) -> Iterator[str]:
     """Yield the SQL statements that create the views, without semicolons.
 
@@ -117,19 +119,18 @@ def views(
         if query.detector is None:
             yield writer.results(name, query, columns_of(query, schema or {}))
     if schema:
-        columns = [
-            Typed(_joined(path), "payload", path.split("."), schema[path]) for path in schema
-        ]
+        columns = [Typed("_".join(path), "payload", path, schema[path]) for path in schema]
         yield writer.events(columns)
 
 
-def columns_of(query: QueryConfig, schema: Mapping[str, Type]) -> list[Typed]:
+def columns_of(query: QueryConfig, schema: Mapping[Names, Type]) -> list[Typed]:
     """Return the columns of a query's results: its key, then its values with any bounds."""
     columns: list[Typed] = []
     if query.pattern is not None:
         columns += _pattern_columns(query.pattern, schema)
     elif query.key is not None:
-        columns.append(Typed("key", "key", (), _of_path(query.key.split("."), schema)))
+        path = payload_path(query.key) or (query.key,)
+        columns.append(Typed("key", "key", (), _of_path(path, schema)))
     for name, aggregate in (query.aggregate or {}).items():
         kind = _of_aggregate(aggregate.function, aggregate.path, schema)
         columns.append(Typed(name, "values", (name,), kind))
@@ -140,7 +141,7 @@ def columns_of(query: QueryConfig, schema: Mapping[str, Type]) -> list[Typed]:
     return columns
 
 
-def _pattern_columns(pattern: syntax.Query, schema: Mapping[str, Type]) -> Iterator[Typed]:
+def _pattern_columns(pattern: syntax.Query, schema: Mapping[Names, Type]) -> Iterator[Typed]:
     where = pattern.where
     parts = where.parts if isinstance(where, syntax.And) else (where,)
     keys = [path for part in parts if isinstance(part, syntax.Same) for path in part.paths]
@@ -150,7 +151,7 @@ def _pattern_columns(pattern: syntax.Query, schema: Mapping[str, Type]) -> Itera
         yield Typed(column.name, "values", (column.name,), _of_expression(column.expr, schema))
 
 
-def _of_expression(expr: syntax.Expr, schema: Mapping[str, Type]) -> Type:
+def _of_expression(expr: syntax.Expr, schema: Mapping[Names, Type]) -> Type:
     match expr:
         case syntax.Ref(path=path) | syntax.Previous(path=path):
             return _of_path(path, schema)
@@ -162,23 +163,19 @@ def _of_expression(expr: syntax.Expr, schema: Mapping[str, Type]) -> Type:
             return "BOOLEAN" if isinstance(expr, CONDITIONS) else "VARCHAR"
 
 
-def _of_path(path: Sequence[str], schema: Mapping[str, Type]) -> Type:
+def _of_path(path: Sequence[str], schema: Mapping[Names, Type]) -> Type:
     if len(path) == 1 and path[0] in OWN:
         return OWN[path[0]]
     below = path[1:] if path[0] == "payload" else path
-    return schema.get(".".join(below), "VARCHAR")
+    return schema.get((*below,), "VARCHAR")
 
 
-def _of_aggregate(function: str, path: Sequence[str], schema: Mapping[str, Type]) -> Type:
+def _of_aggregate(function: str, path: Sequence[str], schema: Mapping[Names, Type]) -> Type:
     result = BUILT_IN[function].result if function in BUILT_IN else "value"
     if result in RESULTS:
         return RESULTS[result]
     known = _of_path(path, schema) if path else "VARCHAR"
     return "DOUBLE" if result == "number" and known == "VARCHAR" else known
-
-
-def _joined(path: str) -> str:
-    return path.replace(".", "_")
 
 
 class _Writer:

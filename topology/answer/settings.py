@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, cast
 
+from pydantic import ValidationInfo
+
 from topology.answer.rules import FINAL, Answer
 from topology.model.operator import NEVER
-from topology.query.fields import path_of
+from topology.model.paths import PATTERN, Names, likely_path, payload_path
+from topology.query.fields import SOURCE_KEY, path_of
+from topology.spelling.problem import refused, shown
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
-    PATH,
     Count,
     DurationNs,
     Flag,
+    Given,
     PositiveNs,
     one_of,
     or_nothing,
@@ -37,17 +41,39 @@ BOUNDS: Final = "bounds"
 MOVED_ANSWERS: Final = {"auto": "write answer: early, final or speculate"}
 """The remedy for each value of `answer` that was removed."""
 
+SOURCE: Final = "source"
+"""The key by which each source has its own results."""
+
+
+def _key(value: Any, _: ValidationInfo) -> str:
+    if isinstance(value, str) and (value == SOURCE or payload_path(value) is not None):
+        return value
+    remedy = f"write {likely_path(value)}, or `{SOURCE}` for a key of each source"
+    raise refused(f"{shown(value)} is not a path into the payload", remedy)
+
+
 Key = Annotated[
-    str, text(PATH, "a path into the payload", "write it like payload.player, ASCII names only")
+    str,
+    Given(
+        _key,
+        {
+            "type": "string",
+            "pattern": f"^(?:{PATTERN}|{SOURCE})$",
+            "title": "a path into the payload",
+        },
+    ),
 ]
 StreamName = Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")]
 
-Path = tuple[str, ...]
 
+def key_path(key: str | None) -> Names | None:
+    """Return the names on the path to the key in a payload.
 
-def key_path(key: str | None) -> Path | None:
-    """Return the names on the path to the key in a payload, or None if there is no key."""
-    return None if key is None else path_of(tuple(key.split(".")))
+    It is None if there is no key, and `SOURCE_KEY` if the key is the source.
+    """
+    if key is None or key == SOURCE:
+        return None if key is None else SOURCE_KEY
+    return path_of(payload_path(key) or ())
 
 
 class QualityConfig(Section):
@@ -105,7 +131,7 @@ class AnswerSettings(Section):
     quality: Annotated[QualityConfig | None, or_nothing(QualityConfig)] = None
     """The quality target: how often the first result must be right, and how long it may take."""
     key: Key | None = None
-    """Makes one result for each value of this path."""
+    """Makes one result for each value of this path, or for each source (`source`)."""
     uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
     """How time errors affect the values. The default is `plain` for windows and `expected` for
     joins."""

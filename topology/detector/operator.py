@@ -226,7 +226,7 @@ class Detecting(KeepingQuery):
         if payload is UNREADABLE:
             self._left_out[UNREAD] += 1
             payload = None
-        key = self._keys.of(payload, self._key_path)
+        key = self._keys.of(event.source, payload, self._key_path)
         if key is None:
             self._left_out[UNKEYED] += 1
             return
@@ -237,7 +237,7 @@ class Detecting(KeepingQuery):
             self._left_out[word] += 1
 
     def _reject(self, event: Event) -> None:
-        key = self._keys.of(read_payload(event.value), self._key_path)
+        key = self._keys.of(event.source, read_payload(event.value), self._key_path)
         if key is not None:
             self.unit.remove(key, key_of(event))
 
@@ -264,7 +264,7 @@ class Detecting(KeepingQuery):
         seen = said.seen
         if self._types and seen.type not in self._types:
             return
-        key = self._keys.of(seen.payload, self._key_path) if said.is_current else None
+        key = self._keys.of(seen.source, seen.payload, self._key_path) if said.is_current else None
         if said.is_current and key is None:
             self._left_out[UNKEYED] += 1
         if said.key < self.unit.reached:

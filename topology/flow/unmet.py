@@ -28,8 +28,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from topology.config import QueryConfig, Topology
 from topology.model.event import DATA, Event
+from topology.model.paths import payload_path, quoted_if_needed, spelled_path
 from topology.model.payload import read_payload
 from topology.query.fields import at, path_of
+from topology.spelling.problem import nearest
 
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
@@ -173,7 +175,10 @@ class Unmet:
             seen = ", ".join(sorted(stream.fields)[:SHOWN]) or "none"
             none = "no event" if self._each_batch is None else f"none of {stream.looked_at:,}"
             where = f"{none}{of}{self._of(field.stream)}"
-            found.append(f"{where} has the field `{'.'.join(field.path)}`; fields seen: {seen}")
+            near = nearest(field.path[0], stream.fields.keys() - {field.path[0]})
+            meant = f" did you mean `{quoted_if_needed(near)}`?" if near else ""
+            named = spelled_path(field.path)
+            found.append(f"{where} has the field `{named}`;{meant} fields seen: {seen}")
         return found
 
     def _of(self, stream: str) -> str:
@@ -210,7 +215,7 @@ def asked_by(query: QueryConfig, topology: Topology) -> Asked:
         return asked_by_pattern(query.pattern, only)
     if query.sides is not None:
         return _of_join(query, only, streams)
-    paths = [] if query.key is None else [tuple(query.key.split("."))]
+    paths = _key_paths(query.key)
     paths += [each.path for each in (query.aggregate or {}).values() if each.path]
     return Asked(streams, frozenset(), frozenset(_fields(only, (), paths)))
 
@@ -222,11 +227,15 @@ def _of_join(query: QueryConfig, only: str, streams: frozenset[str]) -> Asked:
         stream = side.stream or only
         kinds = () if side.type is None else (side.type,)
         types += [(stream, kinds)] if kinds else []
-        key = side.key or query.key
-        paths = [] if key is None else [tuple(key.split("."))]
+        paths = _key_paths(side.key or query.key)
         paths += [each.path for each in (query.values or {}).values() if each.side == name]
         fields += _fields(stream, kinds, paths)
     return Asked(streams, frozenset(types), frozenset(fields))
+
+
+def _key_paths(key: str | None) -> list[tuple[str, ...]]:
+    path = None if key is None else payload_path(key)
+    return [] if path is None else [path]
 
 
 def _fields(

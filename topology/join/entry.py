@@ -11,7 +11,7 @@ from topology.join.settings import JoinSettings
 from topology.model.event import Event
 from topology.model.one_clock import Distance, Play, distance, has_one_clock
 from topology.model.payload import UNREADABLE, read_payload
-from topology.query.fields import KeyTexts, at
+from topology.query.fields import SOURCE_KEY, KeyTexts, at
 
 Place = tuple[int, str, int, int]
 """The sort key of a side's events: corrected timestamp, source, epoch and sequence number."""
@@ -107,7 +107,7 @@ class JoinReading:
     def entries(self, event: Event, sides: Sequence[int]) -> list[JoinEntry]:
         """Return an entry for each of the sides on which the event has a key."""
         payload: Any = None
-        if any(self._paths[side] or self._keys[side] is not None for side in sides):
+        if any(self._paths[side] or self._keys[side] not in (None, SOURCE_KEY) for side in sides):
             payload = read_payload(event.value)
             if payload is UNREADABLE:
                 payload = None
@@ -115,7 +115,7 @@ class JoinReading:
         error_ns = event.error_ns if self._heeds_errors else 0
         found = []
         for side in sides:
-            key = self._texts.of(payload, self._keys[side])
+            key = self._texts.of(event.source, payload, self._keys[side])
             if key is None:
                 continue
             values = tuple([at(payload, path) for path in self._paths[side]])

@@ -36,15 +36,16 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BeforeValidator, ValidationInfo
 
-from topology.answer.settings import EXPECTED, AnswerSettings, Key, Path, StreamName, key_path
+from topology.answer.settings import EXPECTED, AnswerSettings, Key, StreamName, key_path
 from topology.clock.settings import ClockConfig
 from topology.model.one_clock import STEADY, Play
+from topology.model.paths import Names as Path
+from topology.model.paths import likely_path, payload_path
 from topology.query.fields import path_of
 from topology.spelling.kinds import Kinds
 from topology.spelling.problem import refused, shown
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
-    PATH,
     Count,
     Given,
     Named,
@@ -71,7 +72,7 @@ MAX_VALUES: Final = 1_000
 SIDES: Final = "write sides: {a: {stream: one}, b: {stream: other}}"
 VALUE: Final = "{speed: shot.payload.speed}"
 _ALIAS: Final = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
-_VALUE: Final = re.compile(rf"({_ALIAS})\.({PATH})", re.ASCII)
+_VALUE: Final = re.compile(rf"({_ALIAS})\.(.+)", re.ASCII | re.DOTALL)
 
 
 class JoinCondition(NamedTuple):
@@ -155,9 +156,12 @@ def _sides(value: Any) -> Any:
 def _value(value: Any, _: ValidationInfo) -> JoinedValue:
     spelled = str(value) if isinstance(value, JoinedValue) else value
     found = _VALUE.fullmatch(spelled) if isinstance(spelled, str) else None
-    if found is None:
-        raise refused(f"{shown(spelled)} is not a value of a side", f"write it like {VALUE}")
-    return JoinedValue(found[1], tuple(found[2].split(".")))
+    path = None if found is None else payload_path(found[2])
+    if found is None or path is None:
+        near = f", or {found[1]}.{likely_path(found[2])}" if found else ""
+        remedy = f"write it like {VALUE}{near}"
+        raise refused(f"{shown(spelled)} is not a value of a side", remedy)
+    return JoinedValue(found[1], path)
 
 
 Value = Annotated[

@@ -14,6 +14,8 @@ from topology.query.numbers import distinguished, text_of
 
 Decode = Callable[[Any], Any]
 
+SOURCE_KEY: Final = ("",)
+"""The path of a key that is the source; a path of a file has no empty name."""
 NO_KEY: Final = ""
 """The text of the key of a query without a key."""
 MAX_TEXTS: Final = 1 << 15
@@ -48,9 +50,11 @@ class KeyTexts:
     def __init__(self) -> None:
         self._texts: dict[Any, str] = {}
 
-    def of(self, payload: Any, path: tuple[str, ...] | None) -> str | None:
-        """Return the text of the payload's key: `NO_KEY` without a path, None if it has no key."""
-        return NO_KEY if path is None else self.text(at(payload, path))
+    def of(self, source: str, payload: Any, path: tuple[str, ...] | None) -> str | None:
+        """Return the text of an event's key: `NO_KEY` without a path, None if it has no key."""
+        if path is None:
+            return NO_KEY
+        return self.text(source if path == SOURCE_KEY else at(payload, path))
 
     def text(self, value: Any) -> str | None:
         """Return the text of a key; None if the value cannot be a key."""

@@ -27,6 +27,7 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 from inorder import contract
+from topology.model.paths import spelled_path
 from topology.model.user_functions import NOTHING, UserFunctions
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 
@@ -82,8 +83,6 @@ ELSEWHERE: Final = {
 
 RATES: Final[Mapping[str, int]] = {"ppb": 1, "ppm": 1_000}
 BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-
-PATH: Final = r"payload(?:\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,20}"
 
 _AMOUNT: Final = re.compile(r"([0-9]{1,40}(?:\.[0-9]{1,20})?) ?([A-Za-zµ]*)", re.ASCII)
 _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})?) ?(%?)", re.ASCII)
@@ -193,8 +192,8 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
 
 def dotted(path: Any) -> str:
     """Return a path as text; the text for a malformed path is not a valid path either."""
-    if isinstance(path, tuple | list) and not any("." in str(part) for part in path):
-        return ".".join(map(str, path))
+    if isinstance(path, tuple | list) and all(isinstance(part, str) and part for part in path):
+        return spelled_path(path)
     return f"path {path}"
 
 

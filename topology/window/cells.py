@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from topology.answer.settings import Path
 from topology.model.operator import Plain
+from topology.model.paths import Names as Path
 from topology.model.saved import INT, ValueKind, Written, record, row_of
 from topology.window.aggregates.built_in import BUILT_IN, OF_CELL, MakeCell, Usable
 from topology.window.aggregates.cell import AggregateCell, AggregateFunction, Placed

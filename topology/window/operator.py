@@ -265,13 +265,13 @@ class Windows(QueryOperator):
             spans.take(slice_ns, self._reading.columns(events))
             return
         for event in events:
-            read = self._reading.read(event.value)
+            read = self._reading.read(event)
             if read is not None:
                 spans.add(event, read[0], read[1])
 
     def _add(self, event: Event) -> None:
         self._emitter.now_ns = self._now_ns
-        read = self._reading.read(event.value)
+        read = self._reading.read(event)
         if read is not None:
             self._windows.add(event, read[0], read[1])
         self._progress.observe(event, self._frontier, is_taken=read is not None)

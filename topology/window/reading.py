@@ -18,8 +18,9 @@ from typing import Any, Final
 from topology.answer.settings import key_path
 from topology.model.event import Event
 from topology.model.field_use import FieldUse
+from topology.model.paths import spelled_path
 from topology.model.payload import UNREADABLE, read_payload
-from topology.query.fields import NO_KEY, KeyTexts, at
+from topology.query.fields import NO_KEY, SOURCE_KEY, KeyTexts, at
 from topology.query.numbers import number
 from topology.window.cells import THE_ROW, Makers, Values
 from topology.window.left_out import LeftOut
@@ -60,6 +61,7 @@ class WindowReading:
         self._is_flat = all(len(path) == 1 for path in (self._key or ("",), *self._paths))
         """Whether all fields that `columns` reads are on the first level of the payload."""
         self._blind = self._key is None and not self._fields
+        self._reads_payload = bool(self._fields) or self._key != SOURCE_KEY
         self._events = 0
         """The number of events with a key, of which a field is read."""
         self.unreadable = 0
@@ -74,21 +76,23 @@ class WindowReading:
     def uses(self) -> list[FieldUse]:
         """Return the counts of the values that were left out, for each field."""
         return [
-            left_out.use(self._query, names[0], ".".join(("payload", *path)), self._events)
+            left_out.use(self._query, names[0], spelled_path(("payload", *path)), self._events)
             for left_out, names, (path, _) in zip(
                 self._left_out, self._aggregates, self._fields, strict=True
             )
         ]
 
-    def read(self, value: Any) -> tuple[str, Values] | None:
+    def read(self, event: Event) -> tuple[str, Values] | None:
         """Return the key's text and the values, or None if the event has no key.
 
         The values contain None for each cell that leaves its value out.
         """
         if self._blind:
             return NO_KEY, ()
-        payload = value if isinstance(value, dict) else self._payload(value)
-        key = self._texts.of(payload, self._key)
+        payload = event.value
+        if not isinstance(payload, dict) and self._reads_payload:
+            payload = self._payload(payload)
+        key = self._texts.of(event.source, payload, self._key)
         if key is None:
             self.unkeyed += 1
             return None
@@ -113,17 +117,20 @@ class WindowReading:
             return {NO_KEY: columns}
         found: dict[str, Columns] = {}
         paths, text_of, key_path = self._paths, self._texts.text, self._key
-        is_flat = self._is_flat
+        is_flat, of_source = self._is_flat, key_path == SOURCE_KEY
         fields: dict[str, Any] = NO_FIELDS
         for event in events:
             payload = event.value
-            if not isinstance(payload, dict):
+            if not isinstance(payload, dict) and self._reads_payload:
                 payload = self._payload(payload)
             if is_flat:
                 fields = payload if isinstance(payload, dict) else NO_FIELDS
             key = NO_KEY
             if key_path is not None:
-                text = text_of(fields.get(key_path[0]) if is_flat else at(payload, key_path))
+                if of_source:
+                    text = text_of(event.source)
+                else:
+                    text = text_of(fields.get(key_path[0]) if is_flat else at(payload, key_path))
                 if text is None:
                     self.unkeyed += 1
                     continue

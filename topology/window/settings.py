@@ -24,15 +24,16 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import BeforeValidator, ValidationInfo
 
 from topology.answer.rules import FINAL
-from topology.answer.settings import PLAIN, THESIS3, AnswerSettings, Path, key_path
+from topology.answer.settings import PLAIN, THESIS3, AnswerSettings, key_path
 from topology.clock.settings import ClockConfig
+from topology.model.paths import Names as Path
+from topology.model.paths import arguments_of, likely_path, payload_path
 from topology.query.fields import path_of
 from topology.spelling.kinds import Kinds
 from topology.spelling.problem import meant, refused, shown
 from topology.spelling.section import Unspelled
 from topology.spelling.values import (
     MILLION,
-    PATH,
     Count,
     DurationNs,
     Given,
@@ -109,7 +110,7 @@ WINDOWS: Final = Kinds(
     EXAMPLES,
 )
 MAX_AGGREGATES: Final = 1_000
-_CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
+_CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(((?:`[^`]*`|[^()`]){0,2000})\)", re.ASCII)
 
 
 def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
@@ -137,12 +138,13 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
     known = BUILT_IN.get(function)
     remedy = f"write it like {known.example if known else f'{function}(payload.v)'}"
     wanted = known.arguments if known else 1
-    arguments = [each.strip() for each in inner.split(",")] if inner.strip() else []
+    arguments = arguments_of(inner) if inner.strip() else []
     if len(arguments) != wanted:
         raise refused(f"`{function}` takes {wanted} arguments, not {len(arguments)}", remedy)
-    if arguments and re.fullmatch(PATH, arguments[0], re.ASCII) is None:
-        raise refused(f"{shown(arguments[0])} is not a path", remedy)
-    path = tuple(arguments[0].split(".")) if arguments else ()
+    path = payload_path(arguments[0]) if arguments else ()
+    if path is None:
+        near = f"{function}({likely_path(arguments[0])}{''.join(f', {a}' for a in arguments[1:])})"
+        raise refused(f"{shown(arguments[0])} is not a path into the payload", f"write {near}")
     if function != "quantile":
         return Aggregate(function, path)
     if re.fullmatch(r"0?\.[0-9]{1,6}|0|1", arguments[1]) is None:

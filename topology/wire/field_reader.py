@@ -21,6 +21,7 @@ from typing import Any, Final
 from inorder.contract import DEFAULT_STREAM, MAX_INT64, MAX_SEQ, PRESETS, UNIT_NS
 from topology.model.event import NO_EPOCH, Event, digits
 from topology.model.outcome import Malformed
+from topology.model.paths import Path
 from topology.wire.checker import (
     AS_WRITTEN,
     MAX_DIGITS,
@@ -37,7 +38,7 @@ from topology.wire.reasons import WireFault, fault_of, times_in
 from topology.wire.rising_times import RisingTimes
 from topology.wire.times import Twice, instant_ns, zone_of
 from topology.wire.values import Decode, Picking, ValueFault, lacking, picking
-from topology.wire.where import Path, Where
+from topology.wire.where import Where
 
 PLAIN: Final = PRESETS["plain"]
 _MAPPED: Final = frozenset(PLAIN)

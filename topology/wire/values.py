@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from topology.wire.where import Path, Where
+from topology.model.paths import Path
+from topology.wire.where import Where
 
 Decode = Callable[[Any], object]
 Pick = Callable[[Any], Sequence[object]]

@@ -8,9 +8,8 @@
     topic, partition the record's topic or partition
     ="text"          a constant
 
-In a PATH a dot precedes the name of a field, and `[0]` selects an item of a list. Backquotes
-enclose a name with a dot or a bracket: payload.`a.b`[0].c. For a file (`on_file`), a text that does
-not begin with `payload.`, `payload[` or `=` is the name of one column, dots included.
+`topology.model.paths` reads a PATH, like payload.`a b`[0].c. For a file (`on_file`), a text that
+does not begin with `payload.`, `payload[` or `=` is the name of one column, dots included.
 """
 
 from __future__ import annotations
@@ -20,14 +19,9 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from topology.model.paths import MAX_CHARACTERS, Path, parse_path, spelled_path
+
 Place = Literal["header", "key", "payload", "timestamp", "topic", "partition", "text"]
-Path = tuple[str | int, ...]
-
-MAX_CHARACTERS: Final = 1_000
-MAX_STEPS: Final = 32
-"""The maximum number of steps of a path."""
-
-_STEP: Final = re.compile(r"\[([0-9]{1,9})\]|\.?`([^`]+)`|\.?([^.\[\]`\s]+)")
 _HEADER: Final = re.compile(r"[!-~]{1,256}")
 SPELLINGS: Final = 'header.NAME, key, payload.PATH, timestamp, topic, partition or ="text"'
 
@@ -49,7 +43,7 @@ class Where:
             return f"={json.dumps(self.path[0], ensure_ascii=False)}"
         if self.place == "header":
             return f"header.{self.path[0]}"
-        return self.place + "".join(_spelled(step) for step in self.path)
+        return spelled_path((self.place, *self.path))
 
 
 TIMESTAMP: Final = Where("timestamp")
@@ -75,13 +69,13 @@ def _parsed(text: str, *, on_file: bool) -> Where:
     if text.startswith("="):
         return Where("text", (_constant(text),))
     if text.startswith(("payload.", "payload[")):
-        return Where("payload", _path(text, len("payload")))
+        return Where("payload", parse_path(text, len("payload")))
     if on_file:
         return Where("payload", (text,))
     if text in {"payload", "key", "timestamp", "topic", "partition"}:
         return Where(text)  # type: ignore[arg-type]
     if text.startswith(("key.", "key[")):
-        return Where("key", _path(text, len("key")))
+        return Where("key", parse_path(text, len("key")))
     if text.startswith("header."):
         name = text.removeprefix("header.")
         if not _HEADER.fullmatch(name):
@@ -99,23 +93,3 @@ def _constant(text: str) -> str:
     if not isinstance(constant, str):
         raise ValueError(f'`{text}` is not a constant; write ="text", in double quotes')
     return constant
-
-
-def _path(text: str, at: int) -> Path:
-    steps: list[str | int] = []
-    while at < len(text):
-        found = _STEP.match(text, at)
-        if found is None or len(steps) == MAX_STEPS:
-            reason = f"is deeper than {MAX_STEPS} steps" if found else "is not a path"
-            remedy = "write dots between names, [0] for a list item, `a.b` for a name with a dot"
-            raise ValueError(f"`{text}` {reason} at character {at + 1}; {remedy}")
-        index, quoted, name = found.groups()
-        steps.append(int(index) if index else quoted or name)
-        at = found.end()
-    return tuple(steps)
-
-
-def _spelled(step: str | int) -> str:
-    if isinstance(step, int):
-        return f"[{step}]"
-    return f".`{step}`" if re.search(r"[.\[\]`\s]", step) else f".{step}"

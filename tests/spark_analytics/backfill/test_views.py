@@ -204,6 +204,6 @@ def test_a_name_that_json_paths_cannot_hold_is_refused(tmp_path: Path) -> None:
 
 
 def test_fields_are_read_by_their_path() -> None:
-    assert schema_of(" pos.x double,v INT ,") == {"pos.x": "DOUBLE", "v": "BIGINT"}
+    assert schema_of(" pos.x double,v INT ,") == {("pos", "x"): "DOUBLE", ("v",): "BIGINT"}
     with pytest.raises(ViewsRefused, match="write a path"):
         schema_of("v")

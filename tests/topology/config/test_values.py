@@ -72,7 +72,7 @@ def stages(*value: Any) -> Callable[[], Topology]:
         (window("count"), "`0ns` is not a number of events; write it like count 100"),
         (window("count", S_NS, 0, 5), "5` is not a count window; write it like count 100"),
         (aggregate("sum", "payload.v"), "`payload.v` is text, not a path; write the path"),
-        (aggregate("sum", ("payload.v",)), "`sum(path ('payload.v',))` is not an aggregate"),
+        (aggregate("sum", ("payload.v",)), "write sum(payload.v)"),
         (aggregate("sum", 3), "`path 3` is not a path"),
         (aggregate("mine"), "`mine` takes 1 arguments, not 0"),
         (aggregate("quantile", V, -1), "`-0.000001` is not a quantile between 0 and 1"),

@@ -33,6 +33,7 @@ def like(pattern: str) -> str:
 
 TYPES = "types seen: Door, Reading"
 FIELDS = "fields seen: machine, open, pos, v"
+NEAR = {"vv": "did you mean `v`? ", "machin": "did you mean `machine`? "}
 
 
 JOIN = "join: interval 2s, sides: {a: {type: Door}, b: {type: R}}, values: {o: a.payload.o}"
@@ -53,13 +54,19 @@ LACKS = [
 
 @pytest.mark.parametrize(("query", "lacks"), LACKS)
 def test_what_no_event_has(query: str, lacks: list[str]) -> None:
-    said = [f"no event of {each}; {FIELDS if 'field' in each else TYPES}" for each in lacks]
+    said = [f"no event of {each}; {_seen(each)}" for each in lacks]
     assert words(query) == said
+
+
+def _seen(lack: str) -> str:
+    if "field" not in lack:
+        return TYPES
+    return NEAR.get(lack.split("`")[1], "") + FIELDS
 
 
 def test_what_no_event_has_of_any_type() -> None:
     query = "{window: tumbling 10s, key: payload.machine, aggregate: {m: avg(payload.vv)}}"
-    assert words(query) == [f"no event has the field `vv`; {FIELDS}"]
+    assert words(query) == [f"no event has the field `vv`; {NEAR['vv']}{FIELDS}"]
 
 
 PATTERN = like("SEQ(Dor d, Reading r) WHERE r.vv > 1")
@@ -74,7 +81,8 @@ def test_that_nothing_came() -> None:
 
 def test_who_looks_at_some_says_of_how_many() -> None:
     said = words(PATTERN, [EVENTS[1]] * 9, each_batch=4)
-    assert said[1] == ("none of 4 of type Reading has the field `vv`; fields seen: machine, pos, v")
+    missing = "none of 4 of type Reading has the field `vv`; did you mean `v`?"
+    assert said[1] == f"{missing} fields seen: machine, pos, v"
 
 
 def test_who_has_looked_at_many_looks_at_one_of_each_batch() -> None:

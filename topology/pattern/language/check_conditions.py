@@ -25,7 +25,7 @@ from topology.pattern.tree.syntax import (
 )
 from topology.pattern.tree.turns import MAX_ASKED, asked_times, counted_groups
 from topology.pattern.tree.walk import components, conjuncts, expressions, walk
-from topology.pattern.tree.words import FUNCTIONS
+from topology.pattern.tree.words import FUNCTIONS, path_text
 
 Component = EventNode | Negation
 
@@ -98,7 +98,7 @@ class ConditionChecks:
             self._no_single(ref.alias, ref.span)
         elif not counts:
             message = f"`{cut(ref.alias)}` is a single event and has no index"
-            hint = f"write {ref.alias}.{'.'.join(ref.path)}, or make it a group with +"
+            hint = f"write {ref.alias}.{path_text(ref.path)}, or make it a group with +"
             self._findings.add("E_INDEX", ref.span, message, hint)
         elif ref.index == At(0):
             message = "the elements of a group are counted from 1"

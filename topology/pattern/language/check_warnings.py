@@ -23,7 +23,7 @@ from topology.pattern.tree.syntax import (
     Span,
 )
 from topology.pattern.tree.walk import components, conjuncts
-from topology.pattern.tree.words import COMPARED, MIRRORED
+from topology.pattern.tree.words import COMPARED, MIRRORED, path_text
 
 Bound = tuple[float, int]
 """A number and an offset: the bound is just below the number (-1), at it (0), or just above it (1).
@@ -96,7 +96,9 @@ def _contradictions(query: Query, findings: Findings) -> None:
         lowest, highest = bounds.get(ref, (low, high))
         bounds[ref] = max(low, lowest), min(high, highest)
         if bounds[ref][0] > bounds[ref][1]:
-            message = f"no `{ref.alias}.{'.'.join(ref.path)}` is in this range and the earlier ones"
+            message = (
+                f"no `{ref.alias}.{path_text(ref.path)}` is in this range and the earlier ones"
+            )
             findings.add("W_ALWAYS_FALSE", expr.span, message)
 
 

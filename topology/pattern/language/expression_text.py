@@ -7,10 +7,9 @@ written in back-ticks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from topology.model.paths import in_backquotes
 from topology.pattern.tree import syntax
-from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, UNITS_NS, is_plain, quoted
+from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, UNITS_NS, is_plain, path_text, quoted
 
 OR, AND, NOT, TEST, SUM, TERM, FACTOR, ATOM = range(8)
 """The levels of precedence, from the loosest to the tightest.
@@ -73,7 +72,7 @@ def _test(expr: syntax.Expr) -> str:
         case syntax.Like(operand, pattern):
             return f"{_at(operand, SUM)} LIKE {_string(pattern)}"
         case syntax.Same(paths):
-            return f"[{', '.join(map(_path, paths))}]"
+            return f"[{', '.join(map(path_text, paths))}]"
     raise AssertionError(f"no text for {type(expr).__name__}")
 
 
@@ -96,13 +95,13 @@ def _atom(expr: syntax.Expr) -> str:
         case syntax.Ref(alias, path, index):
             # A reference inside a RowAggregate has no alias.
             of = f"{quoted(alias)}{_index(index)}." if alias else ""
-            return f"{of}{_path(path)}"
+            return f"{of}{path_text(path)}"
         case syntax.Previous(alias, path, back):
             places = f", {back}" if back > 1 else ""
-            return f"PREV({quoted(alias)}.{_path(path)}{places})"
+            return f"PREV({quoted(alias)}.{path_text(path)}{places})"
         case syntax.AggregateCall(function, alias, path, before):
             offset = "" if before is None else f"..i-{before}" if before else "..i"
-            attribute = f".{_path(path)}" if path else ""
+            attribute = f".{path_text(path)}" if path else ""
             return f"{function}({quoted(alias)}[{offset}]{attribute})"
         case syntax.Call(function, arguments):
             listed = ", ".join(expression_text(argument) for argument in arguments)
@@ -118,7 +117,7 @@ def row_text(expr: syntax.RowRef | syntax.RowAggregate | syntax.Running) -> str:
     match expr:
         case syntax.RowRef(aliases, path, from_last, offset, shift):
             of = f"{'|'.join(aliases)}." if aliases else ""
-            what = f"CLASSIFIER({'|'.join(aliases)})" if expr.is_label else f"{of}{_path(path)}"
+            what = f"CLASSIFIER({'|'.join(aliases)})" if expr.is_label else f"{of}{path_text(path)}"
             count = f", {offset}" if offset else ""
             text = f"{'LAST' if from_last else 'FIRST'}({what}{count})"
             text = f"{'NEXT' if shift > 0 else 'PREV'}({text}, {abs(shift)})" if shift else text
@@ -137,7 +136,7 @@ def _function(name: str) -> str:
     Without them, it might be read as a built-in function or a reserved word, or not as a name.
     """
     is_other = name not in FUNCTIONS and name.lower() in FUNCTIONS.keys() | AGGREGATES | {"prev"}
-    return f"`{name}`" if is_other else quoted(name)
+    return in_backquotes(name) if is_other else quoted(name)
 
 
 def _index(index: syntax.Index | None) -> str:
@@ -148,10 +147,6 @@ def _index(index: syntax.Index | None) -> str:
             return f"[i{offset:+d}]" if offset else "[i]"
         case syntax.At(position):
             return "[last]" if position == -1 else f"[{position}]"
-
-
-def _path(path: Sequence[str]) -> str:
-    return ".".join(name if is_plain(name) else quoted(name) for name in path)
 
 
 def _string(value: str) -> str:

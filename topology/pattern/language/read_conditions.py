@@ -15,6 +15,7 @@ from lark import Token
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive, v_args
 
+from topology.model.paths import unquoted
 from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.walk import flat
@@ -235,7 +236,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def name(self, span: syntax.Span, children: list[Token]) -> Name:
         token = children[0]
         quoted = token.type == "QUOTED"
-        return Name(token[1:-1] if quoted else str(token), quoted, span)
+        return Name(unquoted(str(token)) if quoted else str(token), quoted, span)
 
     def quant(self, _: syntax.Span, children: list[Any]) -> Quant:
         count: Quant = children[0]

@@ -34,6 +34,7 @@ from topology.pattern.tree.syntax import (
     Span,
 )
 from topology.pattern.tree.walk import components, conjuncts, rewritten, walk
+from topology.pattern.tree.words import path_text
 
 OWN: Final[Mapping[str, str]] = {
     "ref_time": "time",
@@ -210,7 +211,7 @@ class RowConditions:
         if ref.is_label:
             return () if first == "*" else self._names.named(first, ref.span), ("type",)
         if rest and not self._names.is_known(first) and first != "payload":
-            inside = f"write a field of a field after a variable, like A.{'.'.join(ref.path)}"
+            inside = f"write a field of a field after a variable, like A.{path_text(ref.path)}"
             self._names.unknown(first, ref.span, inside)
         return self._names.split(ref.path)
 

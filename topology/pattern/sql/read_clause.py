@@ -355,7 +355,8 @@ class RecognizeReader(ConditionReader):
         token = children[0]
         if token.type != "QUOTED":
             return Name(str(token), quoted=False, span=span)
-        text = QuotedName(token[1:-1].replace('""', '"'))
+        mark = token[0]
+        text = QuotedName(token[1:-1].replace(2 * mark, mark))
         return Name(text, quoted=True, span=span)
 
     def _refuse(self, span: Span, message: str, hint: str) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from topology.model.paths import in_backquotes
 from topology.pattern.tree.syntax import Strategy
 
 KEYWORDS: Final = frozenset({
@@ -85,4 +86,9 @@ def quoted(name: str) -> str:
     """Return a name as a query must write it: in back-ticks unless it is plain and unreserved."""
     if is_plain(name) and name.lower() not in RESERVED_WORDS:
         return name
-    return f"`{name}`"
+    return in_backquotes(name)
+
+
+def path_text(path: Sequence[str]) -> str:
+    """Return a path as a query must write it after a dot."""
+    return ".".join(name if is_plain(name) else in_backquotes(name) for name in path)

@@ -1,0 +1,98 @@
+"""Examples and a law: any name can stand in a path, and comes back as it was."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology.model.paths import (
+    MAX_STEPS,
+    arguments_of,
+    likely_path,
+    parse_path,
+    payload_path,
+    spelled_path,
+)
+from topology.wire.where import Where, parse_where
+
+NAMES = st.text(min_size=1, max_size=8) | st.text("`.[] a", min_size=1, max_size=5)
+
+
+@given(names=st.lists(NAMES, max_size=5))
+def test_every_name_comes_back_from_its_text(names: list[str]) -> None:
+    path = ("payload", *names)
+    text = spelled_path(path)
+    assert payload_path(text) == path
+    assert arguments_of(f"{text}, 0.5") == [text, "0.5"]
+    if names:
+        assert parse_where(text) == Where("payload", (*names,))
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("", ()),
+        (".a", ("a",)),
+        (".`Truck No`", ("Truck No",)),
+        (".`a.b`[0].c", ("a.b", 0, "c")),
+        (".`a``b`", ("a`b",)),
+        (".````", ("`",)),
+        (".Größe", ("Größe",)),
+        ("[7]", (7,)),
+    ],
+)
+def test_a_path_is_read(text: str, steps: tuple[str | int, ...]) -> None:
+    assert parse_path(text) == steps
+
+
+@pytest.mark.parametrize("text", [".", ".a b", "a", ".a..b", ".``", ".`a", "[x]", ".a`b`", "[0]a"])
+def test_what_is_no_path_is_refused_with_the_way_to_write_it(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a path at character .*payload.`a b`"):
+        parse_path(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "payloads", "a.b", "payload.a[0]", "payload[0]", "payload. a", "payload" + ".a" * 33],
+)
+def test_what_a_query_cannot_read_is_no_path_of_it(text: str) -> None:
+    assert payload_path(text) is None
+
+
+def test_the_longest_path_of_a_query_is_as_deep_as_any_other() -> None:
+    names = ("a",) * MAX_STEPS
+    assert payload_path(spelled_path(("payload", *names))) == ("payload", *names)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("Truck No", "payload.`Truck No`"),
+        ("payload.Truck No", "payload.`Truck No`"),
+        ("Payload.a", "payload.a"),
+        ("paylod.a.b", "payload.a.b"),
+        ("payload.`a", "payload.a"),
+        ("payload.a[0]", "payload.`a[0]`"),
+        ("", "it like payload.player"),
+        (3, "it like payload.player"),
+        ("``", "payload"),
+    ],
+)
+def test_what_a_wrong_text_probably_means(text: object, meant: str) -> None:
+    assert likely_path(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a", ["a"]),
+        ("a , b", ["a", "b"]),
+        ("`a, b`, c", ["`a, b`", "c"]),
+        ("`a``, b`", ["`a``, b`"]),
+        ("`a, b", ["`a, b"]),
+        ("a,", ["a", ""]),
+    ],
+)
+def test_a_comma_in_backquotes_separates_nothing(text: str, parts: list[str]) -> None:
+    assert arguments_of(text) == parts
