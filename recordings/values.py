@@ -21,23 +21,21 @@ from typing import IO, Any, Final, NamedTuple
 import orjson
 
 from codec.values import json
-from inorder.contract import UNIT_NS
 from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.encoded import FileEncoding, container_values, delimited_values
 from recordings.file import Form, opened
 from recordings.near import lacking_in_row
 from recordings.row import refuse_missing
 from recordings.rows import csv_lines, json_texts, layout_remedy, refuse_layout
-from topology.model.outcome import Malformed
 from topology.model.paths import Path
 from topology.wire.checker import Reading
-from topology.wire.field_reader import NO_HEADERS, FieldReader
-from topology.wire.line_reader import LOOKED_AHEAD, UNREAD_FIELDS, Row
+from topology.wire.field_reader import FieldReader
+from topology.wire.line_reader import LOOKED_AHEAD, Row
+from topology.wire.mapped_rows import Arrivals, MappedRows
 from topology.wire.mapping import Fields
 from topology.wire.payload import as_json
-from topology.wire.reasons import WireFault, fault_of, times_in
+from topology.wire.reasons import WireFault, fault_of
 from topology.wire.rising_times import RisingTimes
-from topology.wire.times import Twice, instant_ns, zone_of
 from topology.wire.values import UNDECODABLE, Pick, ValueFault, walked
 from topology.wire.where import Where
 
@@ -276,6 +274,14 @@ class FileMapping:
             reading=reading, rising=rising, describe_lack=lacking_in_row,
         )  # fmt: skip
 
+    def arrivals(self) -> Arrivals:
+        """Return a reader of each row's arrival time."""
+        return Arrivals(self.arrival, self.fields, picking_rows)
+
+    def row_reader(self, reading: Reading) -> MappedRows:
+        """Return a reader of rows in inorder's own form, but for their payload."""
+        return MappedRows(self.reader(reading), self.arrivals())
+
 
 def mapped_rows(
     path: str,
@@ -294,69 +300,20 @@ def mapped_rows(
         stdin: The stream to read in place of standard input.
         in_bytes: Whether a payload is the whole row in bytes, which is the line itself in JSON.
     """
-    reader, arrivals = mapping.reader(reading), Arrivals(mapping)
-    fields = mapping.fields
+    mapped = mapping.row_reader(reading)
+    path_of_payload = mapping.fields.payload.path
     for each in mapping.rows(path, stdin, mapping.columns()):
-        number, value = each.number, each.value
         if each.fault is not None:
-            yield Row(number, {}, each.fault)
+            yield Row(each.number, {}, each.fault)
             continue
-        arrival_ns = arrivals.of(value)
-        came_ns = 0 if isinstance(arrival_ns, WireFault) else arrival_ns or 0
-        found = reader.read(NO_HEADERS, None, value, came_ns, 0, number)
-        values = reader.values_of(found)
-        row = Row(number, values, ts_is_instant=True)
-        if isinstance(found, Malformed):
-            fault = WireFault(found.reason, found.detail)
-            read = {name: each for name, each in values.items() if each is not None}
-            yield row._replace(values=UNREAD_FIELDS | read if found.source else {}, fault=fault)
-            continue
-        if isinstance(arrival_ns, WireFault):
-            yield row._replace(fault=arrival_ns)
+        row = mapped.row(each.number, each.value)
+        if row.fault is not None:
+            yield row
             continue
         try:
-            values["arrival"] = arrival_ns
             payload = each.payload()
-            values["payload"] = (
-                each.in_bytes(payload) if in_bytes else walked(payload, fields.payload.path)
-            )
+            inside = each.in_bytes(payload) if in_bytes else walked(payload, path_of_payload)
         except ValueFault as refused:
             yield row._replace(fault=WireFault(refused.reason, refused.detail))
         else:
-            yield row
-
-
-class Arrivals:
-    """Reads the arrival time, in ns, of each row of a file.
-
-    Rows stand in the order of their arrival. So of the two instants of a local time that occurs
-    twice, the first one that is not before the row before is meant.
-    """
-
-    def __init__(self, mapping: FileMapping) -> None:
-        where = mapping.arrival
-        self._where = where
-        self._pick = None if where is None else picking_rows([where.path])
-        self._unit = mapping.fields.ts_unit
-        self._unit_ns = UNIT_NS[self._unit]
-        self._zone = zone_of(mapping.fields.ts_zone)
-        self._last_ns: int | None = None
-
-    def of(self, value: Any) -> int | WireFault | None:
-        """Return the arrival of a row, None if it has none, or why its value is not a time."""
-        if self._pick is None:
-            return None
-        try:
-            (given,) = self._pick(value)
-        except ValueFault as wrong:
-            return WireFault(wrong.reason, wrong.detail)
-        if given is None:
-            return None
-        found_ns = instant_ns(given, self._unit_ns, self._zone)
-        if isinstance(found_ns, str):
-            return fault_of("arrival", found_ns, f"`{self._where}`", times_in(self._unit))
-        if isinstance(found_ns, Twice):
-            is_second = self._last_ns is not None and found_ns.early_ns < self._last_ns
-            found_ns = found_ns.late_ns if is_second else found_ns.early_ns
-        self._last_ns = found_ns
-        return found_ns
+            yield row._replace(values={**row.values, "payload": inside})

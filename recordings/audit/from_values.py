@@ -7,7 +7,7 @@ from typing import Any
 
 from inorder.contract import DEFAULT_STREAM
 from recordings.audit.row import AuditRow
-from recordings.values import Arrivals, FileMapping, ValueRow
+from recordings.values import FileMapping, ValueRow
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.reorder.recent import digest_of
@@ -25,7 +25,7 @@ def reading_by(*, numbered: bool) -> Reading:
 def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[AuditRow | Malformed]:
     """Yield the rows in order; a row that cannot be read is a Malformed with the row's number."""
     reader = mapping.reader(reading_by(numbered=mapping.fields.seq is not None))
-    arrivals = Arrivals(mapping)
+    arrivals = mapping.arrivals()
     for row in rows:
         if row.fault is not None:
             yield Malformed(0, row.number, *row.fault)
