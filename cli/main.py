@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import click
 
+from cli.command_group import CommandGroup
+
 GROUPS: Final = {
     "Try, on this machine": {
         "demo": ("demo.show", "Watch disordered producers put in order: Kafka, worker and all."),
@@ -62,7 +64,7 @@ EXTRAS: Final = {
 """The extra that installs a package, for each package that a plain installation lacks."""
 
 
-class Commands(click.Group):
+class Commands(CommandGroup):
     """The group of all commands; each is imported when used, so `replay` needs no Kafka client."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -18,6 +18,7 @@ from agents.kafka.refused_rights import refusal_to_describe
 from agents.kafka.security import Security
 from agents.watch.port.http import HttpUnavailable
 from cli.as_json import json_option
+from cli.command_group import CommandGroup
 from cli.instance import session_option
 from cli.kafka_options import brokers_wait_option, security
 from cli.logs import log_option, quiet_option, set_up
@@ -96,7 +97,7 @@ class Source:
 _source_options = option_group("source", Source, options_of(Source))
 
 
-@click.group("sink")
+@click.group("sink", cls=CommandGroup)
 def command() -> None:
     """Keep the latest results of a topic in a store that applications read."""
 

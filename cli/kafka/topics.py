@@ -15,6 +15,7 @@ from agents.kafka.rights import Right, rights
 from agents.kafka.stage_topics import upstream_inputs
 from agents.kafka.topics import CompactedInput, Outcome, refuse_compacted
 from cli.as_json import json_option
+from cli.command_group import CommandGroup
 from cli.kafka_options import Kafka, brokers_wait_named, on_kafka
 from cli.topology_file import (
     Refused,
@@ -30,7 +31,7 @@ from topology.config import Topology
 SAFE_COPIES: Final = 3
 
 
-@click.group("topics")
+@click.group("topics", cls=CommandGroup)
 def command() -> None:
     """Create the topics of a topology, or print the rights to them."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cli.as_json import json_option
+from cli.command_group import CommandGroup
 from cli.files.summary import print_summary
 from cli.kafka_options import security
 from cli.spark.around import open_session, plain_errors, require_spark
@@ -43,7 +44,7 @@ BROUGHT: Final = (
 )
 
 
-@click.group("spark")
+@click.group("spark", cls=CommandGroup)
 def command() -> None:
     """Run Spark on the ordered topic, the raw one and the results."""
 

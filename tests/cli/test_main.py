@@ -197,3 +197,22 @@ def test_without_the_extra_kafka_a_command_that_needs_it_says_so(arguments: str)
     (line,) = done.stderr.splitlines()
     assert line.endswith(" is not installed; pip install 'inorder-engine[kafka]'")
     assert line.startswith(tuple(f"Error: {module}" for module in KAFKA_ONLY))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("audt", "no such command `audt`; did you mean `audit`?\n"),
+        ("sync_server", "no such command `sync_server`; did you mean `sync-server`?\n"),
+        ("spark vews", "no such command `vews`; did you mean `views`?"),
+        ("sink redi", "no such command `redi`; did you mean `redis`?"),
+        ("topics craete", "no such command `craete`; did you mean `create`?"),
+        ("sink kafka", "no such command `kafka`; write one of: files, postgres, redis\n"),
+        ("a\x1bb", "no such command `a\\x1bb`; write one of: demo, audit,"),
+    ],
+)
+def test_an_unknown_command_is_refused_with_the_one_that_was_meant(words: str, said: str) -> None:
+    answer = inorder(*words.split(" "))
+    assert answer.code == 2
+    assert said in answer.err
+    assert "Traceback" not in answer.err
