@@ -27,8 +27,7 @@ from topology.wire.where import Where
 SAMPLE: Final = 5_000
 """The maximum number of records from which a mapping is proposed."""
 
-COUNTED: Final = ("source", "seq", "ts")
-PROPOSED: Final = (*COUNTED, "type", "epoch")
+PROPOSED: Final = ("source", "seq", "ts", "type", "epoch")
 GIVEN: Final = "given"
 SHOWN_FIELDS: Final = 12
 WITHOUT_ZONE: Final = "UTC"
@@ -70,14 +69,13 @@ def taken(
     """Return the mapping of decoded records.
 
     If `otherwise` is given, every field is guessed, and `otherwise` is the constant source if no
-    source is found. If it is None, only the necessary fields are guessed, and `Refused` is raised
-    if no source is found.
+    source is found. If it is None, `Refused` is raised if no source is found.
     """
     now_ns = time.time_ns()
     proposal = guessed(rows, now_ns)
     texts = {name: text for name in FIELD_OPTIONS if (text := getattr(options, name))}
     said = dict.fromkeys(texts, GIVEN)
-    for name in COUNTED if otherwise is None else PROPOSED:
+    for name in PROPOSED:
         guess: Guess | None = getattr(proposal, name)
         # Sequence numbers count within a source. So if the source is given, a guess must be
         # certain.

@@ -19,6 +19,8 @@ from recordings.audit.judged_clocks import JudgedClock
 from recordings.audit.verdicts import verdict_of
 
 NAMED: Final = 3
+FILE_PARTITIONS: Final = 4
+"""The number of partitions that is proposed for the records of a file."""
 
 
 @dataclass(frozen=True, slots=True)

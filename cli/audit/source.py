@@ -7,6 +7,7 @@ from typing import Any
 
 from cli.taken import Taken
 from recordings.audit.row import AuditInput, OrderRule
+from recordings.proposal import FILE_PARTITIONS
 
 
 @dataclass(slots=True)
@@ -17,7 +18,7 @@ class AuditSource:
         first: The first records as text.
         said: Remarks about the order of the records.
         section: Keys of the proposed stream other than those of the mapping.
-        partitions: Number of partitions of the topic, 1 for a file.
+        partitions: Number of partitions of the topic, or the number proposed for a file.
     """
 
     name: str
@@ -29,4 +30,4 @@ class AuditSource:
     said: list[str]
     section: dict[str, Any]
     command: str
-    partitions: int = 1
+    partitions: int = FILE_PARTITIONS

@@ -31,10 +31,18 @@ from recordings.audit.judged_clocks import judged
 from recordings.audit.row import ONE_ORDER, Unread
 from recordings.file import STDIN, at_rest
 from recordings.plausible import AsRead, Plausibility
-from recordings.proposal import NAMED, StreamProposal, notes_of, scalar, topology_text
+from recordings.proposal import (
+    FILE_PARTITIONS,
+    NAMED,
+    StreamProposal,
+    notes_of,
+    scalar,
+    topology_text,
+)
 from recordings.rows import NEEDED_BY_TIME, read_rows
 from recordings.survey import StreamSeen, Survey, surveyed
 from topology.config import TopologyError, parse
+from topology.model.paths import payload_path, spelled_path
 from topology.wire.checker import Reading
 from topology.wire.line_reader import Row
 
@@ -148,7 +156,7 @@ class HowRead:
     section: Mapping[str, Any] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
     ts_unit: TimeUnit | None = None
-    partitions: int = 4
+    partitions: int = FILE_PARTITIONS
 
 
 def _foreign_topic(
@@ -181,7 +189,7 @@ def written(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:
             section["headers"] = headers
         streams[stream] = _proposed(survey, seen, section, how)
     partitions = 1 if apart else how.partitions
-    text = topology_text(streams, _queries(survey), partitions, apart=apart)
+    text = topology_text(streams, _queries(survey, _mapped(how)), partitions, apart=apart)
     return "\n".join([*_head(survey, name), text])
 
 
@@ -226,12 +234,23 @@ def _proposed(
     )
 
 
-def _queries(survey: Survey) -> Iterator[str]:
+def _queries(survey: Survey, mapped: frozenset[str]) -> Iterator[str]:
     yield "# queries:"
     for name, seen in sorted(survey.streams.items())[:NAMED]:
         types = ", ".join(scalar(type_) for type_, _ in seen.types.most_common(NAMED) if type_)
         if types:
             yield f"#   types of {scalar(name)}: {types}"
-        field = next((each for each, _ in seen.numbers.most_common(1) if each.isidentifier()), "")
-        value = f"avg(payload.{field})" if field else "count()"
-        yield f"#   q: {{stream: {scalar(name)}, window: tumbling 10s, aggregate: {{v: {value}}}}}"
+        numbers = (each for each, _ in seen.numbers.most_common() if each not in mapped)
+        field = next(numbers, None)
+        value = "count()" if field is None else f"avg({spelled_path(('payload', field))})"
+        aggregate = scalar({"v": value})
+        yield f"#   q: {{stream: {scalar(name)}, window: tumbling 10s, aggregate: {aggregate}}}"
+
+
+def _mapped(how: HowRead) -> frozenset[str]:
+    """Return the fields of a payload that the mapping names: of the source, number, time and so on.
+
+    Their values identify records, so no query aggregates them.
+    """
+    places = (payload_path(str(place)) for place in how.section.get("fields", {}).values())
+    return frozenset(path[1] for path in places if path is not None and len(path) > 1)

@@ -261,3 +261,33 @@ def test_what_no_field_says_is_said(tmp_path: Path) -> None:
     )
     stream = parse(answer.out).streams["default"]
     assert stream.reorder.rule == "time"
+
+
+def test_no_mean_of_numbers_or_times_is_proposed_and_names_are_in_backquotes(
+    tmp_path: Path,
+) -> None:
+    rows = [f"m{at % 2},{at // 2},{BEGIN + at * S},{at % 7}" for at in range(60)]
+    table = tmp_path / "own.csv"
+    for columns, value in (
+        ("Truck No,n,time,name", "avg(payload.name)"),
+        ("Truck No,msg no,at what time,Temp (°C)", "avg(payload.`Temp (°C)`)"),
+    ):
+        table.write_text("\n".join([columns, *rows, ""]))
+        answer = inorder("init", table).well()
+        assert f"aggregate: {{v: {value}}}" in answer.out.replace("'", "")
+    table.write_text("\n".join(["machine,n,time", *(row.rpartition(",")[0] for row in rows), ""]))
+    assert "aggregate: {v: count()}" in inorder("init", table).well().out
+
+
+def test_an_audit_writes_the_same_settings_for_the_same_file(tmp_path: Path) -> None:
+    rows = [f"m{at % 2},{at // 2},{BEGIN + at * S},{'AB'[at % 2]},{at}" for at in range(60)]
+    table = tmp_path / "own.csv"
+    table.write_text("\n".join(["Truck No,msg no,Time,type,v", *rows, ""]))
+    inorder("audit", table, "--out", tmp_path / "audit.yaml").well()
+    audited = parse((tmp_path / "audit.yaml").read_text())
+    proposed = parse(inorder("init", table).well().out)
+    assert audited.streams == proposed.streams
+    assert audited.topics == proposed.topics
+    fields = proposed.streams["default"].fields
+    assert fields is not None
+    assert fields.type == "payload.type"
