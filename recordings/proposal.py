@@ -19,6 +19,8 @@ from recordings.audit.judged_clocks import JudgedClock
 from recordings.audit.verdicts import verdict_of
 
 NAMED: Final = 3
+WINDOW_NS: Final = 60_000_000_000
+"""The length of the windows in which events are counted, if nothing else is asked."""
 FILE_PARTITIONS: Final = 4
 """The number of partitions that is proposed for the records of a file."""
 
@@ -91,6 +93,12 @@ def topology_text(
     correct_ns = max(stream.advice.correct_for_ns for stream in streams.values())
     lines.append(f"correct_for: {spelled_duration(correct_ns)}")
     return "\n".join([*lines, *queries, f"topics: {{partitions: {partitions}}}", ""])
+
+
+def queries_of(length_ns: int) -> list[str]:
+    """Return the lines of a topology file with the query that counts by window."""
+    window = f"tumbling {spelled_duration(length_ns)}"
+    return ["queries:", f"  counts: {{window: {window}, aggregate: {{n: count()}}}}"]
 
 
 def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str, str]:

@@ -36,14 +36,14 @@ from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from recordings.audit.counting import MAX_MACHINES, TooManyMachines
 from recordings.audit.document import document
-from recordings.audit.findings import Asked, Findings, audited, queries_of
+from recordings.audit.findings import Asked, Findings, audited
 from recordings.audit.numbers import TooManyGaps
 from recordings.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from recordings.audit.row import AuditInput, AuditRow
 from recordings.audit.verdicts import shortly
 from recordings.audit.wraps import NEVER, Wraps
 from recordings.plausible import AsRead, Plausibility, watched
-from recordings.proposal import StreamProposal, notes_of, topology_text
+from recordings.proposal import StreamProposal, notes_of, queries_of, topology_text
 from topology.config import parse
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading

@@ -34,8 +34,10 @@ from recordings.plausible import AsRead, Plausibility
 from recordings.proposal import (
     FILE_PARTITIONS,
     NAMED,
+    WINDOW_NS,
     StreamProposal,
     notes_of,
+    queries_of,
     scalar,
     topology_text,
 )
@@ -235,6 +237,8 @@ def _proposed(
 
 
 def _queries(survey: Survey, mapped: frozenset[str]) -> Iterator[str]:
+    if len(survey.streams) == 1:
+        yield from queries_of(WINDOW_NS)
     yield "# queries:"
     for name, seen in sorted(survey.streams.items())[:NAMED]:
         types = ", ".join(scalar(type_) for type_, _ in seen.types.most_common(NAMED) if type_)

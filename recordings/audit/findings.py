@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final
 
 from inorder.contract import DEFAULT_STREAM
-from recordings.audit.advice import Advice, advised, spelled_duration
+from recordings.audit.advice import Advice, advised
 from recordings.audit.counting import Counting
 from recordings.audit.engine_run import EngineFigures, through_engine
 from recordings.audit.judged_clocks import JudgedClock, judged
@@ -21,7 +21,7 @@ from recordings.audit.row import AuditInput, OrderRule, Unread
 from recordings.audit.spool import Spool
 from recordings.audit.verdicts import FINE, JUMPED, UNKNOWN, verdict_of
 from recordings.audit.wraps import NEVER, Wraps, guessed_wraps
-from recordings.proposal import StreamProposal, topology_text
+from recordings.proposal import StreamProposal, queries_of, topology_text
 from topology.config import parse
 from topology.model.outcome import Malformed
 
@@ -174,12 +174,6 @@ def counted(
         settings = replace(asked, wraps=found)
         with counted(again, settings, Unread(), kinds=counting.kinds) as found_again:
             yield found_again
-
-
-def queries_of(length_ns: int) -> list[str]:
-    """Return the lines of a topology file with the query that an audit uses: a count by window."""
-    window = f"tumbling {spelled_duration(length_ns)}"
-    return ["queries:", f"  counts: {{window: {window}, aggregate: {{n: count()}}}}"]
 
 
 def _fitting(inputs: AuditInput, bits: int) -> AuditInput:

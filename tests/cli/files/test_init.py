@@ -288,6 +288,7 @@ def test_an_audit_writes_the_same_settings_for_the_same_file(tmp_path: Path) -> 
     proposed = parse(inorder("init", table).well().out)
     assert audited.streams == proposed.streams
     assert audited.topics == proposed.topics
+    assert audited.queries == proposed.queries
     fields = proposed.streams["default"].fields
     assert fields is not None
     assert fields.type == "payload.type"
