@@ -90,8 +90,10 @@ def topology_text(
     if apart:
         lines.append("# Streams with different units cannot share a topic.")
         lines.append("stages: [reorder+merge, window, pattern, join]")
-    correct_ns = max(stream.advice.correct_for_ns for stream in streams.values())
-    lines.append(f"correct_for: {spelled_duration(correct_ns)}")
+    longest = max((each.advice for each in streams.values()), key=lambda one: one.correct_for_ns)
+    why = longest.why_correct_for()
+    correct_for = f"correct_for: {spelled_duration(longest.correct_for_ns)}"
+    lines.append(f"{correct_for}  # {why}" if why else correct_for)
     return "\n".join([*lines, *queries, f"topics: {{partitions: {partitions}}}", ""])
 
 

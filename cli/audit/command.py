@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -47,6 +48,7 @@ from recordings.proposal import StreamProposal, notes_of, queries_of, topology_t
 from topology.config import parse
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
+from topology.wire.times import zone_of
 from topology.wire.where import TIMESTAMP
 
 SHOWN_RECORDS: Final = 3
@@ -140,7 +142,8 @@ def command(
                 raise Refused("--since is for topics; for a file write --last N")
             source = file_source(events or "-", mapping, value_format, last)
         wraps = None if seq_bits is None else Wraps(None if seq_bits == NEVER else seq_bits)
-        asked = Asked(length_ns, bounds_ns, source.order, source.arrives, wraps)
+        zone = zone_of(source.mapping.fields.ts_zone) or UTC
+        asked = Asked(length_ns, bounds_ns, source.order, source.arrives, wraps, zone)
         findings = _audited(source, asked)
     _answer(source, findings, html, out, as_json=as_json)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from datetime import tzinfo
 from html import escape
 from math import floor, log10
 from typing import Final
@@ -127,7 +128,7 @@ def clock_picture(findings: Findings) -> str:
     if right:
         at = _free(y(0) + 4, taken)
         parts.append(_text(WIDTH - RIGHT + 6, at, f"{right:,} within 1 s", "dim"))
-    parts += _times(first, last, HEAD + height + 16)
+    parts += _times(first, last, HEAD + height + 16, findings.asked.zone)
     return _svg(parts, HEAD + height + 26, "Clocks over time")
 
 
@@ -164,7 +165,8 @@ def windows_picture(findings: Findings) -> str:
         said = f"{len(wrong):,} of {jobs.windows:,} wrong" if wrong else "none wrong"
         parts.append(_text(WIDTH - RIGHT + 8, top + 16, said, "b" if wrong else "good b"))
     bottom = HEAD + len(strips) * (ROW + 2) + 8
-    parts += _times(first * jobs.length_ns, last * jobs.length_ns, bottom + 14)
+    begin_ns, end_ns = first * jobs.length_ns, last * jobs.length_ns
+    parts += _times(begin_ns, end_ns, bottom + 14, findings.asked.zone)
     return _svg(parts, bottom + 24, "Wrong windows over time")
 
 
@@ -201,9 +203,9 @@ def _free(at: float, taken: list[float]) -> float:
     return at
 
 
-def _times(first_ns: int, last_ns: int, y: float) -> Iterator[str]:
-    yield _text(LEFT, y, clock_time(first_ns), "dim")
-    yield _text(WIDTH - RIGHT, y, clock_time(last_ns), "dim", "end")
+def _times(first_ns: int, last_ns: int, y: float, zone: tzinfo) -> Iterator[str]:
+    yield _text(LEFT, y, clock_time(first_ns, zone), "dim")
+    yield _text(WIDTH - RIGHT, y, clock_time(last_ns, zone), "dim", "end")
 
 
 def _name(name: str) -> str:

@@ -67,7 +67,8 @@ def as_html(part: RenderableType) -> str:
 
 def _machines(findings: Findings) -> RenderableType:
     table = _table("Machines, worst first")
-    table.add_column("machine", max_width=NAME_CHARS, no_wrap=True, overflow="ellipsis")
+    # Only this column is narrowed if the table is too wide.
+    table.add_column("machine", max_width=NAME_CHARS)
     table.add_column("verdict", no_wrap=True)
     numbered = ("copies", "missing", "out of\nseq", "re-\nstarts")
     shown = numbered if findings.counting.numbered else ()
@@ -79,7 +80,8 @@ def _machines(findings: Findings) -> RenderableType:
     if rest:
         good = FINE if findings.asked.arrives else UNKNOWN
         count = sum(findings.verdicts[machine.name] == good for machine in rest)
-        table.add_row(f"… {len(rest):,} more", f"{count:,} {good}", style="dim")
+        more = Text(f"… {len(rest):,} more", no_wrap=True, overflow="ellipsis")
+        table.add_row(more, f"{count:,} {good}", style="dim")
     return table
 
 
@@ -90,7 +92,7 @@ def _table(title: str) -> Table:
 def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableType]:
     clock = findings.clocks.get(machine.name)
     verdict = findings.verdicts[machine.name]
-    yield Text(printable(machine.name))
+    yield Text(printable(machine.name), no_wrap=True, overflow="ellipsis")
     yield Text(verdict, style=STYLES.get(verdict, "bold red"))
     yield f"{machine.records:,}"
     yield f"{machine.out_of_time:,}"

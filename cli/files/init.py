@@ -28,6 +28,7 @@ from recordings.audit.advice import advised
 from recordings.audit.counting import TooManyMachines
 from recordings.audit.findings import Asked, counted
 from recordings.audit.judged_clocks import judged
+from recordings.audit.mended import mended
 from recordings.audit.row import ONE_ORDER, Unread
 from recordings.file import STDIN, at_rest
 from recordings.plausible import AsRead, Plausibility
@@ -219,13 +220,15 @@ def _proposed(
     rows = seen.rows if arrives else [row._replace(arrival_ns=None) for row in seen.rows]
     asked, unread = Asked(ONE_WINDOW_NS, (), ONE_ORDER, arrives), Unread()
     try:
-        with counted(rows, asked, unread) as (_, counting, _):
-            clocks = judged([*counting.machines.values()])
+        with counted(rows, asked, unread) as (_, counting, spool):
+            machines = [*counting.machines.values()]
+            clocks = judged(machines)
+            corrected = mended(spool, machines, clocks, ONE_WINDOW_NS)
     except TooManyMachines:
         raise Refused(
             "--source: nearly every record has a different value; name another field"
         ) from None
-    advice, notes = advised(counting, clocks), notes_of(counting, clocks)
+    advice, notes = advised(counting, clocks, corrected), notes_of(counting, clocks)
     if survey.clock_lines:
         advice = replace(advice, wrong_clocks=1)
         notes["clock.unsynced"] = "until a source has synced"

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from recordings.audit.counting import Counting
 from recordings.audit.judged_clocks import JudgedClock
+from recordings.audit.mended import Mended
 from recordings.audit.quantiles import nearest_rank, ranked
 from recordings.audit.verdicts import shortly
 
@@ -26,7 +27,7 @@ STEPS_NS: Final = tuple(
     for unit, steps in (
         (MS, (100, 200, 500)),
         (S, (1, 2, 5, 10, 15, 20, 30)),
-        (MIN, (1, 2, 5, 10, 15, 30)),
+        (MIN, (1, 2, 5, 10, 15, 30, 45)),
         (H, (1, 2, 6, 12)),
     )
     for step in steps
@@ -41,6 +42,20 @@ Nine in ten sources are never silent for longer.
 
 LEAST_IDLE_NS: Final = 2 * S
 LEAST_CORRECT_NS: Final = 10 * MIN
+
+
+class Tried(NamedTuple):
+    """The trials of the allowed lateness: how many windows the engine left wrong at last.
+
+    Attributes:
+        least_ns: The first allowed lateness tried, which follows from the usual delays.
+        wrong: The number of windows that were wrong at last with it.
+        left: The number of windows that are wrong at last with the proposed one.
+    """
+
+    least_ns: int
+    wrong: int
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,7 @@ class Advice:
         seq_bits: The number of bits at which sequence numbers wrap; None if they do not wrap.
         max_set_back_ns: How far timestamps may fall, derived from `fall_ns`; 0 if it is 0.
         fall_ns: How far all records but one in a thousand are set back at most.
+        tried: The trials from which `correct_for_ns` follows; None if the engine was not run.
     """
 
     numbered: bool
@@ -81,6 +97,7 @@ class Advice:
     seq_bits: int | None
     max_set_back_ns: int
     fall_ns: int
+    tried: Tried | None = None
 
     def all_settings(self) -> Iterator[tuple[str, str, str]]:
         """Yield the key, value and reason of each setting; the reason is empty if none is shown."""
@@ -90,18 +107,17 @@ class Advice:
             yield "reorder.rule", "time", ""
         elif self.unnumbered:
             yield "reorder.without_seq", "by_time", f"machines without numbers: {self.unnumbered:,}"
-        waited = ["a missing number arrived"] * self.numbered
-        waited += ["a late record arrived"] * bool(self.unnumbered)
+        waited = ["missing numbers"] * self.numbered + ["late records"] * bool(self.unnumbered)
         yield (
             "reorder.max_wait",
             spelled_duration(self.max_wait_ns),
-            f"{' or '.join(waited)} within {shortly(self.waited_ns)} (all but one in a thousand)",
+            f"99.9 % of {' and '.join(waited)} arrived within {shortly(self.waited_ns)}",
         )
         yield "merge.max_wait", spelled_duration(self.merge_wait_ns), ""
         yield (
             "merge.idle_after",
             spelled_duration(self.idle_after_ns),
-            f"machines were silent for up to {shortly(self.silence_ns)} (nine in ten)",
+            f"nine of ten machines were never silent for more than {shortly(self.silence_ns)}",
         )
         yield "merge.new_source_allowance", spelled_duration(self.new_source_allowance_ns), ""
         if self.wrong_clocks:
@@ -114,21 +130,43 @@ class Advice:
             yield (
                 "clock.max_set_back",
                 spelled_duration(self.max_set_back_ns),
-                f"timestamps fall by up to {shortly(self.fall_ns)} (all but one in a thousand)",
+                f"99.9 % of timestamps fall by no more than {shortly(self.fall_ns)}",
             )
 
     def settings(self) -> Iterator[tuple[str, str, str]]:
-        """Return the key, value and reason of the settings that have a reason."""
-        return (each for each in self.all_settings() if each[2])
+        """Yield the key, value and reason of the settings that have a reason."""
+        if self.tried is not None:
+            yield "correct_for", spelled_duration(self.correct_for_ns), self.why_correct_for()
+        yield from (each for each in self.all_settings() if each[2])
+
+    def why_correct_for(self) -> str:
+        """Return the reason of the allowed lateness; it is empty if the engine was not run."""
+        if self.tried is None:
+            return ""
+        least_ns, wrong, left = self.tried
+        if not wrong:
+            return "no window is wrong after corrections"
+        words = f"windows wrong after corrections: {left:,}"
+        if left < wrong:
+            words += f" (with {spelled_duration(least_ns)}: {wrong:,})"
+        if left:
+            words += f"; {spelled_duration(STEPS_NS[-1])} leaves as many"
+        return words
 
 
-def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
+def advised(
+    counting: Counting, clocks: dict[str, JudgedClock], corrected: Mended | None = None
+) -> Advice:
     """Return the advice that follows from the counts and from the judgments of the clocks.
+
+    The waits follow from `corrected`, the figures without wrong clocks. It is None if no clock is
+    wrong.
 
     If rows have arrivals, the wait for a source covers the delays of its own late records.
     Otherwise it covers how far records were behind the newest record of all sources.
     """
-    waited = chain(counting.gaps.filled_after_ns, counting.behind_own_ns)
+    shown = counting if corrected is None else corrected
+    waited = chain(counting.gaps.filled_after_ns, shown.behind_own_ns)
     waited_ns = nearest_rank(ranked(waited), NEARLY_ALL)
     late_ns = waited_ns
     if not counting.arrives:
@@ -138,7 +176,7 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     silence_ns = nearest_rank(silences, MOST_SILENCES)
     wrong = sum(clock.is_wrong for clock in clocks.values())
     jumped = sum(each.jumps.jumps(counting.last_ns) > 0 for each in counting.machines.values())
-    behind_ns = counting.newcomer_behind_ns
+    behind_ns = shown.newcomer_behind_ns
     fall_ns = _usual_fall_ns(counting, clocks)
     correct_ns = stepped(max(LEAST_CORRECT_NS, ROOM * max(late_ns, behind_ns, fall_ns)))
     unnumbered = sum(not machine.numbered for machine in counting.machines.values())

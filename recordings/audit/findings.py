@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 from itertools import chain
 from typing import Final
 
 from inorder.contract import DEFAULT_STREAM
-from recordings.audit.advice import Advice, advised
+from recordings.audit.advice import STEPS_NS, Advice, Tried, advised
 from recordings.audit.counting import Counting
 from recordings.audit.engine_run import EngineFigures, through_engine
 from recordings.audit.judged_clocks import JudgedClock, judged
 from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
-from recordings.audit.mended import wrong_by_clock
+from recordings.audit.mended import Mended, mended
 from recordings.audit.plain_jobs import PlainJobs
 from recordings.audit.row import AuditInput, OrderRule, Unread
 from recordings.audit.spool import Spool
-from recordings.audit.verdicts import FINE, JUMPED, UNKNOWN, verdict_of
+from recordings.audit.verdicts import FINE, JUMPED, SILENT, UNKNOWN, verdict_of
 from recordings.audit.wraps import NEVER, Wraps, guessed_wraps
 from recordings.proposal import StreamProposal, queries_of, topology_text
 from topology.config import parse
@@ -41,6 +43,7 @@ class Asked:
         order: How partitions are put in order.
         arrives: Whether rows have their arrivals.
         wraps: How sequence numbers wrap; None if that is to be guessed.
+        zone: The time zone in which times are shown.
     """
 
     length_ns: int
@@ -48,6 +51,7 @@ class Asked:
     order: OrderRule
     arrives: bool
     wraps: Wraps | None = None
+    zone: tzinfo = UTC
 
     @property
     def shown(self) -> int:
@@ -69,7 +73,7 @@ class Findings:
         machines: The sources, the worst first.
         clocks: The judgment of each source's clock, by name.
         verdicts: The verdict on each source, by name.
-        wrong_by_clock: The numbers of the windows that are wrong because of wrong clocks.
+        corrected: The figures without wrong clocks; None if no clock is known to be wrong.
         engine: The figures of the engine.
         advice: The proposed settings.
     """
@@ -80,7 +84,7 @@ class Findings:
     machines: list[Machine]
     clocks: dict[str, JudgedClock]
     verdicts: dict[str, str]
-    wrong_by_clock: set[int]
+    corrected: Mended | None
     engine: EngineFigures
     advice: Advice
 
@@ -91,6 +95,15 @@ class Findings:
     @property
     def jobs(self) -> PlainJobs:
         return self.counting.jobs
+
+    @property
+    def wrong_by_clock(self) -> set[int]:
+        """The numbers of the windows that are wrong because of wrong clocks."""
+        return set() if self.corrected is None else self.corrected.moved_windows
+
+    def late_of(self, machine: Machine) -> array[int]:
+        """Return how far each late record of a source was behind, as if no clock were wrong."""
+        return machine.late_ns if self.corrected is None else self.corrected.late_ns[machine.number]
 
     def total(self, name: str) -> int:
         """Return the sum of the count `name` over all sources."""
@@ -113,26 +126,57 @@ def audited(
     with counted(inputs, asked, unread, advance) as (by, counting, spool):
         machines = list(counting.machines.values())
         clocks = judged(machines)
-        wrong = [
-            clock if (clock := clocks.get(m.name)) and clock.is_wrong else None for m in machines
-        ]
-        moved: set[int] = set()
-        if any(wrong):
-            moved = wrong_by_clock(spool, wrong, by.length_ns)
-        advice = advised(counting, clocks)
-        topology = parse(
-            topology_text({DEFAULT_STREAM: StreamProposal(advice)}, queries_of(by.length_ns))
-        )
-        if not by.arrives:
-            topology = topology.without_arrivals()
+        corrected = mended(spool, machines, clocks, by.length_ns)
         names = [machine.name for machine in machines]
-        engine = through_engine(topology, spool, names, by.length_ns)
+
+        def run(advice: Advice) -> EngineFigures:
+            stream = {DEFAULT_STREAM: StreamProposal(advice)}
+            topology = parse(topology_text(stream, queries_of(by.length_ns)))
+            if not by.arrives:
+                topology = topology.without_arrivals()
+            return through_engine(topology, spool, names, by.length_ns)
+
+        advice, engine = with_fewest_wrong(advised(counting, clocks, corrected), run)
     verdicts = {
-        m.name: verdict_of(m, clocks.get(m.name), counting.last_ns, arrives=by.arrives)
+        m.name: verdict_of(
+            m, clocks.get(m.name), counting.last_ns, arrives=by.arrives, zone=by.zone
+        )
         for m in machines
     }
     machines.sort(key=lambda machine: _badness(machine, clocks, verdicts), reverse=True)
-    return Findings(by, counting, unread, machines, clocks, verdicts, moved, engine, advice)
+    return Findings(by, counting, unread, machines, clocks, verdicts, corrected, engine, advice)
+
+
+def with_fewest_wrong(
+    advice: Advice, run: Callable[[Advice], EngineFigures]
+) -> tuple[Advice, EngineFigures]:
+    """Return the advice with the allowed lateness that the engine needs, and its figures.
+
+    If windows are wrong at last, longer ones are tried. The result has the shortest one that leaves
+    as few windows wrong as the longest of `STEPS_NS`. Cost: at most one run more than the logarithm
+    of the number of steps.
+    """
+    engine = run(advice)
+    least_ns, wrong = advice.correct_for_ns, len(engine.at_last)
+    best, left = advice, wrong
+    longer = [step_ns for step_ns in STEPS_NS if step_ns > least_ns] if wrong else []
+    if longer:
+        most = replace(advice, correct_for_ns=longer[-1])
+        found = run(most)
+        if len(found.at_last) < wrong:
+            best, engine, left = most, found, len(found.at_last)
+            longer.pop()
+        else:
+            longer.clear()
+    while longer:
+        half = len(longer) // 2
+        shorter = replace(advice, correct_for_ns=longer[half])
+        found = run(shorter)
+        if len(found.at_last) <= left:
+            best, engine, longer = shorter, found, longer[:half]
+        else:
+            longer = longer[half + 1 :]
+    return replace(best, tried=Tried(least_ns, wrong, len(engine.at_last))), engine
 
 
 @contextmanager
@@ -192,6 +236,7 @@ def _badness(
     clock = clocks.get(machine.name)
     wrong = (clock is not None and clock.is_wrong) or verdicts[machine.name] == JUMPED
     return (
+        verdicts[machine.name].startswith(SILENT),
         machine.several_partitions,
         wrong,
         len(machine.wrong_windows),

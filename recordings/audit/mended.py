@@ -1,31 +1,78 @@
-"""Find the windows whose event count changes if the timestamps of wrong clocks are corrected."""
+"""Count what a recording would show if its wrong clocks agreed with the others."""
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from recordings.audit.judged_clocks import JudgedClock
-from recordings.audit.spool import Spool
+from recordings.audit.machine import Machine
+from recordings.audit.plain_jobs import NEVER_NS
+from recordings.audit.spool import NONE, Spool
 
 
-def wrong_by_clock(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> set[int]:
-    """Return the numbers of the windows whose event count changes if wrong clocks are corrected.
+class Mended(NamedTuple):
+    """The figures of a recording whose wrong clocks are corrected; duplicates do not count.
 
-    Duplicates are not counted.
+    Clocks that jump count only in `moved_windows`.
+
+    Attributes:
+        moved_windows: The numbers of the windows whose event count changes.
+        late_ns: For each source, by number, how far each record that is out of time was behind.
+        behind_own_ns: How far each record without a number was behind the newest of its source.
+        newcomer_behind_ns: How far a source's first record was behind the newest of all sources,
+            at most.
+    """
+
+    moved_windows: set[int]
+    late_ns: list[array[int]]
+    behind_own_ns: array[int]
+    newcomer_behind_ns: int
+
+
+def mended(
+    spool: Spool, machines: Iterable[Machine], clocks: Mapping[str, JudgedClock], length_ns: int
+) -> Mended | None:
+    """Return the figures of the rows after correcting wrong clocks, or None if none is wrong.
 
     Args:
         spool: The rows.
-        clocks: The judgments of wrong clocks, by number of the source; None for a right clock.
+        machines: The sources by number.
+        clocks: The judgments of their clocks, by name.
         length_ns: The length of the windows.
     """
+    judged = [clocks.get(machine.name) for machine in machines]
+    wrong = [clock if clock is not None and clock.is_wrong else None for clock in judged]
+    return _mended(spool, wrong, length_ns) if any(wrong) else None
+
+
+def _mended(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> Mended:
     moved: Counter[int] = Counter()
+    late_ns = [array("q") for _ in clocks]
+    behind_own_ns = array("q")
+    own_ns = [NEVER_NS] * len(clocks)
+    newest_ns = NEVER_NS
+    newcomer_behind_ns = 0
     for row in spool.rows():
-        clock = clocks[row.machine]
-        if clock is None or row.copy:
+        if row.copy:
             continue
-        shown = row.ts_ns // length_ns
-        true = clock.mended_ns(row.ts_ns, row.at_ns) // length_ns
+        clock, machine = clocks[row.machine], row.machine
+        true_ns = row.ts_ns if clock is None else clock.mended_ns(row.ts_ns, row.at_ns)
+        shown, true = row.ts_ns // length_ns, true_ns // length_ns
         if shown != true:
             moved[shown] -= 1
             moved[true] += 1
-    return {window for window, count in moved.items() if count}
+        if clock is not None and clock.jumps:
+            continue  # When it jumped is known to a stretch only, so its order is not known.
+        if own_ns[machine] == NEVER_NS:
+            newcomer_behind_ns = max(newcomer_behind_ns, newest_ns - true_ns)
+        elif row.seq == NONE and true_ns < own_ns[machine]:
+            behind_own_ns.append(own_ns[machine] - true_ns)
+        own_ns[machine] = max(own_ns[machine], true_ns)
+        if true_ns < newest_ns:
+            late_ns[machine].append(newest_ns - true_ns)
+        newest_ns = max(newest_ns, true_ns)
+    windows = {window for window, count in moved.items() if count}
+    return Mended(windows, late_ns, behind_own_ns, newcomer_behind_ns)

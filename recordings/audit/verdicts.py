@@ -1,11 +1,11 @@
-"""Judge each source by its worst trait, in a few words, such as `silent since 12:30:00`.
+"""Judge each source by its worst trait, in a few words, such as `silent since 12:30 UTC`.
 
 The traits are its clock, its silence, its duplicates and its restarts, in this order.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from recordings.audit.judged_clocks import JudgedClock
@@ -22,14 +22,22 @@ FINE: Final = "fine"
 UNKNOWN: Final = "unknown"
 """The verdict on a source without any fault if its clock cannot be judged."""
 JUMPED: Final = "jumped"
+SILENT: Final = "silent since"
 DRIFTING: Final = "drifting"
 RESENDING: Final = "resends"
 RESTARTED: Final = "restarted"
+NEARLY_TWO: Final = 1.995
+"""The least number of a unit that is shown in it; a smaller amount is shown in a smaller unit."""
 UNITS: Final = ((86_400 * S, "d"), (3_600 * S, "h"), (60 * S, "min"), (S, "s"), (1_000_000, "ms"))
 
 
 def verdict_of(
-    machine: Machine, clock: JudgedClock | None, end_ns: int, *, arrives: bool = True
+    machine: Machine,
+    clock: JudgedClock | None,
+    end_ns: int,
+    *,
+    arrives: bool = True,
+    zone: tzinfo = UTC,
 ) -> str:
     """Return the verdict on a source.
 
@@ -38,6 +46,7 @@ def verdict_of(
         clock: The judgment of its clock, or None.
         end_ns: The last arrival of all sources.
         arrives: Whether arrivals are known, so that clocks can be judged.
+        zone: The time zone of the time since when the source is silent.
     """
     if clock is not None and clock.is_wrong:
         if clock.jumps:
@@ -49,7 +58,7 @@ def verdict_of(
         return JUMPED
     silent_ns = end_ns - machine.at_ns
     if silent_ns > max(LEAST_SILENCE_NS, USUAL * machine.longest_silence_ns):
-        return f"silent since {clock_time(machine.at_ns)}"
+        return f"{SILENT} {clock_time(machine.at_ns, zone, '%H:%M %Z')}"
     if machine.copies * RESENDS >= machine.records and machine.copies:
         return RESENDING
     if machine.epochs.restarts:
@@ -60,7 +69,7 @@ def verdict_of(
 def shortly(amount_ns: float) -> str:
     """Return a duration with its unit, as a whole or in two digits: `41 s`, `2.4 min`, `850 ms`."""
     for size_ns, unit in UNITS:
-        if amount_ns >= 2 * size_ns or amount_ns == size_ns or unit in ("s", "ms"):
+        if amount_ns >= NEARLY_TWO * size_ns or amount_ns == size_ns or unit in ("s", "ms"):
             if amount_ns < size_ns and unit == "s":
                 continue
             amount = amount_ns / size_ns
@@ -68,9 +77,9 @@ def shortly(amount_ns: float) -> str:
     raise AssertionError(amount_ns)
 
 
-def clock_time(at_ns: int) -> str:
-    """Return a time as text in UTC, to the second."""
+def clock_time(at_ns: int, zone: tzinfo = UTC, form: str = "%H:%M:%S %Z") -> str:
+    """Return a time of day as text, by default to the second and with its zone: `12:30:00 UTC`."""
     try:
-        return datetime.fromtimestamp(at_ns // S, UTC).strftime("%H:%M:%S")
+        return datetime.fromtimestamp(at_ns // S, zone).strftime(form)
     except (OverflowError, ValueError, OSError):
         return f"{at_ns / S:,.0f} s"
