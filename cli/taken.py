@@ -79,7 +79,9 @@ def taken(
         guess: Guess | None = getattr(proposal, name)
         # Sequence numbers count within a source. So if the source is given, a guess must be
         # certain.
-        unsure = name == "seq" and options.source and guess is not None and guess.sure == "unsure"
+        unsure = (
+            name == "seq" and options.source and guess is not None and guess.sure == "uncertain"
+        )
         if name not in said and guess is not None and not unsure:
             texts[name] = spelled(guess.path, on_file=on_file)
             said[name] = _words(guess, on_file=on_file)
@@ -87,7 +89,7 @@ def taken(
         if otherwise is None:
             raise Refused(f"--source is missing, and nothing looks like one{_names(rows)}")
         texts["source"] = f'="{otherwise}"'
-        said["source"] = "unsure: no field tells machines apart, so all records are of one"
+        said["source"] = "uncertain: no field tells machines apart, so all records are of one"
     if "seq" not in texts:
         said["seq"] = "nothing rises by one within a source, so each is ordered by its time"
     if "ts" not in texts:
@@ -106,7 +108,7 @@ def taken(
         texts["arrival"] = options.arrival or str(arrival.path[0])
     zone = options.ts_zone
     if otherwise is not None and proposal.without_zone and not zone:
-        zone, said["ts_zone"] = WITHOUT_ZONE, "unsure: the times name no zone"
+        zone, said["ts_zone"] = WITHOUT_ZONE, "uncertain: the times name no zone"
     fields = Fields(**places, ts_unit=unit or "ns", ts_zone=zone)
     return Taken(fields, arrival, unit, texts, said)
 

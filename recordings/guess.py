@@ -44,7 +44,7 @@ LOOKED_AT: Final = 20
 """The number of values by which the form of a field's values is recognized."""
 
 Path = tuple[str, ...]
-Sureness = Literal["sure", "likely", "unsure"]
+Sureness = Literal["certain", "likely", "uncertain"]
 UNITS: Final[tuple[TimeUnit, ...]] = ("s", "ms", "us", "ns")
 
 ON_NEARLY_ALL: Final = 0.9
@@ -90,7 +90,7 @@ class Guess(NamedTuple):
 
     Attributes:
         path: The path of the field.
-        sure: How sure the guess is.
+        sure: How certain the guess is.
         why: The evidence, as half a sentence.
         rivals: Other fields that fit equally well.
     """
@@ -152,7 +152,7 @@ def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
     made_up = _made_up_times([one for one in fields if not _is(one, seq)]) if ts is None else None
     if made_up is not None:
         times = [made_up]
-        ts = Guess(made_up.field.path, "unsure", "by its name; not near now in any unit")
+        ts = Guess(made_up.field.path, "uncertain", "by its name; not near now in any unit")
     used = {each.path for each in (source, seq, ts, arrival) if each}
     chosen = next((each for each in times if ts and each.field.path == ts.path), None)
     return Proposal(
@@ -342,7 +342,7 @@ def _source_and_seq(
     named = best.is_named(SOURCE_WORDS)
     known = best.path in telling and (named or isinstance(best.there[0], str))
     known = known or (named and best.distinct > 1)
-    sure: Sureness = "sure" if known and not rivals else "likely" if named else "unsure"
+    sure: Sureness = "certain" if known and not rivals else "likely" if named else "uncertain"
     values = "value" if best.distinct == 1 else "values"
     why = f"{best.distinct:,} {values} in {len(best.there):,} records"
     found = Guess(best.path, sure, why, rivals)
@@ -359,7 +359,9 @@ def _seq_alone(numbers: list[_Field], over_all: dict[Path, float]) -> Guess | No
     if best is None or over_all[best.path] < LEAST_FIT:
         return None
     rivals = _rivals(best, numbers, over_all)
-    return Guess(best.path, "unsure", f"rises by one in {over_all[best.path]:.0%}", rivals)
+    return Guess(
+        best.path, "uncertain", f"rises by one in {100 * over_all[best.path]:.0f} %", rivals
+    )
 
 
 def _seq(source: _Field, best: _Field, numbers: list[_Field]) -> Guess:
@@ -372,11 +374,13 @@ def _seq(source: _Field, best: _Field, numbers: list[_Field]) -> Guess:
     ]
     rivals = _rivals(best, alike, fits)
     share = fits[best.path]
-    sure: Sureness = "likely" if share < SURE_FIT or rivals else "sure"
+    sure: Sureness = "likely" if share < SURE_FIT or rivals else "certain"
     if share < (LEAST_FIT + SURE_FIT) / 2 and not named:
-        sure = "unsure"
+        sure = "uncertain"
     records = "the records" if best.is_number else "the records that have it"
-    return Guess(best.path, sure, f"rises by one per source in {share:.0%} of {records}", rivals)
+    return Guess(
+        best.path, sure, f"rises by one per source in {100 * share:.0f} % of {records}", rivals
+    )
 
 
 def _source_score(one: _Field) -> float:
@@ -533,7 +537,7 @@ def _ts_and_arrival(
     rivals = _rivals(best, [each.field for each in of_events], scores)
     named = best.is_named(TS_WORDS)
     as_arrival = best.is_named(ARRIVAL_WORDS)
-    sure: Sureness = "likely" if rivals or as_arrival or not named else "sure"
+    sure: Sureness = "likely" if rivals or as_arrival or not named else "certain"
     unit = of_events[0].unit
     why = "a date with its time" if unit is None else f"near now in {unit}"
     if of_events[0].without_zone:

@@ -108,8 +108,9 @@ def open_ends(topology: TopologyFile) -> dict[str, str]:
     Queries have such a line if they emit results early but not again when they are final.
     """
     return {
-        name: f"results of query {name} were emitted before they were final, and no record shows"
-        " when they become final: write `finals: true` in the query to emit each again then, at"
+        name: f"results of query {name} were emitted before they were final, and their last"
+        " revision is not marked: write `finals: true` in the query to emit each again when it is"
+        " final, at"
         f" most `correct_for` ({duration(query.changes_for_ns)}) after its end"
         for name, query in topology.queries.items()
         if not query.finals and query.answer != FINAL
@@ -142,4 +143,7 @@ def reference_time(clock: Mapping[str, Any]) -> str:
 def duration(duration_ns: int) -> str:
     """Return a duration in words; a negative one counts as 0."""
     ms = max(duration_ns, 0) / NS_PER_MS
-    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1_000:.0f} s"
+    if ms < 10_000:
+        return f"{ms:.0f} ms"
+    s = round(ms / 1_000)
+    return f"{s // 60:,} min" if s >= 600 and s % 60 == 0 else f"{s:,} s"

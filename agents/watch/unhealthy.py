@@ -115,9 +115,9 @@ class UnhealthySources:
                 case Late():
                     self.came_late([(report.event.stream, report.event.source)])
                     if report.reason == OLD_EPOCH:
-                        self._suspect(report, "after a higher epoch began")
+                        self._suspect(report, "came after a higher epoch began")
                 case Duplicate(conflict=True):
-                    self._suspect(report, "twice, and differs")
+                    self._suspect(report, "came again with other content")
         if self._doubles and self.now_s() - self._warned_s >= WARN_EVERY_S:
             self._warn()
 
@@ -125,14 +125,14 @@ class UnhealthySources:
         if not self._doubles:
             event = report.event
             place = f"{event.source}/{event.epoch}/{event.seq} of {event.stream}"
-            self._first_double = f"{place} came {what}"
+            self._first_double = f"{place} {what}"
         self._doubles += 1
 
     def _warn(self) -> None:
         log.warning(
-            "%s: %d event(s) of an old epoch, or under a used number (the first: %s); a few may"
-            " follow a restart; if they continue, two producers use one source's name:"
-            " give each source one producer and one journal",
+            "%s: %d event(s) repeat a number with other content, or are of an old epoch (the first:"
+            " %s); a few may follow a restart; if they continue, two producers use one source's"
+            " name: give each source one producer and one journal",
             *(self.place, self._doubles, self._first_double),
         )
         self._warned_s, self._doubles = self.now_s(), 0

@@ -281,7 +281,7 @@ def _taken_said(mapping: Taken) -> Iterator[str]:
         if name == "arrival":
             yield words
         elif name in mapping.texts and words != GIVEN:
-            yield f"--{name} {mapping.texts[name]} was taken ({words})"
+            yield f"{name}: {mapping.texts[name]} ({words})"
 
 
 def _head(source: AuditSource, findings: Findings) -> str:
@@ -295,8 +295,8 @@ def _head(source: AuditSource, findings: Findings) -> str:
 
 def _next_steps(source: AuditSource, out: str | None) -> list[str]:
     name = out or "t.yaml"
-    steps = [] if out else [f"{source.command} --out {name}"]
+    steps = [] if out else [f"{source.command} --out {name}  # writes these settings"]
     return [
         *steps,
-        f"inorder worker --topology {name} --brokers HOST:PORT",
+        f"inorder worker --topology {name} --brokers HOST:PORT  # runs with them",
     ]

@@ -149,8 +149,8 @@ def windows_picture(findings: Findings) -> str:
     ]
     if findings.wrong_by_clock:
         strips.append(("by a wrong clock", findings.wrong_by_clock, "warn"))
-    strips.append(("inorder, at first", findings.engine.at_first, "bad"))
-    strips.append(("inorder, at last", findings.engine.at_last, "bad"))
+    strips.append(("inorder, first answers", findings.engine.at_first, "bad"))
+    strips.append(("inorder, after corrections", findings.engine.at_last, "bad"))
     in_bin = _binned(windows, first, last, bins)
     parts = []
     for row, (label, wrong, kind) in enumerate(strips):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import chain
@@ -15,7 +16,7 @@ from cli.printable import printable
 from recordings.audit.findings import Findings, count_of
 from recordings.audit.machine import Machine
 from recordings.audit.quantiles import RANKS, nearest_rank, ranked
-from recordings.audit.verdicts import FINE, UNKNOWN, shortly
+from recordings.audit.verdicts import FINE, UNKNOWN, in_one_unit, shortly
 
 COLUMNS: Final = 100
 SHOWN_MACHINES: Final = 10
@@ -117,22 +118,33 @@ def _disorder(findings: Findings) -> RenderableType:
     late = ranked(findings.late())
     share = len(late) / max(1, findings.counting.rows)
     words = Text.assemble(
-        ("Disorder  ", "bold"), f"{share:.1%} of the records are older than the newest before them"
+        ("Disorder  ", "bold"),
+        f"{100 * share:.1f} % of the records are older than the newest before them",
     )
     if late:
-        ranks = ", ".join(
-            f"{shortly(nearest_rank(late, thousandths))} ({name.replace('p999', 'p99.9')})"
-            for name, thousandths in RANKS.items()
-        )
-        words.append(f"\n          by {ranks}")
+        words.append(f"\n          by {_ranks(late)}")
+    if findings.corrected is not None:
+        due = ranked(chain.from_iterable(map(findings.late_of, findings.machines)))
+        share = len(due) / max(1, findings.counting.rows)
+        words.append(f"\n          with the clocks corrected: {100 * share:.1f} %")
+        if due:
+            words.append(f", by {_ranks(due)}")
     if falls := ranked(chain.from_iterable(each.set_back_ns for each in findings.machines)):
         most = max(findings.machines, key=lambda each: len(each.set_back_ns))
         words.append(
             f"\n          {len(falls):,} are set back, below an earlier number of their machine,"
-            f"\n          by {shortly(nearest_rank(falls, 990))} (p99), {shortly(falls[-1])} (max);"
+            f"\n          by {_ranks(falls, ('p99', 'max'))};"
             f" most of them from {printable(most.name)}"
         )
     return words
+
+
+def _ranks(rising: array[int], names: Iterable[str] = RANKS) -> str:
+    """Return the quantiles of ascending durations in one unit, such as `p50 12, max 40 s`."""
+    names = [*names]
+    amounts, unit = in_one_unit([nearest_rank(rising, RANKS[name]) for name in names])
+    pairs = zip(names, amounts, strict=True)
+    return ", ".join(f"{name.replace('p999', 'p99.9')} {text}" for name, text in pairs) + f" {unit}"
 
 
 def windows_part(findings: Findings) -> RenderableType:
@@ -154,13 +166,15 @@ def windows_part(findings: Findings) -> RenderableType:
             _caused(figures.wrong_by_copies, figures.copies_counted),
         )
     engine = findings.engine
-    for when, wrong in (("at first", engine.at_first), ("at last", engine.at_last)):
+    runs = (("first answers", engine.at_first), ("after corrections", engine.at_last))
+    for when, wrong in runs:
         table.add_row(f"inorder, {when}", f"{len(wrong):,}", _bar(len(wrong), jobs.windows))
     rising = ranked(engine.waits_ns)
     mean_ns = sum(rising) / len(rising) if rising else 0.0
+    (mean, p99), unit = in_one_unit([mean_ns, nearest_rank(rising, 990)])
     words = Text(
-        f"inorder waits {shortly(mean_ns)} on average, {shortly(nearest_rank(rising, 990))} (p99);"
-        f" its truth: {truth_of(findings)}"
+        f"inorder waits {mean} {unit} on average, {p99} {unit} at p99.\n"
+        f"Its truth: {truth_of(findings)}."
     )
     return Group(table, words, Text(by_clocks(findings)), Text(DEFINITIONS, style="dim"))
 
@@ -195,9 +209,10 @@ def by_clocks(findings: Findings) -> str:
         )
     if not findings.wrong_by_clock:
         return "Wrong by a clock: none"
+    count = len(findings.wrong_by_clock)
     words = (
-        f"Wrong by a clock: {len(findings.wrong_by_clock):,} windows would have other records if"
-        " the wrong clocks agreed with the others"
+        "Wrong by a clock: wrong clocks put records into the wrong window in"
+        f" {count:,} window{'' if count == 1 else 's'}"
     )
     fast = any(clock.is_wrong and clock.offset_ns > 0 for clock in findings.clocks.values())
     return words + "; a fast clock moves a plain job's watermark too far ahead" * fast

@@ -42,6 +42,8 @@ def command(topology_path: str, kafka: Kafka, as_json: bool) -> None:
         for each in found:
             click.echo(f"{each.weight:7}  {each.where}: {each.what}")
             click.echo(f"         {each.remedy}")
-        click.echo(f"{len(found)} findings" if found else "nothing is amiss", err=True)
+        count = len(found)
+        said = f"{count} finding{'' if count == 1 else 's'}" if count else "no faults found"
+        click.echo(said, err=True)
     if any(each.weight == Weight.ERROR for each in found):
         sys.exit(Exit.FAILED)

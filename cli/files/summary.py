@@ -15,13 +15,24 @@ import orjson
 from agents.exits import Exit
 from cli.printable import printable
 from cli.topology_file import warn
+from recordings.audit.verdicts import in_one_unit, shortly
 from recordings.summary import COUNTED, Summary
 
 MAX_ROWS: Final = 5
 """The maximum number of sources in the text, the worst ones; the JSON has all sources."""
 BAD: Final = ("late", "duplicate", "dead", "held", "gaps")
 
+OF_RESULTS: Final = (
+    ("emit", "emitted"),
+    ("update", "updates"),
+    ("retract", "retracted"),
+    ("uncertain", "uncertain"),
+    ("overflow", "left out because of a bound"),
+)
+"""The words for the counts of a query's results, in this order."""
+
 MAX_REASONS: Final = 5
+NS_PER_MS: Final = 1e6
 NS_PER_S: Final = 1e9
 
 
@@ -59,11 +70,12 @@ def clocks_moved(summary: Summary) -> str | None:
     if not summary.was_moved:
         return None
     moved = summary.moved
+    were = "was" if moved["sources"] == 1 else "were"
+    events = f", and {moved['events']:,} single events" if moved["events"] else ""
     return (
-        f"clock: {moved['sources']:,} of {moved['known']:,} sources were corrected, by at most"
-        f" {moved['by_ns'] / NS_PER_S:.3f} s, and {moved['events']:,} single events, because"
-        " arrivals showed wrong clocks (unsynced: estimate); if timestamps are right, as in old"
-        " data, write clock: {unsynced: trust}"
+        f"clock: {moved['sources']:,} of {moved['known']:,} sources {were} corrected by up to"
+        f" {shortly(moved['by_ns'])}{events}, because arrivals showed wrong clocks (unsynced:"
+        " estimate); if timestamps are right, as in old data, write clock: {unsynced: trust}"
     )
 
 
@@ -104,11 +116,10 @@ def table(account: Mapping[str, Any], alarm: str = "") -> str:
     with console.capture() as capture:
         console.print(balance)
         wait = account["wait_ms"]
-        console.print(
-            f"wait ms: mean {wait['mean']:.3f}, p50 {wait['p50']:.3f},"
-            f" p99 {wait['p99']:.3f}, max {wait['max']:.3f};"
-            f" {account['seconds']:.2f} s"
-        )
+        amounts, unit = in_one_unit([NS_PER_MS * amount for amount in wait.values()])
+        waits = ", ".join(f"{name} {text}" for name, text in zip(wait, amounts, strict=True))
+        console.print(f"waits: {waits} {unit}", highlight=False)
+        console.print(f"the replay took {shortly(NS_PER_S * account['seconds'])}", highlight=False)
         if causes := account.get("late_by_cause"):
             listed = ", ".join(f"{cause} {n}" for cause, n in causes.items())
             console.print(f"late by cause: {listed}", highlight=False, soft_wrap=True)
@@ -122,8 +133,11 @@ def table(account: Mapping[str, Any], alarm: str = "") -> str:
 
 def _results(account: Mapping[str, Any]) -> Iterator[str]:
     for query, counts in account.get("results", {}).items():
-        said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-        yield f"results of {query}: {said}"
+        parts = (f"{counts[key]:,} {word}" for key, word in OF_RESULTS if counts.get(key))
+        said = ", ".join(parts)
+        stand = counts["stand"]
+        results = f"{stand:,} current result{'' if stand == 1 else 's'}"
+        yield f"query {query}: {results}" + (f" ({said})" if said else "")
 
 
 def _unmet(account: Mapping[str, Any]) -> Iterator[str]:

@@ -138,9 +138,11 @@ def _amiss(partitions: list[dict[str, Any]]) -> Iterator[str]:
 def _rest(empty: int, whole: int, source: str | None) -> str:
     if not whole:
         return "no partition is assigned to this worker"
-    others = "all of" if empty == whole else "the other"
-    said = "nothing waits, and all is read" if source is None else f"nothing of {source} waits"
-    return f"in {others} {empty} partitions {said}" if empty > 1 else f"in one partition {said}"
+    which = "all" if empty == whole else "the other"
+    places = f"{which} {empty} partitions" if empty > 1 else "one partition"
+    if source is not None:
+        return f"no event of {source} waits in {places}"
+    return f"{places} {'are' if empty > 1 else 'is'} caught up"
 
 
 def _remedies(partitions: list[dict[str, Any]]) -> Iterator[str]:

@@ -239,6 +239,7 @@ def _badness(
         verdicts[machine.name].startswith(SILENT),
         machine.several_partitions,
         wrong,
+        max(abs(ahead_ns) for _, ahead_ns in clock.segments) if wrong and clock else 0,
         len(machine.wrong_windows),
         verdicts[machine.name] not in (FINE, UNKNOWN),
         machine.epochs.missing + machine.copies + machine.out_of_time,

@@ -5,6 +5,7 @@ The traits are its clock, its silence, its duplicates and its restarts, in this 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
@@ -75,6 +76,20 @@ def shortly(amount_ns: float) -> str:
             amount = amount_ns / size_ns
             return f"{amount:.2g} {unit}" if amount < 9.95 else f"{amount:,.0f} {unit}"
     raise AssertionError(amount_ns)
+
+
+def in_one_unit(amounts_ns: Sequence[float]) -> tuple[list[str], str]:
+    """Return durations in three digits, and their unit: the one that fits the longest of them."""
+    longest_ns = max(amounts_ns, default=0)
+    fitting = (unit for unit in UNITS if longest_ns >= NEARLY_TWO * unit[0])
+    size_ns, unit = next(fitting, UNITS[-1])
+    return [_in_digits(amount_ns / size_ns) for amount_ns in amounts_ns], unit
+
+
+def _in_digits(amount: float) -> str:
+    if amount >= 99.95:
+        return f"{amount:,.0f}"
+    return f"{amount:.3g}" if amount >= 0.01 or not amount else "< 0.01"
 
 
 def clock_time(at_ns: int, zone: tzinfo = UTC, form: str = "%H:%M:%S %Z") -> str:

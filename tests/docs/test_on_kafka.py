@@ -161,7 +161,7 @@ def test_what_the_pages_tell_to_type_works(ground: Ground) -> None:
     ground.run(TUTORIAL, "check t.yaml")
     name_apart(ground)
     ground.run(TUTORIAL, "topics create")
-    assert "nothing is amiss" in ground.run(TUTORIAL, "doctor").err
+    assert "no faults found" in ground.run(TUTORIAL, "doctor").err
     ground.run(ALERTS, "doctor")
     with ground.serving(TUTORIAL, "worker") as worker:
         ground.worker = worker.http or ""

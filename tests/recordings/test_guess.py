@@ -53,7 +53,7 @@ def test_number_source_time_and_type_are_found_by_what_they_do() -> None:
     proposal = guessed(telemetry(), NOW_NS)
     assert names(proposal) == {"source": "device", "seq": "n", "ts": "time", "type": "kind"}
     assert proposal.ts_unit == "ms"
-    assert {of(getattr(proposal, each)).sure for each in ("source", "seq", "ts")} == {"sure"}
+    assert {of(getattr(proposal, each)).sure for each in ("source", "seq", "ts")} == {"certain"}
 
 
 def test_names_that_say_nothing_are_found_all_the_same() -> None:
@@ -130,7 +130,7 @@ def test_a_number_may_be_absent_in_whole_sources(machines: int, name: str) -> No
     assert names(proposal) == {
         "source": "device", "seq": name, "ts": "time", "type": "kind", "epoch": "boot",
     }  # fmt: skip
-    assert of(proposal.seq).sure == "sure"
+    assert of(proposal.seq).sure == "certain"
     assert ("of the records that have it" in of(proposal.seq).why) == (machines < 10)
 
 
@@ -164,13 +164,13 @@ def test_one_machine_that_is_not_named() -> None:
     assert proposal.source is None
     assert proposal.ts is None
     assert of(proposal.seq).path == ("id",)
-    assert of(proposal.seq).sure == "unsure"
+    assert of(proposal.seq).sure == "uncertain"
 
 
 def test_made_up_times_are_a_guess_by_their_name() -> None:
     rows = [{"device": row["device"], "log_ms": row["row"]} for row in telemetry()]
     proposal = guessed(rows, NOW_NS)
-    assert (of(proposal.ts).path, of(proposal.ts).sure) == (("log_ms",), "unsure")
+    assert (of(proposal.ts).path, of(proposal.ts).sure) == (("log_ms",), "uncertain")
     assert proposal.ts_unit == "ms"
 
 

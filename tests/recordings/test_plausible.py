@@ -159,7 +159,7 @@ def test_results_are_counted_by_query(tmp_path: Path) -> None:
     }
     one = json_lines(tmp_path / "one.jsonl", rows(1, 0, 1))
     text = inorder("replay", "--topology", tmp_path / "topology.yaml", one).err
-    assert "results of n: 1 stand, 1 emit" in text
+    assert "query n: 1 current result (1 emitted" in text
 
 
 def test_what_the_topology_rejects_is_told_loudly_and_is_an_answer(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(embedded: Setti
     began_s = time.monotonic()
     answer = inorder("doctor", "--topology", embedded.path, "--brokers", embedded.bootstrap)
     assert time.monotonic() - began_s < TIMEOUT_S
-    assert (answer.code, answer.err) == (0, "1 findings\n")
+    assert (answer.code, answer.err) == (0, "1 finding\n")
     assert "do not show the settings of topics" in answer.out
 
 
@@ -303,7 +303,7 @@ def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
     assert absent.out.startswith(f"error    {names}: do not exist, {len(specs)} topics")
     create(specs, kafka.bootstrap, setting.topology.topics.replication)
     sound = inorder(*ask)
-    assert (sound.code, sound.out, sound.err) == (0, "", "nothing is amiss\n")
+    assert (sound.code, sound.out, sound.err) == (0, "", "no faults found\n")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(

@@ -236,7 +236,7 @@ def foreign(number: int, machine: int) -> dict[str, Any]:
 def test_a_file_of_others_gets_a_mapping_by_which_it_replays(tmp_path: Path) -> None:
     rows = [foreign(number, machine) for number in range(60) for machine in range(3)]
     answer = init(tmp_path, rows)
-    assert "source: payload.device.id  (sure: 3 values in 180 records)" in answer.err
+    assert "source: payload.device.id  (certain: 3 values in 180 records)" in answer.err
     assert answer.err.count("  source press-0  number 0  2023-11-14T22:13:20.000000000Z") == 1
     mapping = parse(answer.out).streams["default"].mapping()
     assert mapping is not None
@@ -250,7 +250,7 @@ def test_times_as_text_are_no_dead_end(tmp_path: Path) -> None:
     rows = [{"source": "a", "seq": n, "ts": f"2026-09-21 12:00:{n:02}", "v": n} for n in range(60)]
     answer = init(tmp_path, rows)
     assert answer.code == 0, answer.err
-    assert "ts_zone: UTC  (unsure: the times name no zone)" in answer.err
+    assert "ts_zone: UTC  (uncertain: the times name no zone)" in answer.err
     stream = parse(answer.out).streams["default"]
     assert (stream.ts_zone, stream.ts_unit) == ("UTC", None)
 
@@ -261,7 +261,8 @@ def test_what_no_field_says_is_said(tmp_path: Path) -> None:
         "when,temp\n" + "".join(f"{BEGIN // S + n * 3},{n % 5}\n" for n in range(50)),
     )
     answer = inorder("init", csv).well(
-        'source: ="machine"  (unsure: no field tells machines apart', "each is ordered by its time"
+        'source: ="machine"  (uncertain: no field tells machines apart',
+        "each is ordered by its time",
     )
     stream = parse(answer.out).streams["default"]
     assert stream.reorder.rule == "time"

@@ -152,7 +152,7 @@ def test_results_that_stay_open_are_told_once_with_what_helps(tmp_path: Path) ->
         if told:
             assert "results of query w were" in said[0]
             assert "`finals: true`" in said[0]
-            assert "`correct_for` (600 s)" in said[0]
+            assert "`correct_for` (10 min)" in said[0]
 
 
 def test_for_people_the_sum_and_the_five_worst_sources_are_shown(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_for_people_the_sum_and_the_five_worst_sources_are_shown(tmp_path: Path)
     path = json_lines(tmp_path / "many.jsonl", [*lines, lines[7], lines[7], lines[11]])
     answer = inorder("replay", "--topology", topology(tmp_path), path)
     assert "balance: in = event + late + duplicate + dead + held" in answer.err
-    assert "wait ms: mean" in answer.err
+    assert "waits: mean" in answer.err
     shown = [line.split()[1] for line in answer.err.splitlines() if line.startswith("│")]
     assert shown == ["m7", "m11", "m0", "m1", "m10", "…", "all"]
     assert "… 7 more" in answer.err

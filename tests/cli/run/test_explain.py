@@ -132,20 +132,20 @@ def test_what_is_empty_is_counted_and_not_listed() -> None:
     alignment = {"waiting_for": [], "waivers": 0}
     idle = MERGE | {"held": 0, "alignment": alignment, "streams": streams}
     behind = idle | {"partition": 4, "next_offset": 2}
-    everything = "in all of 8 partitions nothing waits, and all is read"
+    everything = "all 8 partitions are caught up"
     assert told([idle] * 8, None) == [everything]
     assert told([idle, behind, idle], None) == [
         "merge events.sequenced/4: 0 buffered, next offset 2, end 5",
-        "in the other 2 partitions nothing waits, and all is read",
+        "the other 2 partitions are caught up",
     ]
-    assert told([REORDER, idle], "s1")[-1] == "in one partition nothing of s1 waits"
+    assert told([REORDER, idle], "s1")[-1] == "no event of s1 waits in one partition"
     assert told([], None) == ["no partition is assigned to this worker"]
 
 
 def test_clocks_that_are_all_known_are_not_worth_a_line() -> None:
     known = clocks(clock("s1", "synced"), clock("s2", "synced"), synced=2)
     answer = [known | {"held": 0, "next_offset": 60}]
-    assert told(answer, None) == ["in one partition nothing waits, and all is read"]
+    assert told(answer, None) == ["one partition is caught up"]
     assert told(answer, "s1")[-1].startswith("    s1: synced")
 
 
@@ -265,5 +265,5 @@ def test_what_queries_ask_for_and_no_event_has() -> None:
     parts = [QUIET | {"stage": "pattern", "partition": n, "unmet": {"q": [word]}} for n in (0, 1)]
     assert told(parts, None) == [
         f"pattern: query q: {word}",
-        "in all of 2 partitions nothing waits, and all is read",
+        "all 2 partitions are caught up",
     ]

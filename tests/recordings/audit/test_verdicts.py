@@ -15,7 +15,7 @@ from recordings.audit.findings import Asked, audited
 from recordings.audit.numbers import TooManyGaps
 from recordings.audit.plain_jobs import TooManyWindows
 from recordings.audit.row import ONE_ORDER, AuditRow
-from recordings.audit.verdicts import shortly
+from recordings.audit.verdicts import in_one_unit, shortly
 from tests.seeds import seeds_of_today
 
 MS = 1_000_000
@@ -229,6 +229,26 @@ def test_durations_are_short() -> None:
     lengths_ns = (0, 850_000, 12 * MS, 1_500 * MS, 41 * S, 60 * S, 90 * S, 200 * S, 3 * H, 100 * H)
     texts = "0 ms, 0.85 ms, 12 ms, 1.5 s, 41 s, 1 min, 90 s, 3.3 min, 3 h, 4.2 d"
     assert ", ".join(map(shortly, lengths_ns)) == texts
+    assert shortly(7_199_819 * MS) == "2 h"
+
+
+@pytest.mark.parametrize(
+    ("amounts_ns", "said"),
+    [
+        ([], ([], "ms")),
+        ([0], (["0"], "ms")),
+        ([850_000, 12.34 * MS], (["0.85", "12.3"], "ms")),
+        ([360 * MS, 975 * MS], (["360", "975"], "ms")),
+        ([4 * MS, 26_118.532 * MS], (["< 0.01", "26.1"], "s")),
+        ([89 * S, 2_520 * S], (["1.48", "42"], "min")),
+        ([7_199.819 * S], (["2"], "h")),
+        ([5_000 * 24 * H], (["5,000"], "d")),
+    ],
+)
+def test_durations_of_a_line_have_one_unit(
+    amounts_ns: list[float], said: tuple[list[str], str]
+) -> None:
+    assert in_one_unit(amounts_ns) == said
 
 
 def test_machines_beyond_the_bound_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
