@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from datetime import tzinfo
 from html import escape
+from itertools import accumulate
 from math import floor, log10
 from typing import Final
 
@@ -22,9 +23,9 @@ from recordings.audit.judged_clocks import JudgedClock
 from recordings.audit.quantiles import nearest_rank, ranked
 from recordings.audit.verdicts import clock_time, shortly
 
-WIDTH: Final = 760
-LEFT: Final = 150
-RIGHT: Final = 150
+WIDTH: Final = 920
+LEFT: Final = 190
+RIGHT: Final = 290
 PLOT: Final = WIDTH - LEFT - RIGHT
 ROW: Final = 24
 HEAD: Final = 16
@@ -32,7 +33,11 @@ MAX_ROWS: Final = 12
 MAX_LINES: Final = 60
 MAX_COLOURED: Final = 6
 MAX_BINS: Final = 120
-NAME_CHARS: Final = 20
+NAME_WIDTH: Final = 130
+"""The maximum width of a name in pixels."""
+WIDE: Final = 13
+NARROW: Final = 7
+"""The width of wide and of other characters in pixels, at most, in the font of the pictures."""
 S: Final = 1_000_000_000
 MS: Final = 1_000_000
 
@@ -51,11 +56,15 @@ STYLE: Final = (
 def lateness_picture(findings: Findings) -> str:
     """Return a picture of the lateness of the machines with the largest lateness.
 
+    Wrong clocks are corrected first, because one fast clock makes all other machines late.
+
     Each machine has a bar from the median to the 99th percentile, and a mark at the largest
     lateness.
     """
     late = [
-        (machine.name, ranked(machine.late_ns)) for machine in findings.machines if machine.late_ns
+        (machine.name, ranked(late_ns))
+        for machine in findings.machines
+        if (late_ns := findings.late_of(machine))
     ]
     late.sort(key=lambda each: nearest_rank(each[1], 990), reverse=True)
     shown = late[:MAX_ROWS]
@@ -84,7 +93,7 @@ def lateness_picture(findings: Findings) -> str:
         parts.append(_text(WIDTH - RIGHT + 8, top + 16, label, "dim"))
     if len(late) > len(shown):
         more = f"and {len(late) - len(shown):,} more"
-        parts.append(_text(LEFT - 8, bottom + 16, more, "dim", "end"))
+        parts.append(_text(WIDTH - RIGHT + 8, bottom + 16, more, "dim"))
     return _svg(parts, bottom + 26, "Lateness by machine")
 
 
@@ -129,7 +138,7 @@ def clock_picture(findings: Findings) -> str:
         at = _free(y(0) + 4, taken)
         parts.append(_text(WIDTH - RIGHT + 6, at, f"{right:,} within 1 s", "dim"))
     parts += _times(first, last, HEAD + height + 16, findings.asked.zone)
-    return _svg(parts, HEAD + height + 26, "Clocks over time")
+    return _svg(parts, max(HEAD + height + 26, *(at + 10 for at in taken)), "Clocks over time")
 
 
 def windows_picture(findings: Findings) -> str:
@@ -209,8 +218,15 @@ def _times(first_ns: int, last_ns: int, y: float, zone: tzinfo) -> Iterator[str]
 
 
 def _name(name: str) -> str:
+    """Return a name, cut to `NAME_WIDTH`."""
     shown = printable(name)
-    return shown if len(shown) <= NAME_CHARS else f"{shown[: NAME_CHARS - 1]}…"
+    widths = accumulate(WIDE if is_wide(each) else NARROW for each in shown)
+    fitting = sum(width <= NAME_WIDTH for width in widths)
+    return shown if fitting == len(shown) else f"{shown[: fitting - 2]}…"
+
+
+def is_wide(character: str) -> bool:
+    return character in "MWm@%&" or not character.isascii()
 
 
 def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from io import StringIO
 from itertools import chain
 from typing import Final
 
@@ -44,7 +43,7 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
         console.print(Text(f"{head}\n", style="bold"))
         for line in said:
             console.print(Text(line, style="dim"))
-        for part in (_machines(findings), _disorder(findings), windows_part(findings)):
+        for part in (_machines(findings), _disorder(findings), _windows(findings)):
             console.print()
             console.print(part)
         console.print()
@@ -54,13 +53,6 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
         for line in next_steps:
             console.print(Text(f"  {line}"), soft_wrap=True)
     return capture.get()
-
-
-def as_html(part: RenderableType) -> str:
-    """Return a part of the text as HTML."""
-    console = Console(width=COLUMNS, highlight=False, record=True, file=StringIO())
-    console.print(part)
-    return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
 
 # -- machines --------------------------------------------------------------------------------------
@@ -147,36 +139,45 @@ def _ranks(rising: array[int], names: Iterable[str] = RANKS) -> str:
     return ", ".join(f"{name.replace('p999', 'p99.9')} {text}" for name, text in pairs) + f" {unit}"
 
 
-def windows_part(findings: Findings) -> RenderableType:
-    jobs = findings.jobs
+WINDOW_COLUMNS: Final = ("job", "wrong", "by rows dropped", "by copies counted")
+
+
+def window_rows(findings: Findings) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row of `WINDOW_COLUMNS` for each plain job, and two for inorder."""
+    jobs, engine = findings.jobs, findings.engine
+    for at, bound_ns in enumerate(jobs.bounds_ns):
+        figures = jobs.figures(at)
+        drops = _caused(figures.wrong_by_drops, figures.rows_dropped)
+        copies = _caused(figures.wrong_by_copies, figures.copies_counted)
+        yield f"plain, lateness {bounded(bound_ns)}", f"{figures.wrong:,}", drops, copies
+    yield "inorder, first answers", f"{len(engine.at_first):,}", "", ""
+    yield "inorder, after corrections", f"{len(engine.at_last):,}", "", ""
+
+
+def words_of_windows(findings: Findings) -> Iterator[str]:
+    """Yield sentences about the waits of inorder, its truth and wrong clocks."""
+    rising = ranked(findings.engine.waits_ns)
+    mean_ns = sum(rising) / len(rising) if rising else 0.0
+    (mean, p99), unit = in_one_unit([mean_ns, nearest_rank(rising, 990)])
+    yield f"inorder waits {mean} {unit} on average, {p99} {unit} at p99."
+    yield f"Its truth: {truth_of(findings)}."
+    yield by_clocks(findings)
+
+
+def _windows(findings: Findings) -> RenderableType:
+    jobs, engine = findings.jobs, findings.engine
     length = shortly(jobs.length_ns)
     table = _table(f"What windows of {length} get wrong, of {jobs.windows:,}")
     table.add_column("job", no_wrap=True)
     table.add_column("wrong", justify="right", no_wrap=True)
     table.add_column("", width=BAR, no_wrap=True)
-    table.add_column("by rows dropped", justify="right")
-    table.add_column("by copies counted", justify="right")
-    for at, bound_ns in enumerate(jobs.bounds_ns):
-        figures = jobs.figures(at)
-        table.add_row(
-            f"plain, lateness {bounded(bound_ns)}",
-            f"{figures.wrong:,}",
-            _bar(figures.wrong, jobs.windows),
-            _caused(figures.wrong_by_drops, figures.rows_dropped),
-            _caused(figures.wrong_by_copies, figures.copies_counted),
-        )
-    engine = findings.engine
-    runs = (("first answers", engine.at_first), ("after corrections", engine.at_last))
-    for when, wrong in runs:
-        table.add_row(f"inorder, {when}", f"{len(wrong):,}", _bar(len(wrong), jobs.windows))
-    rising = ranked(engine.waits_ns)
-    mean_ns = sum(rising) / len(rising) if rising else 0.0
-    (mean, p99), unit = in_one_unit([mean_ns, nearest_rank(rising, 990)])
-    words = Text(
-        f"inorder waits {mean} {unit} on average, {p99} {unit} at p99.\n"
-        f"Its truth: {truth_of(findings)}."
-    )
-    return Group(table, words, Text(by_clocks(findings)), Text(DEFINITIONS, style="dim"))
+    for column in WINDOW_COLUMNS[2:]:
+        table.add_column(column, justify="right")
+    wrong = [*(jobs.figures(at).wrong for at in range(len(jobs.bounds_ns)))]
+    wrong += [len(engine.at_first), len(engine.at_last)]
+    for count, (job, text, *causes) in zip(wrong, window_rows(findings), strict=True):
+        table.add_row(job, text, _bar(count, jobs.windows), *causes)
+    return Group(table, *map(Text, words_of_windows(findings)), Text(DEFINITIONS, style="dim"))
 
 
 def bounded(bound_ns: float) -> str:
