@@ -161,7 +161,7 @@ def test_a_bad_readers_schema_is_refused(
 def test_what_init_is_given_it_takes(folder: Path) -> None:
     result = inorder("init", "--source", "device", "--ts", "at", "press.avro")
     assert "source: payload.device  # given" in result.out
-    assert "seq: payload.n  # sure" in result.out
+    assert "seq: payload.n  # certain" in result.out
 
 
 @pytest.mark.parametrize(
