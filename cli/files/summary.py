@@ -5,6 +5,7 @@ Warnings come first, then the account. The exit code shows whether anything coul
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from typing import Any, Final
@@ -44,10 +45,25 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
     if (open_end := summary.open_end()) is not None:
         click.echo(open_end, err=True)
     account = summary.document()
-    text = orjson.dumps(account).decode() if as_json else table(account, summary.alarm() or "")
+    said = summary.alarm() or ""
+    if as_json:
+        text = orjson.dumps(account).decode()
+    else:
+        text = table(account, said, follows_records=_goes_where_records_go())
     click.echo(text, err=True)
     if summary.all_unread:
         raise SystemExit(Exit.NOTHING_USABLE)
+
+
+def _goes_where_records_go() -> bool:
+    """Return whether both outputs are one file or pipe, in which the summary follows the records.
+
+    A terminal does not count, because records scroll away there.
+    """
+    try:
+        return os.path.sameopenfile(1, 2) and not os.isatty(2)
+    except OSError:
+        return False
 
 
 def warn_of(summary: Summary, when: str = "") -> None:
@@ -90,10 +106,11 @@ def _late_by_stamps(summary: Summary) -> str:
     )
 
 
-def table(account: Mapping[str, Any], alarm: str = "") -> str:
+def table(account: Mapping[str, Any], alarm: str = "", *, follows_records: bool = False) -> str:
     """Return the account as text: the worst sources, totals, waits, results and dead letters.
 
-    A detail that the printed `alarm` has is not repeated.
+    A detail that the printed `alarm` has is not repeated, nor that of a single dead letter if the
+    text `follows_records`.
     """
     # `rich` is imported here because an account in JSON does not need it.
     from rich.console import Console
@@ -124,7 +141,12 @@ def table(account: Mapping[str, Any], alarm: str = "") -> str:
             listed = ", ".join(f"{cause} {n}" for cause, n in causes.items())
             console.print(f"late by cause: {listed}", highlight=False, soft_wrap=True)
         unusable = (printable(each["text"]) for each in account.get("unusable", ()))
-        for line in (*_results(account), *_unmet(account), *unusable, *_dead(account, alarm)):
+        for line in (
+            *_results(account),
+            *_unmet(account),
+            *unusable,
+            *_dead(account, alarm, follows_records),
+        ):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         for what, count in account.get("left_out", {}).items():
             console.print(f"left out by queries: {what}: {count}", highlight=False)
@@ -148,10 +170,12 @@ def _unmet(account: Mapping[str, Any]) -> Iterator[str]:
             yield f"query {query}: no results, though all types and fields it names were there"
 
 
-def _dead(account: Mapping[str, Any], alarm: str) -> Iterator[str]:
+def _dead(account: Mapping[str, Any], alarm: str, follows_records: bool) -> Iterator[str]:
     reasons = list(account.get("dead_reasons", {}).items())
     for reason, dead in reasons[:MAX_REASONS]:
         detail = "see the warning above" if dead["detail"] in alarm else dead["detail"]
+        if follows_records and account["dead"] == 1:
+            detail = "see its record above"
         yield f"dead: {dead['count']:,} {reason}; first in line {dead['line']}: {detail}"
     if len(reasons) > MAX_REASONS:
         yield f"dead: {len(reasons) - MAX_REASONS} more reasons; `--json` has them all"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -255,6 +257,25 @@ def test_a_json_array_is_read_as_its_lines_are(folder: Path, command: str) -> No
     lines = inorder(command, *given, json_lines(folder / "rows.json", rows)).well()
     array = inorder(command, *given, text_file(folder / "rows.json", json.dumps(rows, indent=1)))
     assert array.well().out == lines.out
+
+
+def test_a_line_with_several_events_is_named_as_a_list(folder: Path) -> None:
+    lines = [[{"device": "a", "n": n}, {"device": "a", "n": n + 1}] for n in (0, 2)]
+    path = text_file(folder / "lists.jsonl", "".join(f"{json.dumps(each)}\n" for each in lines))
+    said = inorder("replay", "--source", "device", "--seq", "n", path).err
+    assert "`payload` is a list of 2 values; write each as a record of its own" in said
+
+
+def test_one_dead_letter_is_explained_once_if_all_output_is_one_pipe(folder: Path) -> None:
+    good = "".join(f'{{"source": "a", "seq": {n}, "ts": {n}}}\n' for n in range(5))
+    nan = '{"source": "a", "seq": 5, "ts": NaN}\n'
+    one = text_file(folder / "one.jsonl", good + nan)
+    path = text_file(folder / "two.jsonl", good + nan + "{}\n")
+    for name, said in ((one, 1), (path, 2)):
+        plain = str(folder / "plain.yaml")
+        run = [sys.executable, "-m", "inorder", "replay", "--topology", plain, str(name)]
+        seen = subprocess.run(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        assert seen.stdout.count(b"NaN") == said, seen.stdout
 
 
 @pytest.mark.parametrize("command", ["audit", "init", "replay", "match", "produce"])

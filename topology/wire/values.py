@@ -66,9 +66,12 @@ def lacking(value: object, where: Where) -> str:
     """Describe where the path to a missing field breaks off, like "`payload` has no `n`"."""
     path = where.path
     steps = next((n for n in range(len(path) - 1, 0, -1) if walked(value, path[:n]) is not None), 0)
+    within, shown = walked(value, path[:steps]), Where(where.place, path[:steps])
+    if isinstance(within, list) and isinstance(path[steps], str):
+        return f"`{shown}` is a list of {len(within)} values; write each as a record of its own"
     # An index is shown in brackets.
     step = path[steps] if isinstance(path[steps], str) else [path[steps]]
-    return f"`{Where(where.place, path[:steps])}` has no `{step}`"
+    return f"`{shown}` has no `{step}`"
 
 
 def picking(decode: Decode, paths: Sequence[Path]) -> Pick:
