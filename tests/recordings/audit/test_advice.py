@@ -132,7 +132,8 @@ def test_a_wrong_clock_prolongs_no_wait(seed: int, ahead_ns: int, numbered: bool
     if ahead_ns > 0:
         assert replace(found.advice, wrong_clocks=0) == right
     else:  # The first records, before its clock is known, are in windows of two hours ago.
-        assert found.advice.tried == (10 * MIN, 2, 0)
+        assert found.advice.tried is not None
+        assert (found.advice.tried.least_ns, found.advice.tried.left) == (10 * MIN, 0)
         shorter = replace(found.advice, wrong_clocks=0, correct_for_ns=10 * MIN)
         assert replace(shorter, tried=right.tried) == right
 
