@@ -16,7 +16,7 @@ class Exit(IntEnum):
         FAILED: The program started and then failed; the same command may succeed later.
         REFUSED: The program could not start as asked, and something must be repaired first; or a
             worker's state no longer matches its topics.
-        UNREADABLE: The input cannot be read.
+        UNREADABLE: The input cannot be read, or `produce` left out rows that it could not read.
         NOTHING_USABLE: The input was read, but almost nothing in it is a valid record.
     """
 

@@ -84,7 +84,7 @@ def record_of(
     """
     try:
         if isinstance(recorded, Event):
-            return _of_event(recorded)
+            return _of_event(recorded, unnumbered)
         mapping = recorded if isinstance(recorded, Mapping) else _parsed(recorded)
         if "clock" in mapping:
             return ClockRow(_text(mapping, "clock", ""))
@@ -136,17 +136,19 @@ def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) ->
     )
 
 
-def _of_event(event: Event) -> Record:
+def _of_event(event: Event, unnumbered: Container[str]) -> Record:
     if event.kind not in _KINDS:
         raise _Fault("kind", f"an event of kind {event.kind!r} cannot be published")
     if fault := source_name_fault(event.source):
         raise _Fault("source", fault)
-    if not 0 <= event.seq <= MAX_SEQ:
+    # In such a stream, a row without a number has its place in the file instead, below 0.
+    is_numbered = event.seq >= 0 or event.stream not in unnumbered
+    if is_numbered and not 0 <= event.seq <= MAX_SEQ:
         raise _Fault("seq", f"seq {event.seq} is not in 0..{MAX_SEQ}")
     value = event.value if isinstance(event.value, bytes) else _json(event.value)
     return Record(
         event.source,
-        event.seq,
+        event.seq if is_numbered else None,
         event.ts_ns,
         event.arrival_ns,
         None if event.epoch == NO_EPOCH else event.epoch,

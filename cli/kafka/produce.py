@@ -1,7 +1,10 @@
 """`inorder produce` publishes recorded events, or the rows of any file, in file order.
 
 Events get the headers of the contract. The rows of other files are published unchanged, without
-headers.
+headers. A file is read as `inorder replay` reads it, by the options or by the topology's `fields`.
+
+If rows are left out, the exit code is 3 (`UNREADABLE`) although all others are published: the
+topic then lacks a part of the file. With --skip-bad that is intended, and the code is 0.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any, Final
 
 import click
 
+from agents.exits import Exit
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, on_kafka
 from cli.mapping_options import MappingOptions, mapping_options, reading_alone
@@ -45,6 +49,11 @@ MAX_REPORTED: Final = 20
 @topology_named(envvar="INORDER_PRODUCE_TOPOLOGY")
 @mapping_options
 @value_format_options
+@click.option(
+    "--skip-bad",
+    is_flag=True,
+    help="Exit with 0 even if rows are left out.",
+)
 @json_option("PRODUCE")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
@@ -55,20 +64,23 @@ def command(
     topology_path: str | None,
     mapping: MappingOptions,
     value_format: ValueFormat,
+    skip_bad: bool,
     as_json: bool,
     events: str,
 ) -> None:
     """Publish recorded EVENTS, by default at full speed.
 
-    With --source or --values the rows of any file are published as they are, without headers.
-    The topology file gives the names of headers, the key, and the sources without numbers.
+    With --source, or by the `fields` of the topology file, the rows of any file are published
+    as they are, without headers. The file also gives the names of headers, the key, and the
+    sources without numbers.
     """
     with refusing(ValueError):
         pace = ReplayPace(rate, speed)
     left_out = LeftOut()
     topology = None if topology_path is None else load(topology_path)
     keying = _keying(topic, topology, topology_path)
-    values = mapping.on_file(topology, events, value_format)
+    options = mapping.implied(topology, events, value_format)
+    values = options.on_file(topology, events, value_format)
     access = kafka.access
     key = signing_key()
     with failing(ProducerError):
@@ -107,12 +119,14 @@ def command(
             "clock": done.clock,
         }
         click.echo(json.dumps(summary), err=True)
-        return
-    click.echo(
-        f"published {done.delivered} records in {done.seconds:.1f} s"
-        f" ({left_out.count} malformed rows and {done.clock} clock rows left out)",
-        err=True,
-    )
+    else:
+        click.echo(
+            f"published {done.delivered} records in {done.seconds:.1f} s"
+            f" ({left_out.count} malformed rows and {done.clock} clock rows left out)",
+            err=True,
+        )
+    if left_out.count and not skip_bad:
+        raise SystemExit(Exit.UNREADABLE)
 
 
 def _keying(topic: str, topology: Topology | None, topology_path: str | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from agents.exits import Exit
 from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
 from tests.inorder.records import Topic, headers_of
 
@@ -110,6 +111,7 @@ def test_produce_publishes_them_where_the_topology_takes_them(raw: Topic, tmp_pa
     path = json_lines(tmp_path / "events.jsonl", in_ns(RECORDED[:3]))
     command = ("produce", *raw.words)
     answer = inorder(*command, path)
+    assert answer.code == Exit.UNREADABLE
     assert "published 1 records" in answer.err
     assert (
         "row 2: seq: there is no seq; rows of stream 'default' need a sequence number" in answer.err

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from agents.exits import Exit
 from cli.kafka.produce import MAX_REPORTED
 from tests.cli.invoking import inorder, text_file
 from tests.inorder.records import Topic, headers_of
@@ -21,7 +23,8 @@ def test_every_row_left_out_is_counted_and_the_first_are_told(
     faulty = ["nonsense", '{"source": "a", "seq": -1}']
     lines = [SOUND % 0, "", *(faulty[n % 2] for n in range(bad)), SOUND % 1]
     path = text_file(tmp_path / "rows.jsonl", "\n".join(lines) + "\n")
-    answer = inorder("produce", *raw.words, path).well()
+    answer = inorder("produce", *raw.words, path)
+    assert answer.code == (Exit.UNREADABLE if bad else Exit.DONE)
     *lines_before, last = answer.err.splitlines()
     assert last.startswith("published 2 records")
     assert f"({bad} malformed rows and 0 clock rows left out)" in last
@@ -46,7 +49,8 @@ def test_rows_of_others_go_out_as_they_are(
 ) -> None:
     path = text_file(tmp_path / name, text)
     source = "payload.m.id" if name == "a.jsonl" else "id"
-    inorder("produce", *raw.words, "--source", source, "--seq", "n", path).well("(1 malformed rows")
+    words = ("--source", source, "--seq", "n", "--skip-bad")
+    inorder("produce", *raw.words, *words, path).well("(1 malformed rows")
     sent = raw.messages(len(values))
     assert [(each.key(), each.value(), headers_of(each)) for each in sent] == [
         (b"a", value, []) for value in values
@@ -68,6 +72,28 @@ def test_input_that_cannot_be_read_ends_with_3(raw: Topic, tmp_path: Path) -> No
 
 def test_the_summary_for_programs_is_the_last_line(raw: Topic, tmp_path: Path) -> None:
     path = text_file(tmp_path / "rows.jsonl", "\n".join([SOUND % 0, "nonsense", SOUND % 1]) + "\n")
-    summary = inorder("produce", *raw.words, "--json", path).summary
+    summary = inorder("produce", *raw.words, "--json", "--skip-bad", path).well().summary
     assert summary.pop("seconds") >= 0
     assert summary == {"published": 2, "malformed": 1, "clock": 0}
+
+
+FLEET = """\
+streams:
+  default:
+    input: {raw}
+    fields: {{source: payload.truck, seq: payload.n, ts: payload.time}}
+    reorder: {{without_seq: by_time}}
+"""
+
+
+def test_a_file_is_read_by_the_fields_of_the_topology_as_in_a_replay(
+    raw: Topic, tmp_path: Path
+) -> None:
+    """The fields need no option, and a row may lack its number if the stream says so."""
+    rows = text_file(tmp_path / "t.csv", "truck,n,time\nt1,0,100\nt9,,110\nt9,,120\nt1,1,130\n")
+    topology = text_file(tmp_path / "t.yaml", FLEET.format(raw=raw.name))
+    replay = inorder("replay", "--topology", topology, "--json", rows).well()
+    assert replay.summary["in"] == 4
+    inorder("produce", *raw.words, "--topology", topology, rows).well("published 4 records")
+    sent = [(json.loads(each.value() or b"")["truck"], each.headers()) for each in raw.messages(4)]
+    assert sorted(sent) == [("t1", None), ("t1", None), ("t9", None), ("t9", None)]
