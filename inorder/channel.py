@@ -191,6 +191,7 @@ class Channel:
         key: bytes,
         value: bytes | None,
         headers: list[tuple[str, str | bytes | None]],
+        timestamp_ms: int = 0,
     ) -> None:
         """Queue a record, and wait at most `queue_wait_s` for room.
 
@@ -199,6 +200,7 @@ class Channel:
             key: The record's key, which determines its partition.
             value: The record's value; None for a control event.
             headers: The record's headers.
+            timestamp_ms: The record's timestamp in ms since 1970; 0 is the time of sending.
 
         Raises:
             QueueFull: There was no room in time. The record was not queued.
@@ -207,7 +209,7 @@ class Channel:
             ForkedError: The caller is a forked child.
         """
         self._check_process()
-        record = Record(coordinates, key, value, headers)
+        record = Record(coordinates, key, value, headers, timestamp_ms)
         deadline_s: float | None = None
         while True:
             try:

@@ -92,6 +92,7 @@ class Record:
         key: The record's key.
         value: The record's value, or None.
         headers: The record's headers.
+        timestamp_ms: The record's timestamp in ms since 1970; 0 is the time of sending.
         may_stand: Whether the record may be in the topic, after it has failed at least once.
     """
 
@@ -99,6 +100,7 @@ class Record:
     key: bytes
     value: bytes | None
     headers: list[tuple[str, str | bytes | None]]
+    timestamp_ms: int = 0
     may_stand: bool = False
 
 
@@ -187,6 +189,7 @@ class LastingClient:
             value=record.value,
             key=record.key,
             headers=record.headers,
+            timestamp=record.timestamp_ms,
             on_delivery=partial(self._reported, record),
         )
 

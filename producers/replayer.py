@@ -19,14 +19,15 @@ channel's bounded queue.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from inorder import playback
 from inorder.channel import Channel, ChannelLimits, Settings
 from inorder.contract import DEFAULT_STREAM, UNIT_NS, Contract, HeaderContract
 from inorder.failure import RecordRefused
-from inorder.header_writer import HeaderWriter
+from inorder.header_writer import Headers, HeaderWriter
 from inorder.lasting_client import Coordinates
 from inorder.signing_keys import SigningKey
 from producers.recorded import ClockRow, Malformed, Record, Recorded, record_of
@@ -36,6 +37,7 @@ POLL_EVERY_RECORDS: Final = 256
 SHORTEST_WAIT_S: Final = 0.001
 LONGEST_WAIT_S: Final = 0.1
 FLUSH_TIMEOUT_S: Final = 60.0
+NS_PER_MS: Final = 1_000_000
 NO_NUMBER: Final = -1
 """Sequence number in the coordinates of a record that has none."""
 
@@ -60,7 +62,10 @@ FULL_SPEED: Final = ReplayPace()
 
 @dataclass(slots=True)
 class Published:
-    """The progress of a replay: rows = sent + malformed + clock."""
+    """The progress of a replay: rows = sent + malformed + clock.
+
+    `newest_ns` is the latest `ts` that was sent, or 0.
+    """
 
     rows: int = 0
     sent: int = 0
@@ -69,6 +74,7 @@ class Published:
     clock: int = 0
     seconds: float = 0.0
     behind_s: float = 0.0
+    newest_ns: int = 0
 
 
 class Replayer:
@@ -78,7 +84,9 @@ class Replayer:
     that name none. A row's `ts` is in the unit that `headers` sets. `now_s` is a monotonic clock.
     `wait_s` waits for a number of seconds; by default it polls the Kafka client meanwhile. With
     `signing_key` each record is signed; a source that the key does not cover stops the run. Without
-    `writes_headers` records have no headers, like those of producers that do not use inorder.
+    `writes_headers` records have no headers, like those of producers that do not use inorder. If
+    it `keeps_arrivals`, a record's timestamp is its arrival time, and a header says that more
+    follow (`inorder.playback`). Each record is then sent once the row after it has been read.
     """
 
     def __init__(
@@ -95,6 +103,7 @@ class Replayer:
         settings: Settings | None = None,
         signing_key: SigningKey | None = None,
         writes_headers: bool = True,
+        keeps_arrivals: bool = False,
         on_malformed: Callable[[Malformed], None] | None = None,
         on_progress: Callable[[Published], None] | None = None,
         now_s: Callable[[], float] = time.monotonic,
@@ -107,6 +116,7 @@ class Replayer:
         self._writer = HeaderWriter(headers, signing_key)
         self._signing_key = signing_key
         self._writes_headers = writes_headers
+        self._keeps_arrivals = keeps_arrivals
         self._unit_ns = UNIT_NS[headers.ts_unit]
         self._unnumbered = unnumbered
         self._unnamed = unnamed
@@ -125,19 +135,52 @@ class Replayer:
         count = Published()
         started_s = self._logged_s = self._now_s()
         schedule = _Schedule(self._pace)
-        for row in rows:
-            count.rows += 1
-            taken = record_of(row, count.rows, self._unnumbered, self._unit_ns, self._unnamed)
-            if isinstance(taken, Record):
-                self._wait_until(started_s + schedule.due_s(taken, count.sent), started_s, count)
-                self._send(taken, count)
-            else:
-                self._skip(taken, count)
-                self._log_progress(started_s, count)
+        records = self._records(rows, count, started_s)
+        if self._keeps_arrivals:
+            self._play(records, schedule, started_s, count)
+        else:
+            for record in records:
+                self._wait_until(started_s + schedule.due_s(record, count.sent), started_s, count)
+                self._send(record, count)
         self._channel.flush(flush_timeout_s)
         self._channel.raise_failures()
         self._log_progress(started_s, count, now=True)
         return count
+
+    def _records(
+        self, rows: Iterable[Recorded], count: Published, started_s: float
+    ) -> Iterator[Record]:
+        for row in rows:
+            count.rows += 1
+            taken = record_of(row, count.rows, self._unnumbered, self._unit_ns, self._unnamed)
+            if isinstance(taken, Record):
+                yield taken
+            else:
+                self._skip(taken, count)
+                self._log_progress(started_s, count)
+
+    def _play(
+        self, records: Iterator[Record], schedule: _Schedule, started_s: float, count: Published
+    ) -> None:
+        """Send the records with their arrival times, each once the next one is known.
+
+        All others are delivered before the last one, which ends the playback for every partition.
+        """
+        record = next(records, None)
+        due_s = 0.0 if record is None else started_s + schedule.due_s(record, 0)
+        while record is not None:
+            self._wait_until(due_s, started_s, count)
+            following = next(records, None)
+            until_ms = playback.OVER
+            if following is None:
+                self._channel.flush(FLUSH_TIMEOUT_S)
+            else:
+                due_s = started_s + schedule.due_s(following, count.sent + 1)
+                ahead_ms = round(max(0.0, due_s - self._now_s()) * 1e3)
+                until_ms = time.time_ns() // NS_PER_MS + ahead_ms + playback.GRACE_MS
+            arrival_ms = (record.arrival_ns or 0) // NS_PER_MS
+            self._send(record, count, [playback.encoded(until_ms)], arrival_ms)
+            record = following
 
     def _wait_until(self, due_s: float, started_s: float, count: Published) -> None:
         while True:
@@ -148,7 +191,9 @@ class Replayer:
                 return
             self._wait_s(min(ahead_s, LONGEST_WAIT_S))
 
-    def _send(self, record: Record, count: Published) -> None:
+    def _send(
+        self, record: Record, count: Published, more: Headers | None = None, timestamp_ms: int = 0
+    ) -> None:
         if count.sent % POLL_EVERY_RECORDS == 0:
             self._channel.poll()
         if self._channel.failed:
@@ -171,9 +216,10 @@ class Replayer:
         key = record.stream if self._key_by_stream else record.source
         number = NO_NUMBER if record.seq is None else record.seq
         coordinates = Coordinates(record.source, record.epoch or 0, number)
-        headers = headers if self._writes_headers else []
-        self._channel.send(coordinates, key.encode(), record.value, headers)
+        headers = [*(headers if self._writes_headers else []), *(more or [])]
+        self._channel.send(coordinates, key.encode(), record.value, headers, timestamp_ms)
         count.sent += 1
+        count.newest_ns = max(count.newest_ns, record.ts_ns or 0)
 
     def _skip(self, taken: ClockRow | Malformed, count: Published) -> None:
         if isinstance(taken, ClockRow):

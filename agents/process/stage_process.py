@@ -51,6 +51,7 @@ from agents.stage.delivery import Delivery
 from agents.stage.handler import StageHandler
 from agents.stage.history import Histories
 from agents.stage.plan import ChangePlan, plan
+from agents.stage.playback import Playback
 from agents.stage.services import Services
 from agents.stage.topic_watch import TopicWatch, looking_at
 from agents.state.changelog import StateRefused
@@ -173,6 +174,7 @@ class StageProcess:
             seen=None if brokers.is_embedded else made.seen.get(arrangement.stage.name, {}),
             midstream=made.midstream.get(arrangement.stage.name, ()),
             broker_times=None if self._probing is None else self._probing.times,
+            playback=Playback() if brokers.is_embedded and arrangement.is_first else None,
         )
         watchdog = Watchdog(Patience(stuck_after_ns=topology.stuck_after_ns))
         self._log = StageLog(metrics)
@@ -332,7 +334,8 @@ class StageProcess:
     def _ready(self) -> Health:
         reasons = self._why_not_ready(self._handler.verdict())
         of_topics = () if self._topics is None else self._topics.notes
-        notes = (*of_topics, *OF_PROCESS.notes(time.monotonic_ns()), *self._handler.behind())
+        of_input = (*self._handler.behind(), *self._handler.stale())
+        notes = (*of_topics, *OF_PROCESS.notes(time.monotonic_ns()), *of_input)
         of_times = () if self._probing is None else self._probing.times.notes(steady_ns())
         return Health(not reasons, reasons, (*notes, *of_times))
 

@@ -27,7 +27,8 @@ choose one of the two (`no_arrival`).
 
 The embedded broker sets no arrival times either, but all its producers are on this machine and
 share its clock. There the timestamp that the producer's client set at sending counts as the arrival
-time. It must be plausible: not in the future and not older than `OLDEST_STAMP_NS`.
+time. It must be plausible: not in the future and not older than `OLDEST_STAMP_NS`. In a recording
+that is played back (`agents.stage.playback`) it is the recorded arrival time, of any age.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class ArrivalClock:
         max_ahead_ns: The topology's `max_ahead` setting for the topic.
         log: The clock of the arrival times alone, without ticks.
         steady_since_ns: Time of the broker's clock since which it has not stepped; None if unknown.
+        plays: Whether the records at hand are of a recording with its own arrival times.
         `overtaken`: Number of records whose arrival time was not after the last tick.
     """
 
@@ -79,6 +81,7 @@ class ArrivalClock:
         self.now_ns = 0
         self.steady_since_ns: int | None = None
         self.overtaken = 0
+        self.plays = False
         # The latest time of the broker's clock, while `now_ns` is ahead of it.
         self._behind_at_ns: int | None = None
         self.without_append_time = False
@@ -102,7 +105,8 @@ class ArrivalClock:
         else:
             self.without_append_time = True
             stamp_ns = timestamp_ms * NS_PER_MS
-            is_of_sending = self.embedded and 0 <= read_at_ns - stamp_ns <= OLDEST_STAMP_NS
+            oldest_ns = read_at_ns if self.plays else OLDEST_STAMP_NS
+            is_of_sending = self.embedded and 0 <= read_at_ns - stamp_ns <= oldest_ns
             arrival_ns = stamp_ns if is_of_sending else read_at_ns
         return self._come(arrival_ns, records)
 

@@ -315,6 +315,10 @@ class StageHandler:
             if -ns > FAR_BEHIND_NS
         )
 
+    def stale(self) -> tuple[str, ...]:
+        """Return a line for each topic whose timestamps are far behind arrivals."""
+        return tuple(dict.fromkeys(line for each in self._opened if (line := each.stale())))
+
     def last_checkpoint_s(self) -> float | None:
         """Return the monotonic time of the newest commit in seconds; None before the first."""
         times = (partition.checkpoints.at_s for partition in self._partitions.values())

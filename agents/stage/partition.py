@@ -43,6 +43,7 @@ from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, Stream
 from agents.watch.overdue import Overdue
 from agents.watch.port.question import Question
 from agents.watch.unhealthy import explained
+from inorder.playback import stale_stamps
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +126,8 @@ class Partition:
         self.metrics.begins(*self._current())
         self.is_open = True
         begins = self.state.next_offset
+        if begins is not None and self.services.playback is not None:
+            self.services.playback.go_on()
         where = "the first record" if begins is None else f"offset {begins}"
         held = len(self.state.held)
         log.info("%s/%d: reads from %s, with %d buffered events", *self.source, where, held)
@@ -149,11 +152,15 @@ class Partition:
         if records:
             await self._know_schemas(batch, records)
             await self._know_clocks(records)
+            if (playback := self.services.playback) is not None:
+                self.state.clock.plays = playback.follow(self.source.topic, records)
             await self._work_through(records)
             if not self.is_open:
                 return
         self.state.next_offset = max(begin or 0, end.position)
-        if self.arrangement.is_first and end.caught_up is not None:
+        playback = self.services.playback
+        is_held = playback is not None and playback.holds_time(time.time_ns() // NS_PER_MS)
+        if self.arrangement.is_first and end.caught_up is not None and not is_held:
             self._tick(end.caught_up)
         if self.checkpoints.is_full:
             await self.checkpoints.arrived()
@@ -344,6 +351,11 @@ class Partition:
         self.metrics.overdue(self.overdue.seconds, self.overdue.waits_for)
         self.metrics.set_current(*self._current())
         self.services.metrics.lags(self.source, lag, lag_ns)
+
+    def stale(self) -> str:
+        """Return a line if all timestamps are far behind arrivals, as those of old recordings."""
+        stale = stale_stamps(self.work.newest_stamp_ns, self.state.clock.arrival_ns)
+        return stale and f"{self.source.topic}: {stale}"
 
     def fault(self) -> str | None:
         """Return the fault of the broker's clock or of overdue work as text, or None."""

@@ -14,6 +14,7 @@ from agents.stage.checkpoint_size import CheckpointSize
 from agents.stage.clock_feed import ClockFeed
 from agents.stage.delivery import Delivery
 from agents.stage.history import Histories
+from agents.stage.playback import Playback
 from agents.state.copy_writer import CopyWriter
 from agents.watch.metrics.worker import Metrics
 from topology.config.change import Contract
@@ -29,6 +30,7 @@ class Services:
         broker_times: The brokers' clocks, if the stage takes time from them.
         seen: The contracts of the states that existed when the process started.
         midstream: The inputs whose streams came from another input before.
+        playback: When time may advance without records; None if the broker sets arrival times.
         cut_sizes: The limits on checkpoints, for each partition that was open in this process.
     """
 
@@ -44,3 +46,4 @@ class Services:
     cut_sizes: dict[TopicPartition, CheckpointSize] = field(default_factory=dict)
     schemas: SchemaFeed = field(default_factory=SchemaFeed)
     broker_times: BrokerTimes | None = None
+    playback: Playback | None = None

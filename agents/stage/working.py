@@ -38,6 +38,7 @@ class Work:
     Attributes:
         inlet: The reader of the records into events.
         lag: How long the next record has waited.
+        newest_stamp_ns: The latest of the timestamps with which batches ended; 0 before the first.
         event_came_s: Monotonic time at which the last event arrived.
     """
 
@@ -57,6 +58,7 @@ class Work:
         self._progress_ns = 0
         self._warned = False
         self.lag = InputLag()
+        self.newest_stamp_ns = 0
         self.event_came_s = time.monotonic()
 
     def records(self, records: Sequence[Any]) -> None:
@@ -67,6 +69,8 @@ class Work:
         clock, events = self.state.clock, read.events
         if self.arrangement.is_first:
             self.lag.arrived_ns = 0 if clock.is_of_reading else clock.now_ns
+            if events and events[-1].kind == DATA:
+                self.newest_stamp_ns = max(self.newest_stamp_ns, events[-1].ts_ns)
         else:
             self.lag.arrived_ns = events[-1].at_ns if events else 0
 
@@ -105,7 +109,8 @@ class Work:
         without = no_arrival(self.arrangement.topology, self.state.source.topic)
         if without is not None and not self.state.clock.embedded:
             raise ArrangementError(without)
-        log.warning(
+        log.log(
+            logging.INFO if self.state.clock.embedded else logging.WARNING,
             "%s has no append time (message.timestamp.type=LogAppendTime): arrival is the"
             " time of %s, and two runs over one log may differ",
             self.state.source.topic,

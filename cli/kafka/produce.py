@@ -10,14 +10,18 @@ topic then lacks a part of the file. With --skip-bad that is intended, and the c
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from agents.exits import Exit
 from cli.as_json import json_option
+from cli.kafka.as_now import NS_PER_S, Shift, extent_of, shift_of, step_of
 from cli.kafka_options import Kafka, on_kafka
 from cli.mapping_options import MappingOptions, mapping_options, reading_alone
 from cli.progress import counting
@@ -27,15 +31,25 @@ from cli.topology_file import Refused, failing, load, refusing, topic_named, top
 from cli.value_format import ValueFormat, value_format_options
 from inorder import rfc3339
 from inorder.failure import ProducerError
+from inorder.playback import stale_stamps
 from producers.recorded import Malformed
 from producers.replayer import Replayer, ReplayPace
-from recordings.lines import lines_of
+from recordings.csv_layout import CsvLayout
+from recordings.lines import lines_of, read_lines
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from recordings.values import FileMapping, mapped_rows
 from topology.config import Topology
 from topology.model.event import Event
 from topology.model.outcome import Malformed as Dead
-from topology.wire.line_reader import Row
+from topology.wire.checker import Reading
+from topology.wire.line_reader import Content, Row
+
+if TYPE_CHECKING:
+    from agents.kafka.brokers import Brokers
+
+NS_PER_H: Final = 3600 * NS_PER_S
+FINE_STEP_NS: Final = NS_PER_S
+"""The step of a shift where arrivals are those of the broker."""
 
 MAX_REPORTED: Final = 20
 """The maximum number of malformed rows that are reported one by one."""
@@ -49,6 +63,12 @@ MAX_REPORTED: Final = 20
 @topology_named(envvar="INORDER_PRODUCE_TOPOLOGY")
 @mapping_options
 @value_format_options
+@click.option(
+    "--as-now",
+    is_flag=True,
+    help="Shift stamps and arrivals so that the last record is now; on `inorder dev` at any"
+    " speed, elsewhere with --speed 1.",
+)
 @click.option(
     "--skip-bad",
     is_flag=True,
@@ -64,6 +84,7 @@ def command(
     topology_path: str | None,
     mapping: MappingOptions,
     value_format: ValueFormat,
+    as_now: bool,
     skip_bad: bool,
     as_json: bool,
     events: str,
@@ -84,8 +105,9 @@ def command(
     access = kafka.access
     key = signing_key()
     with failing(ProducerError):
+        brokers = kafka.brokers()
         # The producer would wait for an absent topic with each record.
-        if not kafka.brokers().partitions([topic])[topic]:
+        if not brokers.partitions([topic])[topic]:
             raise Refused(
                 kafka.why_hidden(topic)
                 or f"{kafka.servers} has no topic {topic}; create it first (`inorder topics create`"
@@ -99,16 +121,24 @@ def command(
             settings=access.librdkafka(),
             signing_key=key,
             writes_headers=values is None,
+            keeps_arrivals=as_now and brokers.is_embedded,
             **keying,
         )
+        reading = reading_alone(values) if topology is None else topology.reading()
+        in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
+        contents = partial(contents_of, events, values, reading, mapping.layout())
         with readable(), counting("published") as advance:
-            if values is None:
+            if as_now:
+                shift = _shift(events, contents(), values, topology, pace, brokers)
+                done = replayer.publish(moved_rows(contents(), shift, advance, left_out, in_ns))
+            elif values is None:
                 needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
                 rows = read_rows(events, needed=needed, layout=mapping.layout())
-                in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
                 done = replayer.publish(sound(rows, advance, left_out, in_ns))
             else:
-                done = replayer.publish(mapped(events, values, topology, advance, left_out))
+                done = replayer.publish(mapped(contents(), advance, left_out))
+    if not as_now and (stale := stale_stamps(done.newest_ns, time.time_ns())):
+        click.echo(f"WARNING: {stale}", err=True)
     for line in left_out.sentences():
         click.echo(line, err=True)
     if as_json:
@@ -191,19 +221,72 @@ def sound(
             left_out.add(Malformed(row.number, row.fault.reason, row.fault.detail))
 
 
+def contents_of(
+    events: str, values: FileMapping | None, reading: Reading, layout: CsvLayout
+) -> Iterator[Content]:
+    """Yield the contents of a file as a replay reads them, but with rows of a mapping as bytes."""
+    if values is None:
+        return read_lines(events, reading=reading, layout=layout)
+    return lines_of(mapped_rows(events, values, reading, in_bytes=True), reading)
+
+
 def mapped(
-    events: str,
-    values: FileMapping,
-    topology: Topology | None,
-    advance: Callable[[int], None],
-    left_out: LeftOut,
-) -> Iterator[Event]:
-    """Yield an event for each row of a file, with source, number, time and the row's own bytes."""
-    reading = reading_alone(values) if topology is None else topology.reading()
-    for content in lines_of(mapped_rows(events, values, reading, in_bytes=True), reading):
+    contents: Iterable[Content], advance: Callable[[int], None], left_out: LeftOut
+) -> Iterator[Event | Mapping[str, Any]]:
+    """Yield the events and clock rows of a file, and add what cannot be read to `left_out`."""
+    for content in contents:
         advance(1)
         left_out.row = content.offset
         if isinstance(content, Event):
             yield content
         elif isinstance(content, Dead):
             left_out.add(Malformed(content.offset, content.reason, content.detail))
+        else:
+            yield {"clock": content.source}
+
+
+def moved_rows(
+    contents: Iterable[Content],
+    shift: Shift,
+    advance: Callable[[int], None],
+    left_out: LeftOut,
+    in_ns: bool,
+) -> Iterator[Event | Mapping[str, Any]]:
+    """Yield the events of a file with their times moved, and its clock rows."""
+    for event in mapped(contents, advance, left_out):
+        if not isinstance(event, Event):
+            yield event
+        else:
+            yield shift.row(event, in_ns=in_ns) if shift.values is None else shift.event(event)
+
+
+def _shift(
+    events: str,
+    contents: Iterable[Content],
+    values: FileMapping | None,
+    topology: Topology | None,
+    pace: ReplayPace,
+    brokers: Brokers,
+) -> Shift:
+    """Return the shift of a file to the present, and say by how much it is moved."""
+    if not Path(events).is_file():
+        raise Refused("--as-now reads EVENTS twice: name a file")
+    encoding = None if values is None else values.encoding
+    if encoding is not None and encoding.decode is not None:
+        raise Refused(
+            f"--as-now: the times of {encoding.format} values cannot be rewritten; publish"
+            " JSON lines, CSV, Parquet or an Avro file"
+        )
+    extent = extent_of(contents)
+    if extent is None:
+        return Shift(0, values)
+    step_ns = step_of(topology) if brokers.is_embedded else FINE_STEP_NS
+    by_ns = shift_of(extent, time.time_ns(), pace, step_ns)
+    click.echo(f"all times are shifted by {by_ns / NS_PER_H:,.1f} h", err=True)
+    if not brokers.is_embedded and pace.speed != 1:
+        click.echo(
+            f"WARNING: {brokers.servers} sets arrival times itself (LogAppendTime), so clocks and"
+            " waits are not those of the recording; use --speed 1, or `inorder dev`",
+            err=True,
+        )
+    return Shift(by_ns, values)

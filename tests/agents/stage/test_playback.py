@@ -1,0 +1,99 @@
+"""Examples: whose time advances while a recording is played back, and when old stamps are told."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from agents.kafka.partition_queue import End, FetchRequest, PolledBatch
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from agents.stage.partition import Partition
+from agents.stage.playback import Playback
+from inorder.playback import GRACE_MS, OVER, decoded, encoded
+from tests.agents.records import arranged, services_of
+from tests.agents.stage.test_partition import SOURCE, TOPOLOGY, Delivery, partition_of
+
+CREATE_TIME = 0
+S_NS = 10**9
+TWO_HOURS_NS = 7_200 * S_NS
+
+
+def record(*headers: Any) -> Any:
+    return SimpleNamespace(headers=headers)
+
+
+def test_time_waits_for_the_first_record_and_for_the_end_of_each_recording() -> None:
+    playback = Playback()
+    assert playback.holds_time(5)
+    assert not playback.follow("a", [record(("seqNum", b"1"))])
+    assert not playback.holds_time(5)
+    assert playback.follow("a", [record(encoded(10)), record(encoded(20))])
+    assert playback.follow("b", [record(encoded(30))])
+    assert [playback.holds_time(ms) for ms in (19, 29, 30)] == [True, True, False]
+    playback.follow("b", [record(encoded(OVER))])
+    assert [playback.holds_time(ms) for ms in (19, 20)] == [True, False]
+
+
+def test_time_goes_on_in_a_process_that_takes_over() -> None:
+    playback = Playback()
+    playback.go_on()
+    assert not playback.holds_time(5)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"x", b"-1", b"9" * 16])
+def test_a_strange_header_holds_nothing(value: bytes | None) -> None:
+    assert decoded(value) == OVER
+
+
+def test_arrivals_of_a_recording_are_its_own_however_old() -> None:
+    clock = ArrivalClock(0, embedded=True)
+    now_ns, old_ns = time.time_ns(), time.time_ns() - TWO_HOURS_NS
+    clock.plays = True
+    old_ms = old_ns // NS_PER_MS
+    assert clock.arrive(old_ms, CREATE_TIME, now_ns) == old_ms * NS_PER_MS
+    clock.plays = False
+    assert clock.arrive(old_ms, CREATE_TIME, now_ns) == now_ns
+
+
+async def test_a_partition_at_its_end_has_no_tick_before_the_recording_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    playback = Playback()
+    services = services_of("reorder+merge", Delivery(), playback=playback)
+    partition = Partition(SOURCE, arranged(TOPOLOGY), services)
+    partition.is_open = True
+    partition.state.clock.embedded = True
+    ticks = Mock()
+    monkeypatch.setattr(partition, "_tick", ticks)
+    caught_up = PolledBatch(SOURCE, [], End(0, 0, FetchRequest(1, time.time_ns(), 1)))
+    await partition.take(caught_up)
+    playback.follow("a", [record(encoded(time.time_ns() // NS_PER_MS + GRACE_MS))])
+    await partition.take(caught_up)
+    assert ticks.call_count == 0
+    playback.follow("a", [record(encoded(OVER))])
+    await partition.take(caught_up)
+    assert ticks.call_count == 1
+
+
+@pytest.mark.parametrize(
+    ("arrival_ns", "behind_h", "said"),
+    [
+        (1_700_000_000 * S_NS, 0.9, ""),
+        (1_700_000_000 * S_NS, 806, "events.raw: stamps are 806 h behind arrivals"),
+        (
+            1_700_000_000 * S_NS,
+            1_700_000_000 / 3600,
+            "",
+        ),  # No event has come, or its time is made up.
+    ],
+)
+def test_stamps_far_behind_arrivals_are_told(arrival_ns: int, behind_h: float, said: str) -> None:
+    partition = partition_of(Delivery())
+    partition.state.clock.now_ns = arrival_ns
+    partition.work.newest_stamp_ns = arrival_ns - int(behind_h * 3600 * S_NS)
+    assert said in partition.stale()
+    assert bool(said) == bool(partition.stale())
