@@ -54,10 +54,13 @@ class EmbeddedBroker:
             raise RuntimeError(f"topic {name}: {KafkaError(error).str()}")
         self._asking.list_topics(name, timeout=ASK_TIMEOUT_S)
 
-    def make_topics(self, topology: Topology) -> None:
-        """Create the topics of the topology, with its partitions but without settings."""
+    def make_topics(self, topology: Topology, partitions: int | None = None) -> None:
+        """Create the topics of the topology, with its partitions but without settings.
+
+        `partitions` replaces the number that the topology sets.
+        """
         for spec in declared(topology):
-            self.make_topic(spec.name, spec.partitions)
+            self.make_topic(spec.name, partitions or spec.partitions)
 
     def __enter__(self) -> Self:
         return self

@@ -1,36 +1,55 @@
 """`inorder dev` runs a broker, topics and a worker in one command until Ctrl-C, for trials.
 
-The broker is librdkafka's in this process (`--broker embedded`: no Java; `cli.local.embedded` has
-its limits). With `--broker kafka` it is a real Kafka from Maven jars (Java 17), on 127.0.0.1:9092
-if that is free. Broker and worker begin without any data or state, and nothing is kept at the end.
-The worker is that of `inorder worker`, with all stages. Without a file, the topology is `TOPOLOGY`.
-Topics have one replica, whatever the file says.
+The broker is librdkafka's (`--broker embedded`: no Java; `cli.local.embedded` has its limits). With
+`--broker kafka` it is a real Kafka from Maven jars (Java 17). Both are at 127.0.0.1:9092 if that is
+free. Broker and worker begin without any data or state, and nothing is kept at the end. The worker
+is that of `inorder worker`, with all stages. Without a file, the topology is `TOPOLOGY`.
+
+Topics have one replica and, on the embedded broker, one partition, whatever the file says. With one
+partition, a worker learns waits from all sources, as a replay does. So a recording that is played
+back (`inorder produce --as-now`) has the answers of a replay.
+
+The embedded broker is a process beside the worker, which also tells when the worker is ready. The
+worker then has a single thread, so it can fork its stages instead of importing their modules once
+for each (`agents.process.child_process`). That is most of the time of a start.
+
+The output is at most ten lines unless problems are logged. With --verbose, the worker logs all.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
+import shlex
+import shutil
+import signal
+import socket
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import click
 
 from agents.kafka.brokers import BrokersUnavailable
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
+from agents.process.child_process import announce, forked, leave_with
 from cli.http_token import answered
 from cli.kafka_options import forget_security
-from cli.local import kafka
+from cli.local import front_door, kafka
 from cli.local.embedded import EmbeddedBroker
 from cli.local.kafka import KafkaBroker
 from cli.local.maven import JarsUnavailable
 from cli.local.ports import LOOPBACK, free_ports, is_free
 from cli.local.process import NotReady
+from cli.logs import verbose_option
 from cli.run import worker
 from cli.serving import http_option, listening
 from cli.topology_file import EMBEDDED, Refused, failing, load, topology_named
@@ -43,6 +62,13 @@ topics: {partitions: 4}
 """
 KAFKA: Final = "kafka"
 USUAL_PORT: Final = 9092
+PARTITIONS: Final = 1
+"""The number of partitions of each topic of the embedded broker."""
+
+MAX_INPUTS: Final = 3
+"""The maximum number of topics for which a command is printed."""
+
+FORMS: Final = (".csv", ".jsonl", ".csv.gz", ".jsonl.gz", ".parquet")
 ASK_S: Final = 0.2
 
 
@@ -52,30 +78,37 @@ ASK_S: Final = 0.2
     "--broker",
     type=click.Choice([EMBEDDED, KAFKA]),
     default=EMBEDDED,
-    help="A broker in the process, or a real Kafka, which needs Java 17.",
+    help="An embedded broker, or a real Kafka, which needs Java 17.",
 )
 @http_option
-def command(topology_path: str | None, broker: str, http: str) -> None:
+@verbose_option
+def command(topology_path: str | None, broker: str, http: str, verbose: bool) -> None:
     """Run a broker, topics and a worker until Ctrl-C; nothing is kept.
 
-    The default topology is one plain stream.
+    The default topology is one plain stream. The lines that it prints include the next commands.
     """
+    began_s = time.monotonic()
     host, port = listening("--http", http)
     address = f"{host}:{port or free_ports(1)[0]}"
     with tempfile.TemporaryDirectory(prefix="inorder-dev-") as name:
         folder = Path(name)
+        given = topology_path
         if topology_path is None:
             topology_path = str(folder / "topology.yaml")
             Path(topology_path).write_text(TOPOLOGY)
         topology = load(topology_path)
-        with _broker(broker, folder, topology) as servers:
-            thread = threading.Thread(
-                target=_tell_when_ready, args=(topology, servers, address, broker), daemon=True
-            )
-            thread.start()
+
+        def told(servers: str) -> None:
+            _await_ready(address)
+            seconds = time.monotonic() - began_s
+            lines = next_lines(topology, given, servers, address, broker, seconds)
+            click.echo("\n".join(lines), err=True)
+
+        with _broker(broker, folder, topology, told) as servers:
             _work(
                 *("--topology", topology_path, "--brokers", servers, "--http", address),
                 *("--state-dir", str(folder / "state")),
+                "--verbose" if verbose else "--quiet",
             )
 
 
@@ -88,24 +121,26 @@ def _work(*arguments: str) -> None:
     worker.command.main(list(arguments), standalone_mode=False)
 
 
+Told = Callable[[str], None]
+"""A function that waits until the worker is ready and prints the next commands."""
+
+
 @contextlib.contextmanager
-def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
+def _broker(kind: str, folder: Path, topology: Topology, told: Told) -> Iterator[str]:
     """Run a broker with the topology's topics during the body, and yield its bootstrap servers."""
     if kind == EMBEDDED:
-        with EmbeddedBroker() as embedded:
-            embedded.make_topics(topology)
-            yield embedded.bootstrap
+        with _embedded(topology, told) as servers:
+            yield servers
         return
     if missing := kafka.missing():
-        raise Refused(
-            f"--broker {KAFKA}: {missing}; or leave --broker out to use one inside the process"
-        )
+        raise Refused(f"--broker {KAFKA}: {missing}; or leave --broker out to use the embedded one")
     click.echo("starting Kafka; the first time, its jars (55 MB) are downloaded", err=True)
     with (
         failing(JarsUnavailable, NotReady, BrokersUnavailable),
         KafkaBroker(folder, ports=[kafka_port(USUAL_PORT)]) as real,
     ):
         create(declared(topology), real.bootstrap, replication=1)
+        threading.Thread(target=told, args=(real.bootstrap,), daemon=True).start()
         yield real.bootstrap
 
 
@@ -119,20 +154,111 @@ def kafka_port(usual: int) -> int:
     return other
 
 
-def _tell_when_ready(topology: Topology, servers: str, address: str, kind: str) -> None:
-    """Print the addresses and the next commands, once the worker is ready."""
+@contextlib.contextmanager
+def _embedded(topology: Topology, told: Told) -> Iterator[str]:
+    """Run the embedded broker in a process beside this one, which has no other thread then."""
+    with socket.create_server((LOOPBACK, kafka_port(USUAL_PORT))) as door:
+        servers = f"{LOOPBACK}:{door.getsockname()[1]}"
+        begin = partial(_be_broker, door, topology, partial(told, servers), os.getpid())
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        with forked({"broker": []}, begin) as children:
+            # The worker blocks signals itself until its event loop handles them.
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            door.close()
+            with children["broker"].pipe as pipe:
+                if not pipe.readline():
+                    raise click.ClickException("the embedded broker did not start")
+            yield servers
+
+
+def _be_broker(
+    door: socket.socket,
+    topology: Topology,
+    told: Callable[[], None],
+    parent: int,
+    command: Sequence[str],
+) -> None:
+    """Run the broker until the parent ends; Ctrl-C is meant for the worker, which ends first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if leave_with(parent):
+        with EmbeddedBroker() as broker:
+            broker.make_topics(topology, PARTITIONS)
+            announce(int(command[-1]), broker.bootstrap)
+            asyncio.run(_serve(door, broker.bootstrap, told, parent))
+
+
+async def _serve(
+    door: socket.socket, broker: str, told: Callable[[], None], parent: int
+) -> NoReturn:
+    ended = asyncio.Event()
+
+    def look() -> None:
+        if os.getppid() != parent:
+            ended.set()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, look)
+    threading.Thread(target=told, daemon=True).start()
+    async with await front_door.opened(door, broker):
+        await ended.wait()
+    os._exit(0)
+
+
+# -- what to type next -----------------------------------------------------------------------------
+
+
+def next_lines(
+    topology: Topology, path: str | None, servers: str, address: str, kind: str, seconds: float
+) -> list[str]:
+    """Return the addresses and the next commands, as lines to print when the worker is ready.
+
+    `path` is the topology file, if one was given. A recording whose name begins like that of the
+    file stands in the command that publishes it.
+    """
+    inorder = program()
+    streams = list(topology.streams.values())
+    inputs = list(dict.fromkeys(stream.input for stream in streams))
+    by = f" --topology {shlex.quote(path)}" if path else ""
+    return [
+        f"ready: {kind} broker at {servers}, worker at http://{address}/ready ({seconds:.0f} s)",
+        *(
+            f"  publish  {inorder} produce --brokers {servers} --topic {topic}{by} --as-now"
+            f" {shlex.quote(recording_beside(path, topic))}"
+            for topic in inputs[:MAX_INPUTS]
+        ),
+        f"  read     {inorder} read --brokers {servers} --topic {streams[0].output} --follow",
+        *(
+            f"  results  {inorder} read --brokers {servers} --topic {topic} --follow"
+            for topic in list(topology.result_topics.values())[:1]
+        ),
+        f"  look     http://{address}/ in a browser",
+        f"  ask why  {inorder} explain {address}",
+        "  stop     Ctrl-C; nothing is kept",
+    ]
+
+
+def program() -> str:
+    """Return the command as it was typed, if it can be typed so again."""
+    typed = Path(sys.argv[0])
+    found = shutil.which("inorder")
+    if typed.name != "inorder" or (found and typed.exists() and typed.samefile(found)):
+        return "inorder"
+    return shlex.quote(str(typed))
+
+
+def recording_beside(path: str | None, topic: str) -> str:
+    """Return the recording beside the topology file: NAME.csv or NAME_TOPIC.csv, or any form."""
+    if path is not None:
+        stem = Path(path).with_suffix("")
+        for name in (f"{stem}_{topic}", f"{stem}"):
+            for form in FORMS:
+                if Path(name + form).is_file():
+                    return name + form
+    return "EVENTS.csv"
+
+
+def _await_ready(address: str) -> None:
     while not _is_ready(address):
         time.sleep(ASK_S)
-    stream = next(iter(topology.streams.values()))
-    lines = (
-        f"ready: {kind} broker at {servers}, worker at http://{address}/ready",
-        f"  publish  inorder produce --brokers {servers} --topic {stream.input} EVENTS.jsonl",
-        f"  read     inorder read --brokers {servers} --topic {stream.output} --follow",
-        f"  look     http://{address}/ in a browser",
-        f"  ask why  inorder explain {address}",
-        "  stop     Ctrl-C; nothing is kept",
-    )
-    click.echo("\n".join(lines), err=True)
 
 
 def _is_ready(address: str) -> bool:

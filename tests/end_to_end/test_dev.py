@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,10 +17,14 @@ from pathlib import Path
 import pytest
 
 import cli.local.kafka
+from agents.kafka.brokers import brokers_at
+from cli.local.ports import LOOPBACK, free_ports
+from cli.run.dev import _broker
 from tests import ROOT
-from tests.cli.invoking import inorder, json_lines
+from tests.cli.invoking import inorder, json_lines, text_file
 from tests.command import Command
 from tests.services import require
+from topology.config import parse
 
 READY_TIMEOUT_S = 90.0
 LOOK = re.compile(r"look     (http://\S+/) in a browser")
@@ -58,6 +63,62 @@ def interrupted(command: Command) -> None:
     assert "Traceback" not in command.log
 
 
+MOST_LINES = 10
+ROWS_OF_OTHERS = "id,n,at\na,0,1700000000000\na,2,1700000002000\na,1,1700000001000\n"
+OF_OTHERS = """\
+streams:
+  default: {fields: {source: payload.id, seq: payload.n, ts: payload.at}, ts_unit: ms}
+"""
+
+
+@pytest.mark.slow
+def test_it_prints_few_lines_and_what_to_type_next(tmp_path: Path) -> None:
+    """The command names the recording beside the file, and runs as it stands."""
+    topology = text_file(tmp_path / "own rows.yaml", OF_OTHERS)
+    text_file(tmp_path / "own rows.csv", ROWS_OF_OTHERS)
+    with dev(tmp_path, "--topology", str(topology)) as (command, brokers):
+        command.await_said("Ctrl-C")
+        assert len(command.log.splitlines()) <= MOST_LINES
+        said = re.search(r"publish  (.+)", command.log)
+        assert said is not None
+        program, *words = shlex.split(said[1])
+        assert (program, words[-1]) == ("inorder", str(tmp_path / "own rows.csv"))
+        inorder(*words).well("published 3 records")
+        reading = ("--topic", "events.ordered", "--follow", "--count", "3")
+        lines = inorder("read", "--brokers", brokers, *reading).well().lines
+        assert [line["seq"] for line in lines] == [0, 1, 2]
+        interrupted(command)
+        assert len(command.log.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.slow
+def test_its_stages_are_forked_not_started_anew(tmp_path: Path) -> None:
+    """A stage that imports all modules itself would take most of the time of a start."""
+    with dev(tmp_path) as (command, _):
+        children = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children")
+        lines = [
+            Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            for child in children.read_text().split()
+        ]
+        assert len(lines) > 1
+        assert [line for line in lines if b"stage" in line] == []
+
+
+@pytest.mark.slow
+def test_the_usual_port_is_taken_where_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (usual,) = free_ports(1)
+    monkeypatch.setattr("cli.run.dev.USUAL_PORT", usual)
+    topology = parse("streams: {default: {}}")
+    with _broker("embedded", tmp_path, topology, lambda _: None) as servers:
+        assert servers == f"{LOOPBACK}:{usual}"
+        assert brokers_at(servers).is_embedded
+        with _broker("embedded", tmp_path, topology, lambda _: None) as other:
+            assert other != servers
+            assert brokers_at(other).is_embedded
+
+
 @pytest.mark.slow
 def test_without_java(tmp_path: Path) -> None:
     with dev(tmp_path) as (command, brokers):
@@ -75,6 +136,7 @@ def test_a_bad_topology_is_refused_before_anything_starts(tmp_path: Path) -> Non
     inorder("dev", "--topology", tmp_path / "bad.yaml").refused("streams.default.colour")
 
 
+KAFKA = ("--broker", "kafka")
 TUTORIAL = ROOT / "docs/start/tutorial.md"
 
 
@@ -86,15 +148,19 @@ def tutorial_commands() -> tuple[str, list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.kafka
-def test_the_first_minutes_of_the_tutorial(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "more", [pytest.param((), id="plain"), pytest.param(KAFKA, id="kafka", marks=pytest.mark.kafka)]
+)
+def test_the_first_minutes_of_the_tutorial(tmp_path: Path, more: tuple[str, ...]) -> None:
     """As written, but for the port where somebody else has it, the folder of the programs, and a
     topology of one's own, which asks for more brokers than there are."""
-    require(cli.local.kafka.jars.missing())
+    if more:
+        require(cli.local.kafka.jars.missing())
     serve, commands = tutorial_commands()
     program, *options = serve.split()
     assert program == ".venv/bin/inorder"
-    assert options.pop(0) == "dev"
+    assert options == ["dev"]
+    options = [*more]
     own = tmp_path / "t.yaml"
     own.write_text("streams: {default: {}}\ntopics: {partitions: 2, replication: 3}\n")
     programs = f"{Path(sys.executable).parent}/"

@@ -21,14 +21,16 @@ def test_a_closed_one_says_so() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 9])
-def test_dev_and_a_worker_have_topics_as_the_file_says(tmp_path: Path, partitions: int) -> None:
+def test_a_worker_has_topics_as_the_file_says_and_dev_has_one_partition_of_each(
+    tmp_path: Path, partitions: int
+) -> None:
     topology = parse(f"streams: {{default: {{}}}}\ntopics: {{partitions: {partitions}}}\n")
-    for brokers in (
-        dev._broker("embedded", tmp_path, topology),
-        worker._brokers("embedded", topology),
+    for brokers, count in (
+        (dev._broker("embedded", tmp_path, topology, lambda _: None), dev.PARTITIONS),
+        (worker._brokers("embedded", topology), partitions),
     ):
         with brokers as servers:
-            expected = {s.name: 1 if s.per_broker else partitions for s in declared(topology)}
+            expected = {s.name: 1 if s.per_broker else count for s in declared(topology)}
             assert brokers_at(servers).partitions(expected) == expected
 
 
