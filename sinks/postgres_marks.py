@@ -170,8 +170,8 @@ class TableMarks:
         if known is None:
             connection.execute(self._statements[_BEGIN], [self._table_id])
         elif known != self._table_id:
-            known_oid, _, known_marks = known.split("/")
-            is_restored = known_marks != self._table_id.split("/")[2]
+            known_oid, _, known_marks = (*known.split("/"), "", "")[:3]
+            is_restored = known_marks not in ("", self._table_id.split("/")[2])
             is_kept = known_oid == oid or is_restored
             if not is_kept or connection.execute(self._statements[_IS_EMPTY]).fetchone() == (True,):
                 connection.execute(self._statements[_VOID])
