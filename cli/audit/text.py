@@ -60,8 +60,8 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
 
 def _machines(findings: Findings) -> RenderableType:
     table = _table("Machines, worst first")
-    # Only this column is narrowed if the table is too wide.
-    table.add_column("machine", max_width=NAME_CHARS)
+    # Only this column is narrowed if the table is too wide. Names that begin alike stay apart.
+    table.add_column("machine", max_width=NAME_CHARS, overflow="fold")
     table.add_column("verdict", no_wrap=True)
     numbered = ("copies", "missing", "out of\nseq", "re-\nstarts")
     shown = numbered if findings.counting.numbered else ()
@@ -85,7 +85,7 @@ def _table(title: str) -> Table:
 def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableType]:
     clock = findings.clocks.get(machine.name)
     verdict = findings.verdicts[machine.name]
-    yield Text(printable(machine.name), no_wrap=True, overflow="ellipsis")
+    yield Text(_shortened(printable(machine.name)))
     yield Text(verdict, style=STYLES.get(verdict, "bold red"))
     yield f"{machine.records:,}"
     yield f"{machine.out_of_time:,}"
@@ -94,6 +94,12 @@ def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableTyp
             yield f"{count_of(machine, name):,}" if machine.numbered else "-"
     yield "-" if clock is None else signed(clock.offset_ns)
     yield f"{len(machine.wrong_windows):,}"
+
+
+def _shortened(name: str) -> str:
+    """Return the name, or its beginning and end if it would fill many lines."""
+    is_long = len(name) > 2 * NAME_CHARS
+    return f"{name[:NAME_CHARS]}…{name[-NAME_CHARS:]}" if is_long else name
 
 
 def signed(offset_ns: float) -> str:

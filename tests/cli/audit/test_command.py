@@ -127,6 +127,20 @@ def test_names_of_others_are_no_markup(tmp_path: Path) -> None:
     assert "\u202e" not in answer.out + page.read_text()
 
 
+def test_machines_whose_names_begin_alike_can_be_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "names.jsonl"
+    names = ["Förderband-Halle-31", "Förderband-Halle-32", "W" * 100 + "-33"]
+    times = [(1_700_000_000_000 + n * 1_000, n) for n in range(30)]
+    rows = [{"device": name, "n": n, "time": time} for time, n in times for name in names]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    answer = inorder("audit", path, *MAPPED).well()
+    table = answer.out.partition("Machines")[2].partition("Disorder")[0]
+    cells = "".join(re.findall(r"^ (\S+)", table, re.MULTILINE))
+    assert [name for name in names[:2] if name not in cells] == []
+    assert cells.endswith("-33")
+    assert table.count("W") < 50
+
+
 FALLS_NS = (0, 0, 3 * S, 0, 700 * MS, 40 * S, 0)
 """By how much each number of a gateway is older than the one before."""
 
