@@ -532,7 +532,10 @@ def _ts_and_arrival(
         for each in of_events
     }
     # The earliest time is that of the event; later ones were added on its way.
-    of_events.sort(key=lambda each: (-round(scores[each.field.path] / ALIKE), _middle(each.ns)))
+    first_ns = of_events[0].ns
+    of_events.sort(
+        key=lambda each: (-round(scores[each.field.path] / ALIKE), _behind_ns(each.ns, first_ns))
+    )
     best = of_events[0].field
     rivals = _rivals(best, [each.field for each in of_events], scores)
     named = best.is_named(TS_WORDS)
@@ -563,9 +566,14 @@ def _rising(groups: _Field | None, ns: list[int | None]) -> float:
     return rising / steps if steps else 0.0
 
 
-def _middle(ns: list[int | None]) -> int:
-    there = sorted(each for each in ns if each is not None)
-    return there[len(there) // 2]
+def _behind_ns(ns: list[int | None], of: list[int | None]) -> int:
+    """Return how far the times are after those of another field, in ns; the median of the records.
+
+    Each record is compared with itself, so the wrong clocks of some sources change little.
+    """
+    pairs = zip(ns, of, strict=True)
+    apart = sorted(one - two for one, two in pairs if one is not None and two is not None)
+    return apart[len(apart) // 2] if apart else 0
 
 
 def _by_name(fields: list[_Field], words: tuple[str, ...]) -> Guess | None:

@@ -101,6 +101,14 @@ def test_the_event_s_own_time_is_the_one_that_came_first() -> None:
     assert of(proposal.ts).rivals == (("sent_ts",),)
 
 
+def test_a_fast_clock_does_not_make_the_later_time_that_of_the_event() -> None:
+    rows = telemetry(machines=5)
+    for row in rows:
+        row["Empfangen"] = row["time"] + 200
+        row["Messzeit"] = row.pop("time") + 60_000 * (row["device"] == "press-2")
+    assert names(guessed(rows, NOW_NS))["ts"] == "Messzeit"
+
+
 def test_a_topic_s_paths_are_spelled_as_a_mapping_spells_them() -> None:
     rows: Rows = [
         {
