@@ -45,8 +45,10 @@ def columns_of(
     """Return the columns of these names; `remedy` is for names that are those of no column.
 
     Raises:
-        InputError: A name occurs twice, a needed one is missing, or one is a part of another.
+        InputError: A name occurs twice, a needed one is missing, or one is a part of another. Or
+            the name of a field of the payload is not UTF-8.
     """
+    _refuse_undecodable(filter(in_payload, names), path)
     seen = set(names)
     if not (seen.issuperset(needed) or "clock" in seen):
         missing = " and ".join(f"`{name}`" for name in needed if name not in seen)
@@ -79,8 +81,10 @@ def refuse_missing(
     missing, or if `needed` is None, which means that columns are guessed by their names.
 
     Raises:
-        InputError: The names are those of no column, a needed one is missing, or two are equal.
+        InputError: The names are those of no column or not UTF-8, a needed one is missing, or two
+            are equal.
     """
+    _refuse_undecodable(names, path)
     if remedy is not None and needed is None:
         raise InputError(f"{path}: {remedy}")
     missing = sorted((needed or frozenset()).difference(names))
@@ -90,6 +94,15 @@ def refuse_missing(
         remedy = remedy or meant_column(missing, names)
         raise InputError(f"{path}: there is no column {named} among {found}; {remedy}")
     _refuse_twice(names, path)
+
+
+def _refuse_undecodable(names: Iterable[str], path: str) -> None:
+    """Refuse lone surrogates, which are bytes that are not UTF-8: no payload can have such keys."""
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        message = f"{path}: the column names are not UTF-8; save the file as UTF-8"
+        raise InputError(message) from None
 
 
 def _refuse_twice(names: Sequence[str], path: str) -> None:

@@ -118,3 +118,24 @@ def test_many_columns_are_counted_and_not_spelled() -> None:
 def test_a_layout_is_spelled_as_its_options() -> None:
     assert AS_USUAL.options() == ""
     assert CsvLayout(2, ("a b", "c")).options() == " --skip-lines 2 --header 'a b,c'"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_names_in_another_encoding_are_refused_by_their_cause(
+    tmp_path: Path, command: str, encoding: str
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(NAMES.replace("\n", ",gerät\n") + ROWS.replace("\n", ",7\n"), encoding=encoding)
+    answer = inorder(command, *COMMANDS[command], path)
+    assert (answer.code, answer.out) == (3, "")
+    assert "the column names are not UTF-8; save the file as UTF-8" in answer.err
+
+
+def test_fields_of_our_payload_in_another_encoding_are_refused(tmp_path: Path) -> None:
+    topology = text_file(tmp_path / "t.yaml", "streams: {default: {}}\n")
+    path = tmp_path / "rows.csv"
+    path.write_bytes("source,seq,payload.°C\nm,1,7\n".encode("latin-1"))
+    answer = inorder("replay", "--topology", topology, path)
+    assert (answer.code, answer.out) == (3, "")
+    assert "the column names are not UTF-8; save the file as UTF-8" in answer.err
