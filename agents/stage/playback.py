@@ -17,9 +17,12 @@ with append times (LogAppendTime) need none of this: their records arrive when t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from inorder.playback import OVER, PLAYBACK, decoded
+
+MOST_AHEAD_MS: Final = 86_400_000
+"""The longest time for which a record may hold time: a day. A later one is not believed."""
 
 
 class Playback:
@@ -52,5 +55,6 @@ class Playback:
     def holds_time(self, now_ms: int) -> bool:
         """Return whether time must not advance without records."""
         return not self._has_begun or any(
-            until_ms != OVER and now_ms < until_ms for until_ms in self._until_ms.values()
+            until_ms != OVER and now_ms < until_ms <= now_ms + MOST_AHEAD_MS
+            for until_ms in self._until_ms.values()
         )

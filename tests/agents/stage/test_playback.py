@@ -12,7 +12,7 @@ import pytest
 from agents.kafka.partition_queue import End, FetchRequest, PolledBatch
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.stage.partition import Partition
-from agents.stage.playback import Playback
+from agents.stage.playback import MOST_AHEAD_MS, Playback
 from inorder.playback import GRACE_MS, OVER, decoded, encoded
 from tests.agents.records import arranged, services_of
 from tests.agents.stage.test_partition import SOURCE, TOPOLOGY, Delivery, partition_of
@@ -36,6 +36,14 @@ def test_time_waits_for_the_first_record_and_for_the_end_of_each_recording() -> 
     assert [playback.holds_time(ms) for ms in (19, 29, 30)] == [True, True, False]
     playback.follow("b", [record(encoded(OVER))])
     assert [playback.holds_time(ms) for ms in (19, 20)] == [True, False]
+
+
+def test_no_record_holds_time_for_longer_than_a_day() -> None:
+    playback = Playback()
+    playback.follow("a", [record(encoded(10**15 - 1))])
+    assert not playback.holds_time(5)
+    playback.follow("a", [record(encoded(5 + MOST_AHEAD_MS))])
+    assert playback.holds_time(5)
 
 
 def test_time_goes_on_in_a_process_that_takes_over() -> None:
