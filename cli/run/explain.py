@@ -30,7 +30,7 @@ TROUBLE: Final = (STALE, SUSPECT, BROKEN)
 REMEDIES: Final = {
     UNSYNCED: (
         "let the sources sync with `inorder sync-server`, or declare their offsets in the clock"
-        " topic; where their clocks are right anyway, write clock: {unsynced: trust}"
+        " topic"
     ),
     STALE: "they have not synced for a while: check that a sync server answers them",
     SUSPECT: "their newest rounds contradict older ones: check the sync servers, use three",
@@ -153,9 +153,16 @@ def _remedies(partitions: list[dict[str, Any]]) -> Iterator[str]:
     operators = [each for part in partitions for each in part["streams"].values()]
     clocks = [each["clock"] for each in operators if "clock" in each]
     for state, remedy in REMEDIES.items():
-        asked = (c for c in clocks if state != UNSYNCED or c.get("policy") != "trust")
+        asked = [c for c in clocks if state != UNSYNCED or c.get("policy") != "trust"]
         if count := sum(clock.get(state, 0) for clock in asked):
-            yield f"{count} {state}: {remedy}"
+            yield f"{count} {state}: {remedy}" + (_or_trust(asked) if state == UNSYNCED else "")
+
+
+def _or_trust(clocks: list[dict[str, Any]]) -> str:
+    """Return whether clocks that do not sync may be trusted, which corrected events disprove."""
+    if moved := sum(clock.get("corrected_by_arrival", 0) for clock in clocks):
+        return f"; some of these clocks are wrong: {moved:,} events were corrected by arrivals"
+    return "; where their clocks are right anyway, write clock: {unsynced: trust}"
 
 
 def _partition(part: dict[str, Any], source: str | None) -> list[str]:

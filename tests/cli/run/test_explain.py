@@ -246,6 +246,12 @@ def test_what_to_do_about_clocks_is_said_once() -> None:
     assert lines[-1].startswith("6 unsynced: ")
 
 
+def test_clocks_that_arrivals_correct_are_not_to_be_trusted() -> None:
+    lines = told([clocks(unsynced=3, corrected_by_arrival=1_200)], None)
+    assert lines[-1].endswith("clocks are wrong: 1,200 events were corrected by arrivals")
+    assert "trust" not in lines[-1]
+
+
 def test_that_all_is_dead_comes_first() -> None:
     """For all partitions of the stage together; before, there was nothing to say."""
     why = [1, 4, "header `sourceId` is missing; write it", 3, "raw/2"]
