@@ -92,8 +92,10 @@ def topology_text(
         lines.append("stages: [reorder+merge, window, pattern, join]")
     longest = max((each.advice for each in streams.values()), key=lambda one: one.correct_for_ns)
     why = longest.why_correct_for()
+    if longest.tried is None:
+        why = "`inorder audit` finds what this data needs"
     correct_for = f"correct_for: {spelled_duration(longest.correct_for_ns)}"
-    lines.append(f"{correct_for}  # {why}" if why else correct_for)
+    lines.append(f"{correct_for}  # {why}")
     return "\n".join([*lines, *queries, f"topics: {{partitions: {partitions}}}", ""])
 
 
