@@ -34,6 +34,7 @@ from inorder.failure import ProducerError
 from inorder.playback import stale_stamps
 from producers.recorded import Malformed
 from producers.replayer import Replayer, ReplayPace
+from recordings.audit.verdicts import shortly
 from recordings.csv_layout import CsvLayout
 from recordings.lines import lines_of, read_lines
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
@@ -47,7 +48,6 @@ from topology.wire.line_reader import Content, Row
 if TYPE_CHECKING:
     from agents.kafka.brokers import Brokers
 
-NS_PER_H: Final = 3600 * NS_PER_S
 FINE_STEP_NS: Final = NS_PER_S
 """The step of a shift where arrivals are those of the broker."""
 
@@ -282,7 +282,7 @@ def _shift(
         return Shift(0, values)
     step_ns = step_of(topology) if brokers.is_embedded else FINE_STEP_NS
     by_ns = shift_of(extent, time.time_ns(), pace, step_ns)
-    click.echo(f"all times are shifted by {by_ns / NS_PER_H:,.1f} h", err=True)
+    click.echo(f"all times are shifted by {shortly(abs(by_ns))}", err=True)
     if not brokers.is_embedded and pace.speed != 1:
         click.echo(
             f"WARNING: {brokers.servers} sets arrival times itself (LogAppendTime), so clocks and"
