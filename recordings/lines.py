@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from topology.wire.checker import AS_WRITTEN, Reading
 from topology.wire.line_reader import Content, LineReader, Row
+
+if TYPE_CHECKING:
+    from recordings.values import FileMapping
 
 
 def read_lines(
@@ -26,6 +29,26 @@ def read_lines(
     """
     needed = NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
     yield from lines_of(read_rows(path, stdin, needed, layout), reading)
+
+
+def contents_of(
+    path: str,
+    values: FileMapping | None,
+    reading: Reading,
+    layout: CsvLayout,
+    *,
+    in_bytes: bool = False,
+) -> Iterator[Content]:
+    """Return the contents of a file in inorder's own form, or read by the mapping `values`.
+
+    With `in_bytes`, the payload of a mapped row is the whole row in bytes.
+    """
+    if values is None:
+        return read_lines(path, reading=reading, layout=layout)
+    # Most recordings need no mapping, and its modules take time to import.
+    from recordings.values import mapped_rows
+
+    return lines_of(mapped_rows(path, values, reading, in_bytes=in_bytes), reading)
 
 
 def lines_of(rows: Iterable[Row], reading: Reading) -> Iterator[Content]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
@@ -28,8 +27,7 @@ from cli.recordings import readable
 from cli.topology_file import Refused, load, topology_named, warn
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
-from recordings.csv_layout import CsvLayout
-from recordings.lines import lines_of, read_lines
+from recordings.lines import contents_of
 from recordings.plausible import SAMPLE, Plausibility, watched
 from recordings.replayed import replayed
 from recordings.summary import Summary
@@ -37,9 +35,7 @@ from topology.config import ClockConfig, ReorderConfig, StreamConfig, Topology
 from topology.flow.instants import whole_instants
 from topology.model.outcome import Step
 from topology.reorder.settings import Rule
-from topology.wire.checker import Reading
 from topology.wire.json_lines import line_json, step_lines
-from topology.wire.line_reader import Content
 from topology.wire.where import TIMESTAMP
 
 if TYPE_CHECKING:
@@ -97,7 +93,7 @@ def command(
         with counting("events") as advance:
             reading = topology.reading()
             lines = watched(
-                lines_read(events, values, reading, options.layout()),
+                contents_of(events, values, reading, options.layout()),
                 Plausibility(options.as_read(values, reading), time.time_ns()),
                 warn,
             )
@@ -111,17 +107,6 @@ def command(
         sys.stdout.buffer.flush()
     summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
     print_summary(summary, as_json=as_json)
-
-
-def lines_read(
-    events: str, values: FileMapping | None, reading: Reading, layout: CsvLayout
-) -> Iterator[Content]:
-    """Return the contents of a file's lines, which are in our own form or read by a mapping."""
-    if values is None:
-        return read_lines(events, reading=reading, layout=layout)
-    from recordings.values import mapped_rows
-
-    return lines_of(mapped_rows(events, values, reading), reading)
 
 
 def warn_without_time(options: MappingOptions, values: FileMapping, events: str) -> None:

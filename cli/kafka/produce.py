@@ -35,14 +35,12 @@ from inorder.playback import stale_stamps
 from producers.recorded import Malformed
 from producers.replayer import Replayer, ReplayPace
 from recordings.audit.verdicts import shortly
-from recordings.csv_layout import CsvLayout
-from recordings.lines import lines_of, read_lines
+from recordings.lines import contents_of
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
-from recordings.values import FileMapping, mapped_rows
+from recordings.values import FileMapping
 from topology.config import Topology
 from topology.model.event import Event
 from topology.model.outcome import Malformed as Dead
-from topology.wire.checker import Reading
 from topology.wire.line_reader import Content, Row
 
 if TYPE_CHECKING:
@@ -126,7 +124,7 @@ def command(
         )
         reading = reading_alone(values) if topology is None else topology.reading()
         in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
-        contents = partial(contents_of, events, values, reading, mapping.layout())
+        contents = partial(contents_of, events, values, reading, mapping.layout(), in_bytes=True)
         with readable(), counting("published") as advance:
             if as_now:
                 shift = _shift(events, contents(), values, topology, pace, brokers)
@@ -219,15 +217,6 @@ def sound(
             yield row.values
         else:
             left_out.add(Malformed(row.number, row.fault.reason, row.fault.detail))
-
-
-def contents_of(
-    events: str, values: FileMapping | None, reading: Reading, layout: CsvLayout
-) -> Iterator[Content]:
-    """Yield the contents of a file as a replay reads them, but with rows of a mapping as bytes."""
-    if values is None:
-        return read_lines(events, reading=reading, layout=layout)
-    return lines_of(mapped_rows(events, values, reading, in_bytes=True), reading)
 
 
 def mapped(
