@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from topology.wire.values import lacking, walked
+from topology.wire.values import lacking, steps_found, walked
 from topology.wire.where import Where
 
 MAX_NAMES: Final = 200
@@ -41,7 +41,7 @@ def lacking_in_row(value: object, where: Where) -> str:
     """
     text = lacking(value, where)
     path = where.path
-    steps = next((n for n in range(len(path) - 1, 0, -1) if walked(value, path[:n]) is not None), 0)
+    steps = steps_found(value, path)
     within, name = walked(value, path[:steps]), path[steps]
     if not isinstance(within, dict) or not isinstance(name, str):
         return text

@@ -62,10 +62,15 @@ def walked(value: object, path: Path) -> object:
     return value
 
 
+def steps_found(value: object, path: Path) -> int:
+    """Return how many steps of the path to a missing field lead to a value."""
+    return next((n for n in range(len(path) - 1, 0, -1) if walked(value, path[:n]) is not None), 0)
+
+
 def lacking(value: object, where: Where) -> str:
     """Describe where the path to a missing field breaks off, like "`payload` has no `n`"."""
     path = where.path
-    steps = next((n for n in range(len(path) - 1, 0, -1) if walked(value, path[:n]) is not None), 0)
+    steps = steps_found(value, path)
     within, shown = walked(value, path[:steps]), Where(where.place, path[:steps])
     if isinstance(within, list) and isinstance(path[steps], str):
         return f"`{shown}` is a list of {len(within)} values; write each as a record of its own"
