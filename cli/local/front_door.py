@@ -15,7 +15,7 @@ from typing import Final
 CHUNK_BYTES: Final = 1 << 16
 
 
-async def opened(door: socket, broker: str) -> asyncio.Server:
+async def relay_connections(door: socket, broker: str) -> asyncio.Server:
     """Relay each connection to the bound socket `door` to the broker at HOST:PORT."""
     host, _, port = broker.rpartition(":")
 

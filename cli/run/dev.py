@@ -198,7 +198,7 @@ async def _serve(
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, look)
     threading.Thread(target=told, daemon=True).start()
-    async with await front_door.opened(door, broker):
+    async with await front_door.relay_connections(door, broker):
         await ended.wait()
     os._exit(0)
 
