@@ -17,6 +17,9 @@ Place = tuple[str, str, int]
 """A stage, a topic and a partition."""
 
 
+Act = Callable[["Trouble", int], list[int]]
+
+
 class Trouble:
     """Workers that run, one that may join, and what can be done to each. An act returns the ids of
     the stages that it hit."""
@@ -47,6 +50,11 @@ class Trouble:
         if self._at_work == len(self.workers):
             return turn % len(self.workers)
         return self.with_work()[0]
+
+    def do(self, act: Act, turn: int) -> None:
+        """The act, once it can hit somebody: while a worker's partitions come to it, it has none
+        to sleep with."""
+        wait_until(lambda: bool(act(self, self.victim(turn))), f"{act.__name__} to hit somebody")
 
     def kill_worker(self, index: int) -> list[int]:
         """Supervisor and stages at once, and a new start with the same state folder."""
@@ -129,9 +137,6 @@ def troubled(setting: Setting, worker_count: int = 2) -> Iterator[Trouble]:
         trouble.stop()
 
 
-Act = Callable[[Trouble, int], list[int]]
-
-
 def play(
     setting: Setting,
     rows: Sequence[Row],
@@ -151,7 +156,7 @@ def play(
 
         for turn, (share, act) in enumerate(script):
             sender.await_share(share, look)
-            assert act(trouble, trouble.victim(turn)), f"{act} has hit nobody"
+            trouble.do(act, turn)
         sender.await_share(1.0, look)
         sender.finish()
         emitted.wait_for(sender.different, trouble.wake_due)
