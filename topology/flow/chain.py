@@ -70,6 +70,11 @@ class Chain(Composite):
             if node.reads_accepted and accepted is not None:
                 found.add_found(node.read(accepted, what, now_ns))
                 continue
+            if not events and what != END and not self._is_needed(node, found, what, now_ns):
+                is_first = False
+                for edge in node.edges:
+                    edge.put((), now_ns)
+                continue
             if not is_first and self.moved is not None:
                 self.moved += events
             if found.results and node.detectors is not None:
@@ -91,6 +96,18 @@ class Chain(Composite):
         found.reports.sort(key=at_ns)
         found.results.sort(key=at_ns)
         return found
+
+    def _is_needed(self, node: Node, found: Step, what: int, now_ns: int) -> bool:
+        """Return whether a node without events has anything to do.
+
+        A detector also reads the results that the nodes before it have `found`. Readers of accepted
+        events get the time from MERGE.
+        """
+        if node.detectors is not None and found.results:
+            return True
+        if node is self._merge and (self._has_readers or self.accepted_edges):
+            return True
+        return node.is_due(what, now_ns)
 
     def _note_merged(self, step: Step, accepted: Accepted | None) -> None:
         """Record what MERGE emitted, for readers of accepted events too."""

@@ -98,6 +98,11 @@ class Node(CompositePart):
         accepted.swap()
         return Step(now_ns, results=step.results, freed=step.freed)
 
+    def is_due(self, what: int, now_ns: int) -> bool:
+        """Return whether a BATCH without events, or the passing of TIME, has any effect."""
+        due_ns = self.operator.next_deadline_ns()
+        return due_ns is not None and (due_ns <= now_ns if what == TIME else due_ns < now_ns)
+
     def passes(self, what: int, now_ns: int) -> Step:
         """Run the operator on the passing of time, or on the end of the input, without events."""
         return self.operator.on_time(now_ns) if what == TIME else self.operator.on_end(now_ns)
