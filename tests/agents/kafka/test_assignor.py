@@ -1,0 +1,89 @@
+"""Laws: a group goes to one member; shares are even; and a member keeps what it has."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
+from aiokafka.structs import TopicPartition
+
+from agents.kafka.assignor import assignor_for, grouped, shared
+
+TOPICS = {"a": 4, "b": 3, "c": 2}
+TOGETHER = (["a", "b"],)
+
+
+def places(topic: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(TOPICS[topic])]
+
+
+EVERY = [place for topic in TOPICS for place in places(topic)]
+CLUSTER: Any = SimpleNamespace(partitions_for_topic=lambda topic: {*range(TOPICS[topic])})
+
+
+def joined(member: Any) -> ConsumerProtocolMemberMetadata:
+    """What the broker hands to the leader."""
+    metadata = member.metadata([*TOPICS])
+    return ConsumerProtocolMemberMetadata.decode(metadata.encode())
+
+
+def test_topics_that_are_read_together_are_one_group() -> None:
+    groups = grouped(EVERY, TOGETHER)
+    assert [group.lanes for group in groups.values()] == [
+        (*places("a"), *places("b")),
+        *((place,) for place in places("c")),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shares_are_even_and_stay_where_they_are(seed: int) -> None:
+    rng = Random(seed)
+    groups = [TopicPartition("t", number) for number in range(rng.randrange(12))]
+    shares: dict[str, list[TopicPartition]] = {}
+    for _ in range(10):
+        members = rng.sample("abcdef", rng.randint(1, 6))
+        before = {each: shares.get(each, []) for each in members}
+        shares = shared(groups, before)
+        assert sorted(name for names in shares.values() for name in names) == groups
+        sizes = [len(names) for names in shares.values()]
+        assert max(sizes) - min(sizes) <= 1
+        for member, names in before.items():
+            kept = {*names} & {*shares[member]}
+            assert len(kept) == min(len(names), len(shares[member])), "one moved without need"
+        assert shared(groups, shares) == shares
+
+
+def test_two_claims_on_one_group_give_it_to_one() -> None:
+    one = TopicPartition("t", 0)
+    assert sorted(map(len, shared([one], {"a": [one], "b": [one]}).values())) == [0, 1]
+
+
+def test_a_worker_that_was_restarted_under_its_name_gets_what_it_had() -> None:
+    owned: dict[str, list[TopicPartition]] = {"x": [], "y": []}
+    workers = {
+        name: assignor_for(TOGETHER, lambda name=name: owned[name], name)  # type: ignore[misc]
+        for name in owned
+    }
+    leader = workers["x"]
+
+    def assign() -> dict[str, list[TopicPartition]]:
+        members = {f"{name}-1": joined(worker) for name, worker in workers.items()}
+        found = leader.assign(CLUSTER, members)
+        return {name: found[f"{name}-1"].partitions() for name in workers}
+
+    first = assign()
+    assert sorted(place for share in first.values() for place in share) == EVERY
+    group = {*places("a"), *places("b")}
+    assert all({*share} >= group or not {*share} & group for share in first.values())
+    owned["x"] = [*{group.name: 0 for group in grouped(first["x"], TOGETHER).values()}]
+    assert assign() == first
+
+
+@pytest.mark.parametrize("claim", [b"", b"{", b"[1]", b'{"owns": 3}', b'{"owns": [["z", 9]]}'])
+def test_what_a_stranger_claims_does_no_harm(claim: bytes) -> None:
+    stranger = ConsumerProtocolMemberMetadata(0, [*TOPICS], claim)
+    found = assignor_for(TOGETHER, list).assign(CLUSTER, {"s": stranger})
+    assert found["s"].partitions() == EVERY
