@@ -123,29 +123,6 @@ def _with_reader(stream: StreamConfig, at: str) -> StreamConfig:
     return stream.with_reader(json.dumps(json.loads(text), separators=(",", ":")))
 
 
-def sound(path: str, *, runs_functions: bool = True) -> Topology:
-    """Load the topology; raise `Refused` if it contradicts the number of input partitions.
-
-    A replay does not refuse that, because it has no partitions, and a worker looks at its inputs.
-    """
-    from topology.config import TopologyError
-    from topology.config.cut import scattered
-    from topology.spelling.problem import Problem
-
-    topology = load(path, runs_functions=runs_functions)
-    count = topology.topics.partitions
-    inputs = dict.fromkeys((stream.input for stream in topology.streams.values()), count)
-    said = f"`topics.partitions` is {count} (write 1 where the input has one)"
-    problems = [
-        Problem(f"streams.{each.stream}.keyed_by", f"{said}, and {each.what}", each.remedy)
-        for each in scattered(topology.streams, topology.stages, inputs)
-    ]
-    if problems:
-        error = TopologyError(problems)
-        raise Refused(f"{path}:\n{error}") from error
-    return topology
-
-
 topology_named = partial(
     click.option,
     "--topology",

@@ -20,7 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from agents.kafka.stage_topics import broker_times_topic, changelogs_of, working
+from agents.kafka.stage_topics import (
+    broker_times_topic,
+    changelog_widths,
+    changelogs_of,
+    inputs_of,
+    working,
+)
 from topology.config import Topology
 
 FOREVER_MS: Final = str(2**63 - 1)
@@ -99,7 +105,11 @@ def declared(topology: Topology) -> list[TopicSpec]:
     add(topology.result_tables.values(), DERIVED, TABLE, written)
     if topics.resend is not None:
         add([topics.resend])
-    add(changelogs_of(topology), COMPACTED, segments, written)
+    inputs = {topic for stage in working(topology) for topic in inputs_of(topology, stage)}
+    widths = changelog_widths(topology, dict.fromkeys(inputs, topics.partitions))
+    for name in changelogs_of(topology):
+        add([name], COMPACTED, segments, written)
+        specs[-1] = specs[-1]._replace(partitions=widths[name])
     shown = {broker_times_topic(topology, stage) for stage in working(topology)} - {None}
     specs.extend(TopicSpec(name, 1, BROKER_TIMES, per_broker=True) for name in shown if name)
     return specs

@@ -34,6 +34,7 @@ from faust import Service
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
+from agents.kafka.assignor import assignor_for
 from agents.kafka.membership import Meant, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
 from agents.kafka.partition_queue import End, FetchRequest, Partitions, Record, steady_ns
@@ -254,6 +255,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             self._times.asked.pop(partition, None)
             consumer.seek(partition, first[partition] if offset is None else offset)
 
+    def _assignor(self, name: str | None) -> type[Any]:
+        """Return the assignor of groups, if any group has several partitions."""
+        consumer = cast(Any, self.consumer)
+        together = consumer.handler.together
+        if not together:
+            return cast(type[Any], RoundRobinPartitionAssignor)
+        return assignor_for(together, lambda: consumer.had, name)
+
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
         app = cast(Any, self.app)
         return aiokafka.AIOKafkaConsumer(
@@ -261,7 +270,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             client_id=app.conf.broker_client_id,
             group_id=app.conf.id,
             group_instance_id=app.instance,
-            partition_assignment_strategy=[RoundRobinPartitionAssignor],
+            partition_assignment_strategy=[self._assignor(app.instance)],
             enable_auto_commit=False,  # The offsets belong to the transaction.
             auto_offset_reset="none",  # The stage itself handles a position outside the log.
             isolation_level="read_committed",

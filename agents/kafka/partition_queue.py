@@ -1,11 +1,12 @@
-"""Queues the batches of one partition and processes them in turn.
+"""Queues the polls of one partition group and processes them in turn.
 
-The batches of a partition are processed one after the other, in log order. Partitions do not wait
-for each other. A slow handler delays its own partition only: once `MAX_BATCHES` are on their way to
-a queue, the transport stops polling its partition.
+A *partition group* has the input partitions that one task reads together. The polls of a group are
+processed one after the other, and the records of each partition in log order. Groups do not wait
+for each other. A slow handler delays its own group only: once `MAX_BATCHES` are on their way to a
+queue, the transport stops polling its partitions.
 
-Memory: `MAX_BATCHES` polls per partition, besides the one fetched but undecoded response that the
-client keeps for it.
+Memory: `MAX_BATCHES` polls per group, besides the one fetched but undecoded response that the
+client keeps for each partition.
 """
 
 from __future__ import annotations
@@ -23,6 +24,19 @@ MAX_BATCHES = 2
 """Maximum number of batches in a queue: one in process and one ready to follow."""
 
 Partitions = frozenset[TopicPartition]
+
+
+class PartitionGroup(NamedTuple):
+    """The partitions that one task reads, in the order of their lanes; `name` is the first."""
+
+    name: TopicPartition
+    lanes: tuple[TopicPartition, ...]
+
+
+def alone(partition: TopicPartition) -> PartitionGroup:
+    """Return the group of one partition."""
+    return PartitionGroup(partition, (partition,))
+
 
 Record = Any
 """A record with the attributes that aiokafka gives it.
@@ -79,47 +93,62 @@ class End(NamedTuple):
 class PolledBatch:
     """The records of one poll of one partition; without records it is a tick.
 
-    `skipped` is the number of offsets before this batch that retention deleted unread. A worker
-    sets `is_waiting` while it has not begun the batch, so that closing the partition need not await
-    it.
+    `skipped` is the number of offsets before this batch that retention deleted unread.
     """
 
     partition: TopicPartition
     records: list[Record]
     end: End
     skipped: int = 0
+
+
+@dataclass(slots=True)
+class GroupBatch:
+    """The batches of one poll of the partitions of a group, at most one for each.
+
+    A worker sets `is_waiting` while it has not begun the batch, so that closing the group need not
+    await it.
+    """
+
+    name: TopicPartition
+    batches: list[PolledBatch]
     is_waiting: bool = False
-    queue: PartitionQueue | None = field(default=None, repr=False, compare=False)
+    queue: GroupQueue | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(eq=False)
-class PartitionQueue:
-    """A queue that processes one partition's batches until it is closed.
+class GroupQueue:
+    """A queue that processes one group's polls until it is closed.
 
     `work` is awaited for one batch after the other. Its exception ends the queue and is passed to
     `on_error`. `on_room` is called whenever the queue can take a further batch.
     """
 
-    partition: TopicPartition
-    work: Callable[[PolledBatch], Awaitable[None]]
+    group: PartitionGroup
+    work: Callable[[GroupBatch], Awaitable[None]]
     on_room: Callable[[], None]
-    on_error: Callable[[PartitionQueue, Exception], None]
+    on_error: Callable[[GroupQueue, Exception], None]
     expected: int = 0
     """Number of batches that are on their way to the queue, waiting, or in process."""
-    ticked_at_ns: int = NEVER.mono_ns
-    last_batch_ns: int = field(default_factory=steady_ns)
-    """Monotonic time of the partition's last batch, with or without records."""
-    _waiting: asyncio.Queue[PolledBatch] = field(default_factory=asyncio.Queue, init=False)
-    _under_work: PolledBatch | None = field(default=None, init=False)
+    ticked_at_ns: dict[TopicPartition, int] = field(default_factory=dict)
+    """Monotonic time of each partition's last tick."""
+    last_batch_ns: dict[TopicPartition, int] = field(default_factory=dict)
+    """Monotonic time of each partition's last batch, with or without records."""
+    _waiting: asyncio.Queue[GroupBatch] = field(default_factory=asyncio.Queue, init=False)
+    _under_work: GroupBatch | None = field(default=None, init=False)
     _is_closing: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._task = asyncio.create_task(self._run(), name=f"queue {self.partition}")
+        now_ns = steady_ns()
+        for partition in self.group.lanes:
+            self.ticked_at_ns[partition] = NEVER.mono_ns
+            self.last_batch_ns[partition] = now_ns
+        self._task = asyncio.create_task(self._run(), name=f"queue {self.group.name}")
 
     def has_room(self) -> bool:
         return self.expected < MAX_BATCHES and not self._is_closing
 
-    def put(self, batch: PolledBatch) -> None:
+    def put(self, batch: GroupBatch) -> None:
         """Add a batch that `expected` already counts."""
         self._waiting.put_nowait(batch)
 

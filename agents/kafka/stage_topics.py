@@ -5,9 +5,11 @@ No Kafka client is imported here, so that a topology can be inspected quickly.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from topology.config import StageConfig, Topology
+from topology.config.groups import topics_read_together
 from topology.config.stages import MERGE, REORDER
 
 RAW: Final = "raw"
@@ -86,6 +88,33 @@ def changelogs_of(topology: Topology) -> dict[str, tuple[str, str]]:
         changelog_topic(topology.application, stage.name, topic): (stage.name, topic)
         for stage in working(topology)
         for topic in inputs_of(topology, stage)
+    }
+
+
+def read_together(topology: Topology, stage: StageConfig) -> list[list[str]]:
+    """Return the input topics whose partitions one task of the stage reads, for each such task.
+
+    The partitions of all other topics are read by a task each.
+    """
+    reads_together = reads(topology, stage) == RAW and MERGE in stage.operators
+    return [*topics_read_together(topology)] if reads_together else []
+
+
+def changelog_widths(topology: Topology, known: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of partitions that each changelog needs, for the inputs in `known`.
+
+    It is one for each task: that of the input, or 1 if a task reads the whole topic.
+    """
+    whole = {
+        (stage.name, topic)
+        for stage in working(topology)
+        for topics in read_together(topology, stage)
+        for topic in topics
+    }
+    return {
+        changelog: 1 if place in whole else known[place[1]]
+        for changelog, place in changelogs_of(topology).items()
+        if place[1] in known
     }
 
 

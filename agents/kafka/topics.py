@@ -28,7 +28,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from agents.kafka.brokers import TIMEOUT_S, Brokers, BrokersUnavailable, admin_client
 from agents.kafka.declared import TopicSpec
 from agents.kafka.security import PLAINTEXT, Security
-from agents.kafka.stage_topics import changelogs_of
+from agents.kafka.stage_topics import changelog_widths
 from topology.config import Topology
 
 ANSWER_S: Final = 5.0
@@ -163,11 +163,8 @@ def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str,
 
     `known` has the number of partitions of every topic.
     """
-    return {
-        changelog: known[topic]
-        for changelog, (_, topic) in changelogs_of(topology).items()
-        if known.get(changelog, 0) < known.get(topic, 0)
-    }
+    needed = changelog_widths(topology, known)
+    return {name: width for name, width in needed.items() if known.get(name, 0) < width}
 
 
 def grow_changelogs(

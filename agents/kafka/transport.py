@@ -1,10 +1,10 @@
-"""Delivers polled records to a stage's handler through Faust, as one event per poll and partition.
+"""Delivers polled records to a stage's handler through Faust, as one event per poll and group.
 
 Faust's cost is per event, and its signals around a rebalance race with its own recovery. This
 transport is a subclass of Faust's aiokafka driver. It provides:
 
-* **Batches.** The records that one poll returns of one partition are one Faust event, a
-  `PolledBatch`.
+* **Batches.** The records that one poll returns of one partition group are one Faust event, a
+  `GroupBatch`.
 * **Ticks.** A partition at its end gives a `PolledBatch` without records, so that time advances
   without records. It gives at most one in the `tick_ns` of the pace (agents.kafka.pace), and only
   while its queue is idle. A handler that takes the time from records (not `wants_ticks`) gets
@@ -13,21 +13,21 @@ transport is a subclass of Faust's aiokafka driver. It provides:
 * **Ownership.** `on_assigned` is awaited before any record of a partition is delivered, and returns
   the offset to begin at. `on_reading` is called when reading begins there. `on_revoked` is awaited
   before the partition may go elsewhere.
-* **Back-pressure** for each partition separately (agents.kafka.partition_queue).
+* **Back-pressure** for each group separately (agents.kafka.partition_queue).
 
 Guarantees for a `Handler`
 
-1. For each partition: `on_assigned`, `on_reading`, then `on_batch` for one batch after the other
-   in log order, then `on_revoked`. These never overlap. Batches that were fetched but not begun
-   when the partition is revoked are dropped.
+1. For each group: `on_assigned`, `on_reading`, then `on_batch` for one poll after the other in log
+   order, then `on_revoked`. These never overlap. Polls that were fetched but not begun when the
+   group is revoked are dropped.
 2. Rebalances are eager: each revokes all partitions and assigns the new set. `on_revoked` is also
    called if this worker was paused and the group has already given the partition to another one. A
    handler that commits there must expect to be fenced.
 3. `on_assigned` runs outside the rebalance, with heartbeats, and may take `MAX_POLL_INTERVAL_S`.
    If the next rebalance comes first it is cancelled, and `on_revoked` follows for the same
    partitions.
-4. If `on_batch` raises `PartitionReset`, its partition is revoked, assigned again and read from
-   the offset that `on_assigned` returns. This happens up to `MAX_RESETS` times in a row, unless
+4. If `on_batch` raises `PartitionReset`, its group is revoked, assigned again and read from the
+   offsets that `on_assigned` returns. This happens up to `MAX_RESETS` times in a row, unless
    that offset advances. Uncommitted work does not count as progress.
 5. Partitions that were added since the start are not opened, because the changelog has no partition
    for their state yet (`known` has the earlier number). An error is logged.
@@ -48,7 +48,15 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, Protocol, cast
 
 from aiokafka.errors import ConsumerStoppedError
@@ -58,7 +66,14 @@ from faust.types import TP, ConsumerMessage
 
 from agents.kafka.fetching import FAUST_LOG, ConsumerThread, Poll
 from agents.kafka.pace import BRISK
-from agents.kafka.partition_queue import End, PartitionQueue, Partitions, PolledBatch
+from agents.kafka.partition_queue import (
+    End,
+    GroupBatch,
+    GroupQueue,
+    PartitionGroup,
+    Partitions,
+    PolledBatch,
+)
 
 log = logging.getLogger(__name__)
 
@@ -78,12 +93,16 @@ class InputLost(Exception):
     """The topic was deleted, or its log ends before the position of the state."""
 
 
+class GroupDivided(Exception):
+    """Partitions that one task reads were given to several workers."""
+
+
 RESETS_LOGGED_AFTER_S = 0.5
 """Time for which resets are collected, to log one line for each reason."""
 
 
 class PartitionReset(Exception):
-    """A request by `on_batch` to drop its partition's state, restore it and read again."""
+    """A request by `on_batch` to drop its group's state, restore it and read again."""
 
 
 class RevokeTimeout(Exception):
@@ -101,6 +120,16 @@ class Handler(Protocol):
     def rests(self) -> bool:
         """Whether no buffered event waits for time to pass."""
 
+    @property
+    def together(self) -> Sequence[Collection[str]]:
+        """The topics whose partitions form one group each; other partitions are alone."""
+
+    def group_of(self, partition: TopicPartition) -> PartitionGroup:
+        """Return the group of a partition, whose partitions are read together."""
+
+    def is_far_ahead(self, partition: TopicPartition) -> bool:
+        """Return whether a partition need not be polled before the others of its group."""
+
     async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
         """Fence the old owner, restore, and return the offset of the first read for each partition.
 
@@ -111,8 +140,8 @@ class Handler(Protocol):
     def on_reading(self, partitions: Partitions) -> None:
         """Handle the start of reading, at the offsets that `on_assigned` returned."""
 
-    async def on_batch(self, batch: PolledBatch) -> None:
-        """Process the batch; the partition's next one follows when this returns."""
+    async def on_batch(self, batch: GroupBatch) -> None:
+        """Process the batch; the group's next one follows when this returns."""
 
     async def on_revoked(self, partitions: Partitions) -> None:
         """Finish or abort the work on the partitions; ignore unknown ones.
@@ -151,8 +180,10 @@ class BatchConsumer(driver.Consumer):
         self.failure = transport.failure
         self._topics = transport.topics
         self._known = transport.known
-        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._queues: dict[TopicPartition, GroupQueue] = {}  # By the name of the group.
         self._owned: Partitions = frozenset()
+        self.had: Partitions = frozenset()
+        """The names of the groups that were assigned last, for the next assignment."""
         self._openings: set[asyncio.Task[None]] = set()
         # The largest offset from which each partition has been read again or for the first time.
         self._began_at: dict[TopicPartition, int] = {}
@@ -167,7 +198,7 @@ class BatchConsumer(driver.Consumer):
     @property
     def open_partitions(self) -> Partitions:
         """The partitions that are owned, restored, and read."""
-        return frozenset(self._queues)
+        return frozenset(each for queue in self._queues.values() for each in queue.group.lanes)
 
     async def finish(self) -> None:
         """Give up all partitions, and open none that a later rebalance assigns."""
@@ -214,14 +245,15 @@ class BatchConsumer(driver.Consumer):
         elif not (self.should_stop or self._is_finishing):
             given = frozenset(TopicPartition(*tp) for tp in assigned)
             # A partition that was added since the start may have no changelog partition yet.
-            self._owned = frozenset(
-                p for p in given if p.partition < self._known.get(p.topic, math.inf)
+            self._owned = self._whole(
+                frozenset(p for p in given if p.partition < self._known.get(p.topic, math.inf))
             )
             if given - self._owned:
                 log.error(
                     "%s: added after this stage started, so not read by it; restart all workers",
                     ", ".join(f"{p.topic}/{p.partition}" for p in sorted(given - self._owned)),
                 )
+            self.had = frozenset(self.handler.group_of(each).name for each in self._owned)
             self._start_opening(self._begin(self._owned))
 
     # The methods below open partitions.
@@ -237,31 +269,50 @@ class BatchConsumer(driver.Consumer):
         offsets = await self.handler.on_assigned(partitions)
         async with self._polling:
             await self._thread.seek_all({p: offsets.get(p) for p in partitions})
-        for partition in partitions:
-            if (begin := offsets.get(partition, 0)) > self._began_at.get(partition, 0):
-                self._began_at[partition] = begin
-                self._resets.pop(partition, None)
-            self._queues[partition] = PartitionQueue(
-                partition, self.handler.on_batch, self._room.set, self._on_queue_error
+        for group in {self.handler.group_of(partition) for partition in partitions}:
+            for partition in group.lanes:
+                if (begin := offsets.get(partition, 0)) > self._began_at.get(partition, 0):
+                    self._began_at[partition] = begin
+                    self._resets.pop(group.name, None)
+            self._queues[group.name] = GroupQueue(
+                group, self.handler.on_batch, self._room.set, self._on_queue_error
             )
         self.handler.on_reading(partitions)
         self._room.set()
 
-    async def _reset(self, partition: TopicPartition) -> None:
-        only = frozenset({partition})
+    def _whole(self, given: Partitions) -> Partitions:
+        """Return the partitions whose groups are given as a whole; fail if one is not.
+
+        The assignor gives a group to one member. It cannot if another member has another version.
+        """
+        whole: set[TopicPartition] = set()
+        for group in {self.handler.group_of(partition) for partition in given}:
+            if missing := [each for each in group.lanes if each not in given]:
+                self.failure.set(
+                    GroupDivided(
+                        f"{missing[0].topic}/{missing[0].partition} was given to another worker of"
+                        f" the group than {group.name.topic}/{group.name.partition}, and one task"
+                        " reads both; run all workers of the application in one version"
+                    )
+                )
+            whole.update(group.lanes)
+        return frozenset(whole & given)
+
+    async def _reset(self, group: PartitionGroup) -> None:
+        only = frozenset(group.lanes)
         await self.handler.on_revoked(only)
         await self._open(only)
 
-    def _on_queue_error(self, queue: PartitionQueue, exc: Exception) -> None:
-        partition = queue.partition
-        resets = self._resets.get(partition, 0) + 1
+    def _on_queue_error(self, queue: GroupQueue, exc: Exception) -> None:
+        name = queue.group.name
+        resets = self._resets.get(name, 0) + 1
         if not isinstance(exc, PartitionReset) or resets > MAX_RESETS:
             self.failure.set(exc)
-        elif self._queues.get(partition) is queue:
-            self._note_reset(partition, str(exc))
-            del self._queues[partition]
-            self._resets[partition] = resets
-            self._start_opening(self._reset(partition))
+        elif self._queues.get(name) is queue:
+            self._note_reset(name, str(exc))
+            del self._queues[name]
+            self._resets[name] = resets
+            self._start_opening(self._reset(queue.group))
 
     def _note_reset(self, partition: TopicPartition, why: str) -> None:
         """Collect resets before logging; many come at once when another process takes over."""
@@ -304,47 +355,56 @@ class BatchConsumer(driver.Consumer):
         """Yield the batches of one poll of the partitions whose queues have space."""
         if not self.flow_active:
             await self.wait(self.can_resume_flow.wait())
-        queues = {partition: queue for partition, queue in self._queues.items() if queue.has_room()}
+        queues = [queue for queue in self._queues.values() if queue.has_room()]
         if self._queues and not queues:
             self._room.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._room.wait(), timeout)
             return
         async with self._polling:
-            poll = await self._thread.poll(frozenset(queues), rests=self.handler.rests)
+            wanted = [each for queue in queues for each in queue.group.lanes]
+            polled = frozenset(each for each in wanted if not self.handler.is_far_ahead(each))
+            poll = await self._thread.poll(polled, rests=self.handler.rests)
             skips = await self._skip_lost(poll.out_of_range)
-        for batch in [*skips, *self._batches(queues, poll)]:
-            queue = queues[batch.partition]
-            # The partition may have been revoked or reset in the meantime.
-            if self._queues.get(batch.partition) is queue:
+        for queue in queues:
+            batches = [skips[each] for each in queue.group.lanes if each in skips]
+            batches += self._batches(queue, poll)
+            # The group may have been revoked or reset in the meantime.
+            if batches and self._queues.get(queue.group.name) is queue:
                 queue.expected += 1
-                batch.queue = queue
-                yield TP(*batch.partition), self._message(batch)
+                batch = GroupBatch(queue.group.name, batches, queue=queue)
+                yield TP(*queue.group.name), self._message(batch)
 
-    def _batches(
-        self, queues: Mapping[TopicPartition, PartitionQueue], poll: Poll
-    ) -> Iterable[PolledBatch]:
-        for partition, queue in queues.items():
+    def _batches(self, queue: GroupQueue, poll: Poll) -> Iterable[PolledBatch]:
+        """Yield the batches of a group: those with records, and those without that are due.
+
+        A group with records also gets the ticks of its other partitions, for which it may wait.
+        """
+        lanes = queue.group.lanes
+        is_busy = bool(queue.expected) and not any(poll.records.get(each) for each in lanes)
+        for partition in lanes:
             end = poll.ends.get(partition)
             if end is None:
                 continue
             records = poll.records.get(partition)
             if not records:
-                if queue.expected or not self._is_due(queue, end, poll.pace.tick_ns):
+                if is_busy or not self._is_due(queue, partition, end, poll.pace.tick_ns):
                     continue
-                queue.ticked_at_ns = end.asked.mono_ns
-            queue.last_batch_ns = end.asked.mono_ns
+                queue.ticked_at_ns[partition] = end.asked.mono_ns
+            queue.last_batch_ns[partition] = end.asked.mono_ns
             yield PolledBatch(partition, records or [], end)
 
-    def _is_due(self, queue: PartitionQueue, end: End, tick_ns: int) -> bool:
+    def _is_due(self, queue: GroupQueue, partition: TopicPartition, end: End, tick_ns: int) -> bool:
         """Return whether an empty batch is due: a tick, or a sign of life."""
-        if end.asked.mono_ns - queue.last_batch_ns >= LIFE_INTERVAL_NS:
+        if end.asked.mono_ns - queue.last_batch_ns[partition] >= LIFE_INTERVAL_NS:
             return True
         is_tick = self.handler.wants_ticks and end.caught_up is not None
-        return is_tick and end.asked.mono_ns - queue.ticked_at_ns >= tick_ns
+        return is_tick and end.asked.mono_ns - queue.ticked_at_ns[partition] >= tick_ns
 
-    async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[PolledBatch]:
-        skips = []
+    async def _skip_lost(
+        self, out_of_range: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, PolledBatch]:
+        skips = {}
         for partition, position in out_of_range.items():
             first = await self._thread.first_offset(partition)
             if first <= position:
@@ -355,15 +415,15 @@ class BatchConsumer(driver.Consumer):
                 )
             await self._thread.seek_all({partition: first})
             log.error("%s: offsets %d to %d were lost to retention", partition, position, first - 1)
-            skips.append(PolledBatch(partition, [], End(first, first), first - position))
+            skips[partition] = PolledBatch(partition, [], End(first, first), first - position)
         return skips
 
-    def _message(self, batch: PolledBatch) -> ConsumerMessage:
-        tp = TP(*batch.partition)
+    def _message(self, batch: GroupBatch) -> ConsumerMessage:
+        tp = TP(*batch.name)
         return ConsumerMessage(
             topic=tp.topic,
             partition=tp.partition,
-            offset=batch.end.position,
+            offset=batch.batches[-1].end.position,
             timestamp=0.0,
             timestamp_type=0,
             headers=None,
@@ -374,10 +434,10 @@ class BatchConsumer(driver.Consumer):
             generation_id=self.app.consumer_generation_id,
         )
 
-    def take(self, batch: PolledBatch) -> None:
-        """Put a batch from the agent into the queue, unless its partition has been revoked."""
+    def take(self, batch: GroupBatch) -> None:
+        """Put a batch from the agent into the queue, unless its group has been revoked."""
         queue = batch.queue
-        if queue is not None and self._queues.get(batch.partition) is queue:
+        if queue is not None and self._queues.get(batch.name) is queue:
             queue.put(batch)
 
     # The methods below replace Faust's own.

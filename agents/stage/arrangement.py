@@ -16,12 +16,14 @@ from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
 from agents.kafka import stage_topics
+from agents.kafka.partition_queue import PartitionGroup, alone
 from agents.kafka.rights import Kind, rights
 from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
 from agents.stage import outlet as outlets
 from agents.stage.inlet import Inlet, MappedInlet, OrderedInlet, RawInlet, SequencedInlet
 from agents.state.changelog import STATE_FORMAT, Progress, encode
 from agents.state.held import Spilled
+from codec.face import Target
 from codec.values.mapped import field_reader, registered_schemas, short_way
 from codec.values.payloads import payload_readers, tables_of
 from codec.values.registered import RegisteredSchemas
@@ -29,9 +31,8 @@ from codec.values.schema_fault import SchemaFault
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology, change
 from topology.config.change import Contract, StreamContract
-from topology.config.cut import scattered
 from topology.config.stages import MERGE, REORDER
-from topology.flow.lanes import Lanes
+from topology.flow.lanes import MOST_LANES, Lanes
 from topology.flow.query_digest import query_digest
 from topology.flow.registry import shapes_of
 from topology.flow.stage import Stage
@@ -110,16 +111,64 @@ class Arrangement:
         streams = self.topology.streams.items()
         return frozenset(name for name, stream in streams if stream.keyed_by == "stream")
 
-    def held_limit_bytes(self, topic: str) -> int:
-        """Return the maximum payload in bytes that a partition of this input topic may buffer.
+    @cached_property
+    def together(self) -> list[list[str]]:
+        """The input topics whose partitions one task reads, for each task with several."""
+        return [
+            topics
+            for topics in stage_topics.read_together(self.topology, self.stage)
+            if sum(self.partitions[topic] for topic in topics) > 1
+        ]
 
-        It is the sum of the limits of REORDER and MERGE for the topic's streams. A MERGE that first
-        puts upstream partitions in order needs the largest of these limits once more.
+    @cached_property
+    def _groups(self) -> dict[TopicPartition, PartitionGroup]:
+        """The group of each input partition of a stage that reads several partitions together."""
+        found: dict[TopicPartition, PartitionGroup] = {}
+        places = [TopicPartition(*place) for place in self.lane_places]
+        for topics in self.together:
+            lanes = tuple(place for place in places if place.topic in topics)
+            found |= {lane: PartitionGroup(lanes[0], lanes) for lane in lanes}
+        return found
+
+    def group_of(self, partition: TopicPartition) -> PartitionGroup:
+        """Return the input partitions that one task reads together, with this one among them."""
+        return self._groups.get(partition) or alone(partition)
+
+    def lanes_of(self, source: TopicPartition) -> list[tuple[int, TopicPartition]]:
+        """Return the partitions that the task of this name reads, with the numbers of their lanes.
+
+        A task that reads one partition has the lane 0, whatever the number is in other stages.
         """
-        streams, names = self.streams_of(topic).values(), self.operator_names
-        held = sum(stream.reorder.max_held_bytes for stream in streams if REORDER in names)
+        lanes = self.group_of(source).lanes
+        if len(lanes) == 1:
+            return [(0, source)]
+        return [(self.lane_places.index(lane), lane) for lane in lanes]
+
+    def held_limit_bytes(self, source: TopicPartition) -> int:
+        """Return the maximum payload in bytes that the task of this name may buffer.
+
+        It is the sum of the limits of REORDER, for each lane, and of MERGE for the task's streams.
+        An alignment of several lanes needs the largest of these limits once more.
+        """
+        lanes, names = self.group_of(source).lanes, self.operator_names
+        held = sum(
+            stream.reorder.max_held_bytes
+            for lane in lanes
+            for stream in self.streams_of(lane.topic).values()
+            if REORDER in names
+        )
+        streams = self.streams_of_task(source).values()
         queued = [stream.reorder.max_held_bytes for stream in streams if MERGE in names]
-        return held + sum(queued) + (0 if REORDER in names else max(queued, default=0))
+        aligns = REORDER not in names or len(lanes) > 1
+        return held + sum(queued) + (max(queued, default=0) if aligns else 0)
+
+    def streams_of_task(self, source: TopicPartition) -> dict[str, StreamConfig]:
+        """Return the streams whose records can be in the partitions of the task of this name."""
+        topics = dict.fromkeys(lane.topic for lane in self.group_of(source).lanes)
+        found: dict[str, StreamConfig] = {}
+        for topic in topics:
+            found |= self.streams_of(topic)
+        return found
 
     def streams_of(self, topic: str) -> dict[str, StreamConfig]:
         """Return the streams whose records can be in this input topic."""
@@ -158,7 +207,7 @@ class Arrangement:
                 stream.reorder.numbered or REORDER not in names,
                 change.reading_of(stream, is_derived=not self.is_first),
             )
-            for name, stream in self.streams_of(source.topic).items()
+            for name, stream in self.streams_of_task(source).items()
         }
         targets, tables = stage_topics.results_of(topology, self.stage)
         results = {f"results of {kind}": topic for kind, topic in targets.items()}
@@ -199,11 +248,17 @@ class Arrangement:
         return [stream.clock for stream in streams if stream.clock.sync != "none"]
 
     def operators(self, source: TopicPartition, table: DriftTable | None = None) -> Stage:
-        streams = self.streams_of(source.topic)
+        streams = self.streams_of_task(source)
         return Stage(self.topology, self.operator_names, self.lanes(source), streams, table)
 
     def lanes(self, source: TopicPartition) -> Lanes | None:
-        """Return the upstream partitions of a partition of `events.sequenced`; else None."""
+        """Return the lanes of a task, or the upstream partitions of `events.sequenced`; else None.
+
+        A task of one lane has no alignment.
+        """
+        group = self.group_of(source).lanes
+        if len(group) > 1:
+            return Lanes(self.lane_places, frozenset(map(self.lane_places.index, group)))
         if self.reads != SEQUENCED:
             return None
         come = {
@@ -226,7 +281,7 @@ class Arrangement:
         return sequenced
 
     def outlet(self, source: TopicPartition) -> outlets.Outlet:
-        streams = self.streams_of(source.topic)
+        streams = self.streams_of_task(source)
         writer = HeaderWriter(next(iter(streams.values())).headers)
         if self.only_looks:
             return outlets.Outlet()
@@ -238,7 +293,7 @@ class Arrangement:
     def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
         """Return the output topic and partition of each stream that can be in this input topic."""
         topics = stage_topics.events_of(self.topology, self.stage)
-        come = self.streams_of(source.topic)
+        come = self.streams_of_task(source)
         return {
             n: (topic, self._partition_of(n, topic)) for n, topic in topics.items() if n in come
         }
@@ -253,7 +308,9 @@ class Arrangement:
 
     def side_outlet(self, source: TopicPartition) -> outlets.SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
-        return outlets.SideOutlet(source, self.topology.topics, self.partitions, late)
+        lanes = self.group_of(source).lanes
+        sources: list[Target] = [*self.lane_places] if len(lanes) > 1 else [source]
+        return outlets.SideOutlet(sources, self.topology.topics, self.partitions, late)
 
     def _partition_of(self, stream: str, topic: str) -> int:
         return outlets.partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
@@ -345,18 +402,17 @@ def arrange(
     (`topology.config.change`); new ones are numbered after them. Raises ArrangementError in three
     cases:
     - a changelog has fewer partitions than its input;
-    - an input has more partitions than the division into stages allows;
+    - there are more input partitions than a task can read;
     - master keys are missing.
     """
-    for found in scattered(topology.streams, [stage], partitions):
-        raise ArrangementError(f"{found.what}; {found.remedy}")
+    whole = {topic for each in stage_topics.read_together(topology, stage) for topic in each}
     for topic in stage_topics.inputs_of(topology, stage):
         changelog = stage_topics.changelog_topic(topology.application, stage.name, topic)
-        if partitions[changelog] < partitions[topic]:
+        needed = 1 if topic in whole else partitions[topic]
+        if partitions[changelog] < needed:
             raise ArrangementError(
-                f"{changelog} has {partitions[changelog]} partitions, {topic} has"
-                f" {partitions[topic]}; run `inorder topics create --grow` to make them equal, and"
-                " restart all workers"
+                f"{changelog} has {partitions[changelog]} partitions, {topic} has {needed}; run"
+                " `inorder topics create --grow` to make them equal, and restart all workers"
             )
     upstream: list[tuple[str, int, int]] = []
     if stage_topics.reads(topology, stage) in (RAW, SEQUENCED):
@@ -364,6 +420,11 @@ def arrange(
             lanes, {t: partitions[t] for t in stage_topics.upstream_inputs(topology)}
         )
     arrangement = Arrangement(topology, stage, partitions, upstream, masters)
+    if len(arrangement.lane_places) > MOST_LANES:
+        raise ArrangementError(
+            f"the inputs have {len(arrangement.lane_places)} partitions, and a worker can tell"
+            f" {MOST_LANES} apart"
+        )
     if arrangement.is_first:
         for topic in arrangement.inputs:
             input_reader(topology, topic, masters)

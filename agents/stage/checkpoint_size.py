@@ -36,9 +36,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from agents.stage.delivery import COMMIT_TIMEOUT_S
+
+Lane = TypeVar("Lane")
 
 CUT_S: Final = 0.1
 QUICK: Final = 0.25
@@ -126,6 +128,34 @@ class CheckpointSize:
             end = max(first + 1, min(first + self._piece.amount, first + self.records, fits))
             yield records[first:end]
             first = end
+
+    def shares(
+        self, polled: Sequence[tuple[Lane, Sequence[Any]]]
+    ) -> Iterator[list[tuple[Lane, Sequence[Any]]]]:
+        """Yield the records of several lanes in pieces that fit the bounds.
+
+        Each piece has the same share of the records of each lane, because the records of one poll
+        are of about the same time. So few of them wait for other lanes.
+        """
+        if len(polled) == 1:
+            ((lane, only),) = polled
+            yield from ([(lane, piece)] for piece in self.pieces(only))
+            return
+        left = [len(records) for _, records in polled]
+        in_all = sum(left)
+        sizes = sum([len(record.value or b"") for _, records in polled for record in records])
+        of_bytes = max(1, self.bytes * in_all // max(sizes, 1))
+        while in_all_left := sum(left):
+            budget = min(self._piece.amount, self.records, of_bytes)
+            room, piece = budget, []
+            for at, (lane, records) in enumerate(polled):
+                share = min(-(-left[at] * budget // in_all_left), left[at], room)
+                if share > 0:
+                    first = len(records) - left[at]
+                    piece.append((lane, records[first : first + share]))
+                    left[at] -= share
+                    room -= share
+            yield piece
 
     def worked(self, seconds: float, records: int) -> None:
         """Adapt the next pieces to the time that the work on one piece took."""

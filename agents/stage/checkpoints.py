@@ -40,6 +40,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from aiokafka.structs import TopicPartition
+
 from agents.stage.checkpoint_size import CheckpointSize
 from agents.stage.delivery import Checkpoint, CommitFailed, Delivery, EndUnanswered
 from agents.stage.outbox import Outbox
@@ -64,7 +66,7 @@ class PartitionCheckpoints:
         log_end: End offset of the changelog after the last commit.
         taken: Number of records processed since the last cut.
         commits: Number of commits since the partition was opened.
-        next_offset: Next input offset at the last commit, or in the restored state.
+        offsets: Next offset of each input partition at the last commit, or in the restored state.
         needed_from: First offset that a restore from the last commit would read again; None if
           purging does not need it.
         at_s: Monotonic time of the last commit, in seconds; None before the first.
@@ -81,7 +83,7 @@ class PartitionCheckpoints:
     log_end: int = field(default=0, init=False)
     taken: int = field(default=0, init=False)
     commits: int = field(default=0, init=False)
-    next_offset: int = field(default=0, init=False)
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict, init=False)
     needed_from: int | None = field(default=None, init=False)
     at_s: float | None = field(default=None, init=False)
     _cut_s: float = field(default=0.0, init=False)
@@ -112,7 +114,7 @@ class PartitionCheckpoints:
 
     def begin(self) -> None:
         """Cut a checkpoint, if there is anything to commit, and start its commit."""
-        if self.state.next_offset is None or not (self.taken or self.outbox.records):
+        if not self.state.has_begun or not (self.taken or self.outbox.records):
             return
         size = self.taken, self.outbox.bytes
         with self.size.timed(self.taken):
@@ -133,11 +135,10 @@ class PartitionCheckpoints:
     def _cut(self) -> Checkpoint:
         """Collect the changes, the outputs and the offset at one moment, without an await."""
         state = self.state
-        assert state.next_offset is not None, "nothing was read"
         changes = state.changes(self.log_end)
         self.metrics.cut(changes)
         outputs, needed_from = self.outbox.take(), state.needed_from()
-        return Checkpoint(outputs, changes, state.source, state.next_offset, needed_from)
+        return Checkpoint(outputs, changes, state.source, state.offsets(), needed_from)
 
     async def _commit(self, checkpoint: Checkpoint, records: int, payload_bytes: int) -> None:
         """Commit a checkpoint of `records` records, whose outputs have `payload_bytes` of payload.
@@ -159,7 +160,7 @@ class PartitionCheckpoints:
         self.metrics.committed(took_s)
         self.size.committed(took_s, records, payload_bytes)
         self.commits += 1
-        self.next_offset, self.needed_from = checkpoint.next_offset, checkpoint.needed_from
+        self.offsets, self.needed_from = checkpoint.offsets, checkpoint.needed_from
         self.copying.note(checkpoint.changes, end)
 
     async def _end_of(self, checkpoint: Checkpoint) -> int:

@@ -80,18 +80,18 @@ class EndUnanswered(CommitFailed):
 
 
 class Checkpoint(NamedTuple):
-    """The outputs, state changes and input offset that become visible together.
+    """The outputs, state changes and input offsets that become visible together.
 
-    `outputs` go to their topics and `changes` to the changelog partition. `next_offset` goes to the
-    consumer group. It is in `changes` as well, from which a restart takes it. `needed_from` is the
-    first input offset that a restore would read again; None if purging does not need it
-    (`agents.kafka.purging`).
+    `outputs` go to their topics and `changes` to the changelog partition of the task `source`.
+    `offsets` are the next offsets of its input partitions, and go to the consumer group. They are
+    in `changes` as well, from which a restart takes them. `needed_from` is the first input offset
+    that a restore would read again; None if purging does not need it (`agents.kafka.purging`).
     """
 
     outputs: Batches
     changes: Mapping[bytes, bytes | None]
     source: TopicPartition
-    next_offset: int
+    offsets: Mapping[TopicPartition, int]
     needed_from: int | None = None
 
 
@@ -208,8 +208,8 @@ class Delivery:
         """Add the input offset to the transaction, and commit it."""
         needed_from = checkpoint.needed_from
         said = "" if needed_from is None else str(needed_from)
-        offset = OffsetAndMetadata(checkpoint.next_offset, said)
-        await self._changes.send_offsets_to_transaction({checkpoint.source: offset}, self.group)
+        offsets = {at: OffsetAndMetadata(next_, said) for at, next_ in checkpoint.offsets.items()}
+        await self._changes.send_offsets_to_transaction(offsets, self.group)
         try:
             await self._changes.commit_transaction()
         except Unanswered as unanswered:

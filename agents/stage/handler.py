@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import Partitions, PolledBatch, steady_ns
+from agents.kafka.partition_queue import GroupBatch, PartitionGroup, Partitions, steady_ns
 from agents.kafka.throttling import OF_PROCESS
 from agents.kafka.transport import PartitionReset
 from agents.stage.arrangement import Arrangement
@@ -95,7 +95,8 @@ class StageHandler:
         self.watchdog.joined(time.monotonic_ns())
         self._stirred.set()
         revoked, self._revoked = self._revoked, {}
-        for source in sorted(partitions):
+        names = self._names(partitions)
+        for source in sorted(names):
             partition = revoked.pop(source, None) or self._new(source)
             self._partitions[source] = partition
             partition.is_queued, partition.is_read = True, False
@@ -103,34 +104,41 @@ class StageHandler:
                 now_ns = time.monotonic_ns()
                 self.watchdog.assigned(now_ns, source)
                 self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
-        if not partitions <= self._in_doubt.keys():
-            self.stage_log.owns(self._partitions)
+        if not names <= self._in_doubt.keys():
+            self.stage_log.owns(self._owned)
         moved = asyncio.create_task(self._release(revoked))
         try:
-            opened = await together(*(self._open(source) for source in sorted(partitions)))
+            opened = await together(*(self._open(source) for source in sorted(names)))
         finally:
             await asyncio.wait([moved])
-        held = sum(self.arrangement.held_limit_bytes(source.topic) for source in self._partitions)
+        held = sum(self.arrangement.held_limit_bytes(source) for source in self._partitions)
         self.services.metrics.held_limit.labels(stage).set(held)
         self._count_partitions()
-        offsets = zip(sorted(partitions), opened, strict=True)
-        return {source: offset for source, offset in offsets if offset is not None}
+        return {lane: offset for begins in opened for lane, offset in begins.items()}
+
+    def _names(self, partitions: Partitions) -> set[TopicPartition]:
+        """Return the names of the tasks that read these partitions."""
+        return {self.group_of(partition).name for partition in partitions}
+
+    @property
+    def _owned(self) -> list[TopicPartition]:
+        return [lane for source in self._partitions for lane in self.group_of(source).lanes]
 
     def _new(self, source: TopicPartition) -> Partition:
         return Partition(source, self.arrangement, self.services)
 
     def _count_partitions(self) -> None:
         count = self.services.metrics.partitions.labels(self.arrangement.stage.name)
-        count.set(len(self._partitions))
+        count.set(len(self._owned))
 
-    async def _open(self, source: TopicPartition) -> int | None:
+    async def _open(self, source: TopicPartition) -> dict[TopicPartition, int]:
         partition = self._partitions[source]
         async with self._turns:
             partition.is_queued = False
             if partition.is_open:
                 if await partition.checkpoints.is_current():
                     log.info("%s/%d: assigned again, and continues", *source)
-                    return partition.state.next_offset
+                    return partition.state.offsets()
                 await partition.abandon()
                 partition = self._partitions[source] = self._new(source)
             return await partition.open()
@@ -141,18 +149,29 @@ class StageHandler:
         Without records and ticks, the first batch comes only after two seconds.
         """
         now_ns = time.monotonic_ns()
-        for source in partitions & self._partitions.keys():
+        for source in self._names(partitions) & self._partitions.keys():
             self._partitions[source].is_read = True
             self._report_to_watchdog(now_ns, source)
 
-    async def on_batch(self, batch: PolledBatch) -> None:
-        partition = self._partitions[batch.partition]
-        if batch.records:
+    @property
+    def together(self) -> list[list[str]]:
+        return self.arrangement.together
+
+    def group_of(self, partition: TopicPartition) -> PartitionGroup:
+        return self.arrangement.group_of(partition)
+
+    def is_far_ahead(self, partition: TopicPartition) -> bool:
+        task = self._partitions.get(self.group_of(partition).name)
+        return task is not None and task.is_far_ahead(partition)
+
+    async def on_batch(self, batch: GroupBatch) -> None:
+        partition = self._partitions[batch.name]
+        if any(each.records for each in batch.batches):
             self._stirred.set()
         try:
             await partition.take(batch)
         except CommitFailed as failed:
-            await self._note_failure(batch.partition, failed)
+            await self._note_failure(batch.name, failed)
             raise PartitionReset(str(failed)) from failed
 
     async def _note_failure(self, source: TopicPartition, failed: CommitFailed) -> None:
@@ -171,13 +190,14 @@ class StageHandler:
         If one is assigned elsewhere, its next owner fences it. A reset revokes a single partition
         whose last checkpoint failed. The watchdog keeps that partition, so its stall still counts.
         """
-        mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
-        is_reset = len(partitions) == 1 and partitions <= self._in_doubt.keys()
+        names = self._names(partitions)
+        mine = [self._partitions.pop(source) for source in names & self._partitions.keys()]
+        is_reset = len(names) == 1 and names <= self._in_doubt.keys()
         if not is_reset:
-            for source in partitions & self._in_doubt.keys():
+            for source in names & self._in_doubt.keys():
                 del self._in_doubt[source]
             self.watchdog.leaving(time.monotonic_ns())
-            for source in partitions:
+            for source in names:
                 self.watchdog.revoked(time.monotonic_ns(), source)
         failed = await asyncio.gather(*(self._settle(partition) for partition in mine))
         if not is_reset:  # The transport logs the reason of a reset.
@@ -269,7 +289,7 @@ class StageHandler:
     def observe(self) -> None:
         for partition in self._opened:
             partition.observe()
-        off_ns = max((each.state.clock.off_ns for each in self._partitions.values()), default=0)
+        off_ns = max((each.off_ns for each in self._partitions.values()), default=0)
         self.services.metrics.append_time_off.labels(self.arrangement.stage.name).set(off_ns / 1e9)
         if self.services.broker_times is not None:
             off_ns = self.services.broker_times.wall_off_ns(steady_ns())
@@ -295,8 +315,8 @@ class StageHandler:
 
     def faults(self) -> tuple[str, ...]:
         """Return the faults of the schema registries, of missing rights, and of the input."""
-        of_input = ((source, each.fault()) for source, each in sorted(self._partitions.items()))
-        found = (*sorted(self._in_doubt.items()), *of_input)
+        tasks = [each for _, each in sorted(self._partitions.items())]
+        found = [*sorted(self._in_doubt.items()), *(at for each in tasks for at in each.faults())]
         of_partitions = (f"{at.topic}/{at.partition}: {fault}" for at, fault in found if fault)
         return (*self.services.schemas.faults, *of_partitions)
 
@@ -306,7 +326,9 @@ class StageHandler:
         The line also says what a record takes, if records are costly.
         """
         lags = sorted(
-            (-(each.lag_ns or 0), each.source, each.lag, each.cost.text) for each in self._opened
+            (-(lag_ns or 0), partition, lag, each.cost.text)
+            for each in self._opened
+            for partition, lag, lag_ns in each.lags
         )
         return tuple(
             f"{source.topic}/{source.partition}: {records:,} records, {-ns / 1e9:.0f} s behind"

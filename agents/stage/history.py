@@ -151,7 +151,16 @@ async def begun(
 
 
 def origin(histories: Histories, arrangement: Arrangement, source: TopicPartition) -> Origin:
-    """Return the first state of this partition, made from its history."""
+    """Return the first state of this partition, made from its history.
+
+    Raises StateRefused for a task that reads several partitions.
+    """
+    if len(arrangement.group_of(source).lanes) > 1:
+        raise StateRefused(
+            f"stage {arrangement.stage.name} reads several partitions in one task, which a backfill"
+            " (--from-backfill) cannot begin yet; cut it after reorder, as `stages: [reorder,"
+            " merge, window, pattern, join]`"
+        )
     history = histories.of(arrangement, source)
     stage = arrangement.operators(source, DriftTable())
     state: dict[str, Any] = {}

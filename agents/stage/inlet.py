@@ -52,6 +52,12 @@ class Read:
     events: list[Event] = field(default_factory=list)
     dead: list[Malformed] = field(default_factory=list)
 
+    def with_more(self, other: Read) -> Read:
+        """Add the content of another batch, and return this one."""
+        self.events += other.events
+        self.dead += other.dead
+        return self
+
     def add(self, item: Event | Malformed) -> None:
         self.add_without_place(item)
         if isinstance(item, Malformed):

@@ -20,7 +20,7 @@ from agents.stage.checkpoints import PartitionCheckpoints
 from agents.stage.history import Histories, begun, refuse_other
 from agents.stage.partition_state import PartitionState
 from agents.stage.rebuilding import Rebuilding
-from agents.stage.restoring import FoundState
+from agents.stage.restoring import FoundState, together
 from agents.stage.services import Services
 from agents.stage.working import Work
 from agents.state.changelog import Progress
@@ -68,8 +68,8 @@ class Opening:
         self, state: Mapping[bytes, bytes], progress: Progress, before: Contract | None = None
     ) -> None:
         self.state.resume(progress, before)
-        self.checkpoints.next_offset = progress.next_offset
-        rebuilding = Rebuilding(self.services, self.arrangement, self.state, self.work.inlet)
+        self.checkpoints.offsets = self.state.offsets()
+        rebuilding = Rebuilding(self.services, self.arrangement, self.state)
         await rebuilding.rebuild(state)
         self.work.dead_letters(rebuilding.dead)
 
@@ -79,10 +79,10 @@ class Opening:
         self.state.tally.change(origin.entries)
         await self._restore(origin.entries, origin.progress)
         if self.services.clock_feed is not None:
-            now_ns = self.state.clock.now_ns
+            now_ns = self.state.first.clock.now_ns
             await self.services.clock_feed.reach(self.state.source, now_ns, now_ns)
-        read = origin.read(self.work.inlet)
-        self.work.events(read)
+        read = origin.read(self.state.first.inlet)
+        self.work.events(read, [*self.state.lanes.values()])
         self.state.held.let_go(read.events)
         await self.checkpoints.write(origin.entries)
 
@@ -96,13 +96,16 @@ class Opening:
         state, logs = self.state, self.services.logs
         claims = self.arrangement.topology.delivery == "at_least_once"
         is_first = self.arrangement.is_first
-        if state.source.topic in self.services.midstream:
+        lanes = state.lanes.values()
+        if {lane.partition.topic for lane in lanes} & {*self.services.midstream}:
             state.stage.begin_midstream(SOURCES)
         if logs.is_embedded or (is_first and not claims):
             return
-        first = (await logs.bounds(state.source))[0]
-        if first and not is_first:
+        bounds = await together(*(logs.bounds(lane.partition) for lane in lanes))
+        if bounds[0][0] and not is_first:
             state.stage.begin_midstream(QUERIES)
         if claims:
-            state.next_offset = self.checkpoints.next_offset = first
+            for lane, (first, _) in zip(lanes, bounds, strict=True):
+                lane.next_offset = first
+            self.checkpoints.offsets = state.offsets()
             await self.checkpoints.write()

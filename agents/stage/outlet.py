@@ -25,6 +25,7 @@ from codec import EventWriter
 from codec.face import ORDERED, SEQUENCED, Form, Target, Topic
 from inorder.contract import retraction_headers
 from topology.config import TopicsConfig
+from topology.flow.lanes import lane_of, offset_in_lane
 from topology.model.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
 from topology.model.late import MAY_BE_COPY
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
@@ -152,9 +153,12 @@ class ResultOutlet:
 
 @dataclass(frozen=True, slots=True)
 class SideOutlet:
-    """The writer of late events, gaps and dead letters; `source` is the stage's input partition."""
+    """The writer of late events, gaps and dead letters.
 
-    source: Target
+    `sources` are the input partitions, by the number of their lane.
+    """
+
+    sources: Sequence[Target]
     topics: TopicsConfig
     partitions: Mapping[str, int]
     late: Mapping[str, str]
@@ -164,7 +168,7 @@ class SideOutlet:
             gap = report_line(report, replayed=False)
             self._add(self.topics.gaps, report.stream, gap, outbox)
         elif isinstance(report, Malformed):
-            dead = dead_letter(report, self.source)
+            dead = dead_letter(report, self.sources[lane_of(report.offset)])
             self._add(self.topics.dead, report.stream or "", dead, outbox)
         elif isinstance(report, Late):
             self._put_late(report, outbox)
@@ -193,5 +197,5 @@ def dead_letter(dead: Malformed, source: Target) -> JsonObject:
     letter = report_line(dead, replayed=False)
     del letter["line"]
     letter["topic"], letter["partition"] = source
-    letter["offset"] = dead.offset
+    letter["offset"] = offset_in_lane(dead.offset)
     return letter

@@ -1,4 +1,4 @@
-"""Runs one input partition of a stage, from its opening to its end.
+"""Runs a task of a stage, a group of its input partitions, from its opening to its end.
 
 - `opening` fences the former owner and restores the state (`agents.stage.opening`).
 - `working` passes records through the operators to encoded outputs (`agents.stage.working`).
@@ -27,12 +27,13 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.broker_times import BrokerTimes
-from agents.kafka.partition_queue import NEVER, FetchRequest, PolledBatch, steady_ns
+from agents.kafka.partition_queue import FetchRequest, GroupBatch
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS
 from agents.stage.checkpoint_size import CheckpointSize
 from agents.stage.checkpoints import PartitionCheckpoints
 from agents.stage.event_cost import EventCost
+from agents.stage.lane import Lane
 from agents.stage.opening import Opening
 from agents.stage.outbox import Outbox
 from agents.stage.partition_state import PartitionState
@@ -52,6 +53,9 @@ LONG_S: Final = 0.5
 
 TURN_S: Final = 0.005
 """Duration of that turn, because an answer on the port takes several rounds of the event loop."""
+
+READ_AHEAD_NS: Final = 2_000_000_000
+"""Time by which a lane may be ahead of its task before the others are polled first."""
 
 FAR_BEHIND_NS: Final = 10_000_000_000
 """Lag in time above which a partition has a backlog."""
@@ -104,9 +108,7 @@ class Partition:
         self.cost = EventCost(source, self.state.stage.meter)
         self.overdue = Overdue(self.state.stage, topology)
         self.waits = True  # Whether any event was buffered at the last `observe`.
-        self.high_watermark = 0
-        self._broker = NEVER.broker
-        self._led_since_ns: int | None = None  # By the clock of this leader.
+        self._lanes = {lane.partition: lane for lane in self.state.lanes.values()}
         self.is_open = False
         self.is_queued = False
         self.is_read = False
@@ -115,128 +117,145 @@ class Partition:
 
     # -- opening, batches, closing -----------------------------------------------------------------
 
-    async def open(self) -> int | None:
-        """Fence the former owner of the partition and restore its state.
+    async def open(self) -> dict[TopicPartition, int]:
+        """Fence the former owner of the task and restore its state.
 
-        Returns the offset to read from; None means the first record.
+        Returns the offset of each input partition to read from. Partitions without one begin with
+        the first record.
         """
         started = time.monotonic()
         await self.opening.open()
         self.metrics.restored(time.monotonic() - started)
         self.metrics.begins(*self._current())
         self.is_open = True
-        begins = self.state.next_offset
-        if begins is not None and self.services.playback is not None:
+        begins = self.state.offsets()
+        if begins and self.services.playback is not None:
             self.services.playback.go_on()
-        where = "the first record" if begins is None else f"offset {begins}"
         held = len(self.state.held)
-        log.info("%s/%d: reads from %s, with %d buffered events", *self.source, where, held)
+        for lane in self.state.lanes.values():
+            at = begins.get(lane.partition)
+            where = "the first record" if at is None else f"offset {at}"
+            log.info("%s/%d: reads from %s, with %d buffered events", *lane.partition, where, held)
         return begins
 
-    async def take(self, batch: PolledBatch) -> None:
-        """Process a batch or a tick; first raise the exception of a failed checkpoint, if any."""
+    async def take(self, batch: GroupBatch) -> None:
+        """Process a batch or ticks; first raise the exception of a failed checkpoint, if any."""
         self.checkpoints.raise_failure_of_last()
         self.got_batch = True
-        end = batch.end
-        self.high_watermark = end.high_watermark
-        if end.asked is not NEVER:
-            if self._broker != end.asked.broker:
-                self._broker, self._led_since_ns = end.asked.broker, None
-            self.work.lag.answered(end.asked.mono_ns, end.high_watermark)
-        if batch.skipped:
-            self.services.metrics.store_error("input_retention", batch.skipped)
-        begin = self.state.next_offset
-        records = batch.records
-        if begin is not None and records and records[0].offset < begin:
-            records = [record for record in records if record.offset >= begin]
-        if records:
-            await self._know_schemas(batch, records)
-            await self._know_clocks(records)
+        polled: list[tuple[Lane, Sequence[Any]]] = []
+        for each in batch.batches:
+            lane = self._lanes[each.partition]
+            lane.answered(each.end)
+            if each.skipped:
+                self.services.metrics.store_error("input_retention", each.skipped)
+            begin, records = lane.next_offset, each.records
+            if begin is not None and records and records[0].offset < begin:
+                records = [record for record in records if record.offset >= begin]
+            if records:
+                polled.append((lane, records))
+        polled.sort(key=_number)
+        if polled:
+            await self._know_schemas(batch, polled)
+            await self._know_clocks(polled)
             if (playback := self.services.playback) is not None:
-                self.state.clock.plays = playback.follow(self.source.topic, records)
-            await self._work_through(records)
+                for lane, some in polled:
+                    lane.clock.plays = playback.follow(lane.partition.topic, some)
+            await self._work_through(polled)
             if not self.is_open:
                 return
-        self.state.next_offset = max(begin or 0, end.position)
-        playback = self.services.playback
-        is_held = playback is not None and playback.holds_time(time.time_ns() // NS_PER_MS)
-        if self.arrangement.is_first and end.caught_up is not None and not is_held:
-            self._tick(end.caught_up)
+        self._advance(batch)
         if self.checkpoints.is_full:
             await self.checkpoints.arrived()
             self._begin_checkpoint()
         else:
             self.pulse()
 
-    def _tick(self, caught_up: FetchRequest) -> None:
-        """Advance time to that of the broker when the partition had caught up, if it is known."""
-        now_ns = most_ns = self._now_ns(caught_up)
-        if (times := self._times) is not None:
-            broker, mono_ns = caught_up.broker, caught_up.mono_ns
-            times.want(broker, mono_ns)
-            most_ns = times.most_ns(broker, mono_ns)
-            if self._led_since_ns is None:
-                self._led_since_ns = now_ns
-            self.state.clock.steady_since_ns = _later(
-                times.steady_since_ns(broker), self._led_since_ns
-            )
+    def _advance(self, batch: GroupBatch) -> None:
+        """Note how far the lanes have been read, and advance the time of those without records."""
+        playback, moved = self.services.playback, list[Lane]()
+        is_held = playback is not None and playback.holds_time(time.time_ns() // NS_PER_MS)
+        for each in batch.batches:
+            lane, caught_up = self._lanes[each.partition], each.end.caught_up
+            lane.next_offset = max(lane.next_offset or 0, each.end.position)
+            if is_held or caught_up is None or not self.arrangement.is_first:
+                continue
+            if self._tick(lane, caught_up):
+                moved.append(lane)
+        if moved:
+            with self._whole_or_nothing():
+                self.work.pass_time(moved)
+
+    def is_far_ahead(self, partition: TopicPartition) -> bool:
+        """Return whether a lane is so far ahead in time that the others are polled first.
+
+        Lanes whose broker has stopped answering do not count: MERGE's `max_queued` bounds the
+        records that are read beyond these.
+        """
+        if len(self._lanes) == 1 or not self.is_open:
+            return False
+        limit_ns = self._lanes[partition].clock.now_ns - READ_AHEAD_NS
+        behind = [each for each in self._lanes.values() if each.clock.now_ns < limit_ns]
+        return any(not each.is_silent for each in behind)
+
+    def _tick(self, lane: Lane, caught_up: FetchRequest) -> bool:
+        """Advance a lane's clock to the time when it had caught up; return whether it moved."""
+        now_ns, most_ns = lane.caught_up(caught_up, self._times_of(lane))
         if now_ns is None:
-            return
+            return False
         if self.services.clock_feed is not None:
-            self.services.clock_feed.wants(self.source, now_ns)
-        with self._whole_or_nothing():
-            self.work.tick(now_ns, most_ns)
+            self.services.clock_feed.wants(lane.partition, now_ns)
+        return lane.clock.tick(now_ns, most_ns)
 
-    def _now_ns(self, asked: FetchRequest) -> int | None:
-        """Return the time of the partition's clock at a request; None if it is unknown."""
-        if self._times is None:
-            return asked.wall_ns
-        return self._times.least_ns(asked.broker, asked.mono_ns)
+    def _times_of(self, lane: Lane) -> BrokerTimes | None:
+        """Return the brokers' clocks; None if arrival times are another clock's."""
+        return self.services.broker_times if lane.clock.is_of_broker else None
 
-    @property
-    def _times(self) -> BrokerTimes | None:
-        """The brokers' clocks; None if arrival times are another clock's."""
-        return self.services.broker_times if self.state.clock.is_of_broker else None
-
-    async def _know_schemas(self, batch: PolledBatch, records: Sequence[Any]) -> None:
+    async def _know_schemas(
+        self, batch: GroupBatch, polled: Sequence[tuple[Lane, Sequence[Any]]]
+    ) -> None:
         """Wait until the registered schemas that the records need have been looked up.
 
-        If the partition is revoked meanwhile, the batch is cancelled here, before any work has
-        begun.
+        If the task is revoked meanwhile, the batch is cancelled here, before any work has begun.
         """
-        if self.work.inlet.registered:
-            self.waits_for_schemas = batch.is_waiting = True
-            try:
-                await self.services.schemas.reach_for(self.work.inlet.registered, records)
-            finally:
-                self.waits_for_schemas = batch.is_waiting = False
+        for lane, records in polled:
+            if lane.inlet.registered:
+                self.waits_for_schemas = batch.is_waiting = True
+                try:
+                    await self.services.schemas.reach_for(lane.inlet.registered, records)
+                finally:
+                    self.waits_for_schemas = batch.is_waiting = False
 
-    async def _know_clocks(self, records: Sequence[Any]) -> None:
+    async def _know_clocks(self, polled: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
         """Wait until the drift table has all samples that apply to these records."""
-        if self.services.clock_feed is not None:
-            clock, times_ns = self.state.clock, [record.timestamp * NS_PER_MS for record in records]
+        if self.services.clock_feed is None:
+            return
+        for lane, records in polled:
+            clock, times_ns = lane.clock, [record.timestamp * NS_PER_MS for record in records]
             since_ns = clock.least_arrival_ns(times_ns[0]) or min(times_ns)
+            if len(self._lanes) > 1:  # Events of this lane may wait for other lanes.
+                since_ns = min(since_ns, self.state.now_ns or since_ns)
             until_ns = max(clock.now_ns, *times_ns)
-            await self.services.clock_feed.reach(self.source, since_ns, until_ns)
+            await self.services.clock_feed.reach(lane.partition, since_ns, until_ns)
 
-    async def _work_through(self, records: Sequence[Any]) -> None:
+    async def _work_through(self, polled: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
         """Process the records piece by piece.
 
         During a long batch, other tasks get a turn and checkpoints are begun between the pieces.
         """
         since_s = time.monotonic()
-        for piece in self.checkpoints.size.pieces(records):
+        for piece in self.checkpoints.size.shares(polled):
             if not self.is_open:
-                return  # The partition was closed while another task had a turn.
+                return  # The task was closed while another one had a turn.
+            count = sum(len(records) for _, records in piece)
             self.cost.begin()
             begun_s = time.monotonic()
             with self._whole_or_nothing():
                 self.work.records(piece)
             now_s = time.monotonic()
-            self.checkpoints.size.worked(now_s - begun_s, len(piece))
-            self.cost.worked(now_s, now_s - begun_s, len(piece))
+            self.checkpoints.size.worked(now_s - begun_s, count)
+            self.cost.worked(now_s, now_s - begun_s, count)
             self.got_batch = True
-            self.checkpoints.taken += len(piece)
+            self.checkpoints.taken += count
             is_long = now_s - since_s >= LONG_S
             if self.checkpoints.is_full or is_long:
                 await self.checkpoints.arrived()
@@ -280,7 +299,8 @@ class Partition:
         """Release the partition without a checkpoint; its next owner begins at the last one."""
         self.is_open = False
         if self.services.clock_feed is not None:
-            self.services.clock_feed.left(self.source)
+            for partition in self._lanes:
+                self.services.clock_feed.left(partition)
             self.state.stage.close()
         await self.checkpoints.close()
         self.metrics.forget()
@@ -294,35 +314,41 @@ class Partition:
 
     @property
     def position(self) -> tuple[int, int]:
-        """The offset below which everything is committed, and the end of the input."""
-        owed, state = self.checkpoints, self.state
-        return (owed.next_offset if owed.is_owed else state.next_offset) or 0, self.high_watermark
+        """The offsets below which everything is committed, and the ends of the logs, added up."""
+        owed = self.checkpoints
+        offsets = owed.offsets if owed.is_owed else self.state.offsets()
+        return sum(offsets.values()), sum(lane.high_watermark for lane in self._lanes.values())
 
     @property
-    def lag(self) -> int:
-        return max(0, self.high_watermark - (self.state.next_offset or 0))
-
-    @property
-    def lag_ns(self) -> int | None:
-        """How long the next record has waited, in ns; None if unknown (`stage.input_lag`)."""
-        asked = FetchRequest(steady_ns(), time.time_ns(), self._broker)
-        return self.work.lag.ns(self.state.next_offset or 0, self._now_ns(asked), asked.mono_ns)
+    def lags(self) -> Iterator[tuple[TopicPartition, int, int | None]]:
+        """Each partition, its number of unread records, and how long the next one has waited."""
+        for partition, lane in self._lanes.items():
+            yield partition, lane.records_behind, lane.lag_ns(self._times_of(lane))
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
-        """Return which events the partition buffers, since when, and what they wait for.
+        """Return which events the task buffers, since when, and what they wait for.
 
         `agents.watch.unhealthy` explains the waits.
         """
         came_s = self.checkpoints.at_s
+        lanes = [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "next_offset": self._lanes[partition].next_offset,
+                "high_watermark": self._lanes[partition].high_watermark,
+                "lag_ns": lag_ns,
+                "overtaken": self._lanes[partition].clock.overtaken,
+            }
+            for partition, _, lag_ns in self.lags
+        ]
         return {
-            "topic": self.source.topic,
-            "partition": self.source.partition,
-            "next_offset": self.state.next_offset,
-            "high_watermark": self.high_watermark,
-            "lag_ns": self.lag_ns,
-            "now": self.state.clock.now_ns,
+            **lanes[0],
+            "lag_ns": max((each["lag_ns"] for each in lanes), key=lambda ns: ns or 0),
+            "lanes": lanes,
+            "now": self.state.now_ns,
             "held": len(self.state.held),
-            "overtaken": self.state.clock.overtaken,
+            "overtaken": sum(lane.clock.overtaken for lane in self._lanes.values()),
             "checkpoint_age_s": None if came_s is None else time.monotonic() - came_s,
             **self.metrics.latest,
             "deaths": self.metrics.deaths.plain(),
@@ -331,39 +357,56 @@ class Partition:
         }
 
     def locate(self, asked: Question) -> dict[str, Any]:
-        """Return what this partition knows about one event (`agents.watch.location`)."""
+        """Return what this task knows about one event (`agents.watch.location`)."""
         stream, source, epoch, seq = asked.stream, asked.source, asked.epoch, asked.seq
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
-            "now": self.state.clock.now_ns,
-            "lag": self.lag,
+            "now": self.state.now_ns,
+            "lag": sum(lane.records_behind for lane in self._lanes.values()),
             **self.state.stage.locate_in(stream, source, epoch, seq),
             "decided": self.metrics.decisions.about(stream, source, epoch, seq),
         }
 
     def observe(self) -> None:
         """Update the gauges of buffered events, overdue work and lag."""
-        oldest, lag, lag_ns = self.state.held.oldest(), self.lag, self.lag_ns
+        oldest, lags = self.state.held.oldest(), [*self.lags]
         self.waits = oldest is not None
-        has_backlog = bool(lag) and (lag_ns is None or lag_ns > FAR_BEHIND_NS)
-        self.overdue.look(oldest, self.state.clock.now_ns, has_backlog=has_backlog)
+        has_backlog = any(
+            lag and (lag_ns is None or lag_ns > FAR_BEHIND_NS) for _, lag, lag_ns in lags
+        )
+        self.overdue.look(oldest, self.state.now_ns, has_backlog=has_backlog)
         self.metrics.overdue(self.overdue.seconds, self.overdue.waits_for)
         self.metrics.set_current(*self._current())
-        self.services.metrics.lags(self.source, lag, lag_ns)
+        for partition, lag, lag_ns in lags:
+            self.services.metrics.lags(partition, lag, lag_ns)
 
     def stale(self) -> str:
         """Return a line if all timestamps are far behind arrivals, as those of old recordings."""
-        stale = stale_stamps(self.work.newest_stamp_ns, self.state.clock.arrival_ns)
+        arrival_ns = max(lane.clock.arrival_ns for lane in self._lanes.values())
+        stale = stale_stamps(self.work.newest_stamp_ns, arrival_ns)
         return stale and f"{self.source.topic}: {stale}"
 
-    def fault(self) -> str | None:
-        """Return the fault of the broker's clock or of overdue work as text, or None."""
-        return self.state.clock.fault() or self.overdue.fault()
+    def faults(self) -> Iterator[tuple[TopicPartition, str]]:
+        """Return the faults of the brokers' clocks, and of overdue work, as texts."""
+        for partition, lane in self._lanes.items():
+            if fault := lane.clock.fault():
+                yield partition, fault
+        if len(self._lanes) > 1:
+            for partition, lane in self._lanes.items():
+                if lane.is_silent:
+                    yield partition, "its broker does not answer, and other partitions wait for it"
+        if (overdue := self.overdue.fault()) is not None:
+            yield self.source, overdue
+
+    @property
+    def off_ns(self) -> int:
+        """How far a broker's clock is ahead of or behind the clock of a lane, at most."""
+        return max(lane.clock.off_ns for lane in self._lanes.values())
 
     def _current(self) -> tuple[dict[str, StreamFigures], ShellTotals]:
         state, stage = self.state, self.state.stage
-        waiting = state.held.by_stream(stage.chains, state.clock.now_ns)
+        waiting = state.held.by_stream(stage.chains, state.now_ns)
         figures = {
             stream: StreamFigures(
                 held, stage.figures_of(stream), oldest_ns, stage.field_uses_of(stream)
@@ -371,9 +414,9 @@ class Partition:
             for stream, (held, oldest_ns) in waiting.items()
         }
         waivers = stage.alignment.waivers if stage.alignment is not None else 0
-        return figures, ShellTotals(state.clock.overtaken, waivers)
+        overtaken = sum(lane.clock.overtaken for lane in self._lanes.values())
+        return figures, ShellTotals(overtaken, waivers)
 
 
-def _later(one_ns: int | None, other_ns: int | None) -> int | None:
-    """Return the later time; None if one of them is unknown."""
-    return None if one_ns is None or other_ns is None else max(one_ns, other_ns)
+def _number(polled: tuple[Lane, Sequence[Any]]) -> int:
+    return polled[0].number

@@ -38,7 +38,7 @@ from topology.config.change import (
     begin_anew,
     reads_alike,
 )
-from topology.flow.registry import waiting_places
+from topology.flow.registry import operators_of, waiting_places
 
 AT_ONCE: Final = 16
 """Maximum number of partitions whose changelogs are read at the same time."""
@@ -235,7 +235,7 @@ class _Looking:
         for key, value in read.changes.items():
             if value is not None:
                 parts.add(key.decode(), value)
-        where = waiting_places(old.stage.split("+"))
+        where = waiting_places(operators_of(old.shapes))
         return parts, {note.offset for note in parts.notes.values() if note.held_by & where}
 
     async def _is_unread(self, new: Contract, made: ChangePlan) -> bool:
@@ -290,7 +290,7 @@ class _Looking:
                 if self._was_left(contract.stage, topic, claim, made):
                     continue
                 left = await self._left(contract, TopicPartition(topic, number), claim)
-                each = change.abandoned(contract.stage, topic, left, self._topology, self._topics)
+                each = change.abandoned(contract.stage, topic, left, self._topology)
                 found.append((contract.stage, each))
         return found
 

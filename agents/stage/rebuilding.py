@@ -27,12 +27,15 @@ import msgspec
 
 from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.inlet import Inlet
+from agents.stage.lane import Lane
 from agents.stage.partition_state import PartitionState
 from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import StateRefused
 from agents.state.held import Note, Spilled, apply_note, is_stamped
-from topology.config.change import StreamContract, begin_anew, read_as
+from topology.config.change import begin_anew, read_as
+from topology.flow.lanes import lane_of, number_of, offset_in_lane
+from topology.flow.registry import moved_places
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 
@@ -51,8 +54,8 @@ class StateParts:
 
     Attributes:
         operators: The entries of the operators.
-        notes: The notes on buffered events, by offset.
-        spilled: The whole records in the state, by offset.
+        notes: The notes on buffered events, by number (`topology.flow.lanes`).
+        spilled: The whole records in the state, by number.
     """
 
     operators: dict[str, Any] = field(default_factory=dict)
@@ -67,7 +70,7 @@ class StateParts:
             self.notes.update((note.offset, note) for note in page)
         elif name.startswith(changelog.RECORD):
             spilled = msgspec.msgpack.decode(value, type=Spilled)
-            self.spilled[spilled.offset] = spilled
+            self.spilled[int(name[len(changelog.RECORD) :])] = spilled
 
 
 @dataclass(eq=False)
@@ -80,15 +83,12 @@ class Rebuilding:
     services: Services
     arrangement: Arrangement
     into: PartitionState
-    inlet: Inlet
     dead: list[Malformed] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._done = self._end = self.into.restored[0]
         self._turn_s = time.monotonic()
-        self._inlets: dict[int | None, Inlet | None] = {None: self.inlet}
-        for until, before in self.into.progress.readings.items():
-            self._inlets[until] = self._inlet_of(before)
+        self._inlets: dict[tuple[Lane, int | None], Inlet | None] = {}
 
     async def rebuild(self, state: Mapping[bytes, bytes]) -> None:
         """Restore the operators and the pages of buffered events.
@@ -100,6 +100,9 @@ class Rebuilding:
         for key, value in state.items():
             parts.add(key.decode(), value)
             await self._went(1)
+        if self.into.place_moves:
+            for note in parts.notes.values():
+                note.held_by = moved_places(note.held_by, self.into.place_moves)
         events = await self._events(parts)
         self._end += len(events)
         try:
@@ -115,24 +118,11 @@ class Rebuilding:
         self.into.held.restore(events, parts.notes, parts.spilled)
 
     async def _events(self, parts: StateParts) -> list[Event]:
-        """Return all buffered events, in log order; add unreadable records to `dead`."""
+        """Return all buffered events, in the order of arrival; add unreadable records to `dead`."""
         source, stage = self.into.source, self.into.stage
         found: dict[int, Event] = {}
-        spilled = [parts.spilled[offset] for offset in sorted(parts.spilled)]
-        self._end += len(spilled)
-        for first in range(0, len(spilled), MADE_AT_ONCE):
-            records = spilled[first : first + MADE_AT_ONCE]
-            await self._make(records, parts, found)
-            await self._went(len(records))
-        offsets = parts.notes.keys() - parts.spilled.keys()
-        if offsets:
-            position = min(offsets)
-            self._end += max(offsets) + 1 - position
-            async with aclosing(self.services.logs.read_again(source, offsets)) as pieces:
-                async for records, reached in pieces:
-                    await self._make(records, parts, found)
-                    await self._went(reached - position)
-                    position = reached
+        for lane in self.into.lanes.values():
+            await self._read_lane(lane, parts, found)
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
         self.dead = [d for d in self.dead if parts.notes[d.offset].held_by & waiting]
@@ -152,29 +142,75 @@ class Rebuilding:
                 f" {source.topic}/{source.partition}, but the topology file no longer has"
                 " this stream; put it back"
             )
-        return [found[offset] for offset in sorted(found)]
+        if len(self.into.lanes) == 1:
+            return [found[number] for number in sorted(found)]
+        return sorted(found.values(), key=_arrival)
+
+    async def _read_lane(self, lane: Lane, parts: StateParts, found: dict[int, Event]) -> None:
+        """Read the buffered events of one input partition again."""
+        of_lane = {number for number in parts.notes if lane_of(number) == lane.number}
+        spilled = [
+            (number, parts.spilled[number])
+            for number in sorted(parts.spilled)
+            if lane_of(number) == lane.number
+        ]
+        self._end += len(spilled)
+        for first in range(0, len(spilled), MADE_AT_ONCE):
+            records = dict(spilled[first : first + MADE_AT_ONCE])
+            await self._make(lane, [*records.values()], parts, found)
+            await self._went(len(records))
+        offsets = {offset_in_lane(number) for number in of_lane - parts.spilled.keys()}
+        if offsets:
+            position = min(offsets)
+            self._end += max(offsets) + 1 - position
+            reading = self.services.logs.read_again(lane.partition, offsets)
+            async with aclosing(reading) as pieces:
+                async for records_again, reached in pieces:
+                    await self._make(lane, records_again, parts, found)
+                    await self._went(reached - position)
+                    position = reached
 
     async def _make(
-        self, records: Sequence[Any], parts: StateParts, found: dict[int, Event]
+        self, lane: Lane, records: Sequence[Any], parts: StateParts, found: dict[int, Event]
     ) -> None:
         """Read the records that have notes into events, by the topology file of their time."""
         notes = parts.notes
-        recorded = [record for record in records if record.offset in notes]
-        for until, group in groupby(recorded, lambda record: self.into.read_until(record.offset)):
-            alike, inlet, read = list(group), self._inlets[until], set[int]()
+
+        def number(record: Any) -> int:
+            return number_of(lane.number, record.offset)
+
+        recorded = [record for record in records if number(record) in notes]
+        for until, group in groupby(recorded, lambda each: self.into.read_until(number(each))):
+            alike, inlet, read = list(group), self._inlet_of(lane, until), set[int]()
             if inlet is not None:
                 await self.services.schemas.reach_for(inlet.registered, alike)
-                for event in inlet.read_again(alike):
+                events = inlet.read_again(alike)
+                lane.own(events)
+                for event in events:
                     apply_note(event, notes[event.offset])
                     found[event.offset] = event
                     read.add(event.offset)
-            self.dead += [_unreadable(r, notes[r.offset]) for r in alike if r.offset not in read]
+            self.dead += [
+                _unreadable(number(each), each, notes[number(each)])
+                for each in alike
+                if number(each) not in read
+            ]
 
-    def _inlet_of(self, before: dict[str, StreamContract]) -> Inlet | None:
-        """Return the inlet for records from before a change; None if it can no longer be built."""
+    def _inlet_of(self, lane: Lane, until: int | None) -> Inlet | None:
+        """Return the inlet for a lane's records below `until`; None if it can no longer be built.
+
+        `until` is a key of `Progress.readings`, or None for records that are read as today.
+        """
+        if until is None:
+            return lane.inlet
+        if (lane, until) not in self._inlets:
+            self._inlets[lane, until] = self._inlet_before(lane, until)
+        return self._inlets[lane, until]
+
+    def _inlet_before(self, lane: Lane, until: int) -> Inlet | None:
         try:
-            topology = read_as(self.arrangement.topology, before)
-            return replace(self.arrangement, topology=topology).inlet(self.into.source)
+            topology = read_as(self.arrangement.topology, self.into.progress.readings[until])
+            return replace(self.arrangement, topology=topology).inlet(lane.partition)
         # Another version may have written the old contract with other keys.
         except (ArrangementError, ValueError) as wrong:
             log.error(
@@ -192,12 +228,16 @@ class Rebuilding:
         self._turn_s = time.monotonic()
 
 
-def _unreadable(record: Any, note: Note) -> Malformed:
+def _arrival(event: Event) -> tuple[int, int]:
+    return event.arrival_ns, event.offset
+
+
+def _unreadable(number: int, record: Any, note: Note) -> Malformed:
     detail = (
         "the record was buffered when the topology file was changed, and can no longer be read as "
         "before; put back the settings that read it, such as its schema, and send it again"
     )
     epoch, seq = (note.epoch, note.seq) if is_stamped(note) else (None, None)
     return Malformed(
-        note.at_ns, record.offset, "record_unreadable", detail, epoch=epoch, seq=seq, record=record
+        note.at_ns, number, "record_unreadable", detail, epoch=epoch, seq=seq, record=record
     )

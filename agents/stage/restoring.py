@@ -35,7 +35,15 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.log_reader import LogReader
 from agents.stage.arrangement import Arrangement
 from agents.state import changelog
-from agents.state.changelog import Claim, LogRead, OnProgress, Progress, StateRefused, claim_of
+from agents.state.changelog import (
+    NOTHING_READ,
+    Claim,
+    LogRead,
+    OnProgress,
+    Progress,
+    StateRefused,
+    claim_of,
+)
 from agents.state.local_copy import LocalCopy, same_log
 from agents.state.stores.seal import StateTally
 from topology.config.change import Contract, begin_anew, differences, refusals, ways_out
@@ -85,6 +93,7 @@ class Restoring:
         self._where = TopicPartition(*self.arrangement.changelog(self.source))
         self._whose = f"{self.source.topic}/{self.source.partition}"
         self._changelog = f"the changelog {self._where.topic}/{self._where.partition}"
+        self._topic_ids = topic_ids
         self._input_id = topic_ids.get(self.source.topic, "")
 
     async def find(
@@ -115,7 +124,7 @@ class Restoring:
             state, tally = await asyncio.to_thread(_joined, {}, read.changes)
         progress = self._accepted(state, tally)
         passed_over = await self._is_of_an_aborted_one(progress, committed)
-        self._look_for_later(progress, None if passed_over else committed, known)
+        self._look_for_later(progress, {} if passed_over else committed, known)
         if unfit is not None:  # The copy is discarded only after every other check has passed.
             await asyncio.to_thread(copy.discard, unfit)
         before = None if progress is None else self._contract_before(progress)
@@ -148,9 +157,14 @@ class Restoring:
     async def changelog_end(self) -> int:
         return (await self.logs.bounds(self._where))[1]
 
-    async def _committed(self) -> int | None:
-        """Return the group's offset; None with the embedded broker, which may lose offsets."""
-        return None if self.logs.is_embedded else await self.logs.committed(self.source)
+    async def _committed(self) -> dict[TopicPartition, int]:
+        """Return the group's offsets; none with the embedded broker, which may lose offsets."""
+        if self.logs.is_embedded:
+            return {}
+        lanes = self.arrangement.group_of(self.source).lanes
+        found = await asyncio.gather(*(self.logs.committed(lane) for lane in lanes))
+        offsets = zip(lanes, found, strict=True)
+        return {lane: offset for lane, offset in offsets if offset is not None}
 
     def _known_to(self, copied: Mapping[bytes, bytes]) -> Claim | None:
         """Return the local copy's progress; None if the copy was made from another input.
@@ -179,13 +193,16 @@ class Restoring:
             )
         anew = begin_anew(self.arrangement.topology)
         progress = changelog.read_progress(state[changelog.PROGRESS], self._whose, anew)
-        if not same_log(progress.topic_id, self._input_id):
-            raise StateRefused(
-                f"{self.source.topic} is not the topic that the state of its partition"
-                f" {self.source.partition} was made from (id {progress.topic_id}, now"
-                f" {self._input_id}): it was recreated, or this is another cluster, so the"
-                f" offsets of the state do not apply to it; {anew}"
-            )
+        was = [(*self.source, progress.topic_id)]
+        was += [(each.topic, each.partition, each.topic_id) for each in progress.lanes]
+        for topic, partition, topic_id in was:
+            now = self._topic_ids.get(topic, "")
+            if not same_log(topic_id, now):
+                raise StateRefused(
+                    f"{topic} is not the topic that the state of its partition {partition} was"
+                    f" made from (id {topic_id}, now {now}): it was recreated, or this is another"
+                    f" cluster, so the offsets of the state do not apply to it; {anew}"
+                )
         if not _is_whole(state, tally):
             raise StateRefused(
                 f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
@@ -196,31 +213,53 @@ class Restoring:
             )
         return progress
 
-    async def _is_of_an_aborted_one(self, found: Progress | None, committed: int | None) -> bool:
-        """Return whether the group's offset comes from an aborted transaction after the state."""
-        if found is None or committed is None or committed <= found.next_offset:
+    async def _is_of_an_aborted_one(
+        self, found: Progress | None, committed: Mapping[TopicPartition, int]
+    ) -> bool:
+        """Return whether the group's offsets come from an aborted transaction after the state."""
+        if found is None or not (later := self._later(found, committed)):
             return False
-        if not await changelog.was_aborted(self.logs, self._where, found.since, committed):
+        if not await changelog.was_aborted(
+            self.logs, self._where, found.since, self.source, committed
+        ):
             return False
-        log.warning(
-            "%s: the brokers returned offset %d of the group %s, from a transaction that was"
-            " aborted; the state is at %d, and work continues from there",
-            self._whose,
-            committed,
-            self.arrangement.group,
-            found.next_offset,
-        )
+        for lane, offset in later.items():
+            log.warning(
+                "%s/%d: the brokers returned offset %d of the group %s, from a transaction that was"
+                " aborted; the state is at %d, and work continues from there",
+                *(*lane, offset, self.arrangement.group, self._offset_in(found, lane)),
+            )
         return True
 
+    def _later(
+        self, found: Claim | None, committed: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Return the group's offsets that are above those of the state."""
+        return {
+            lane: offset
+            for lane, offset in committed.items()
+            if offset > self._offset_in(found, lane)
+        }
+
+    def _offset_in(self, found: Claim | None, lane: TopicPartition) -> int:
+        return NOTHING_READ if found is None else found.offsets(self.source).get(lane, NOTHING_READ)
+
     def _look_for_later(
-        self, found: Progress | None, committed: int | None, known: Claim | None
+        self,
+        found: Progress | None,
+        committed: Mapping[TopicPartition, int],
+        known: Claim | None,
     ) -> None:
         """Raise StateRefused if the group or the local copy is ahead of the changelog."""
         instant = (-1,) if found is None else changelog.instant_of(found)
-        if committed is not None and instant[0] < committed:
-            group = self.arrangement.group
-            who = f"the group {group} has processed it up to offset {committed}"
-            moved = f" (if somebody moved the group's offset, move it back to {instant[0]})"
+        later = self._later(found, committed)
+        at = instant[0]
+        if later:
+            group, (lane, offset) = self.arrangement.group, next(iter(later.items()))
+            at = self._offset_in(found, lane)
+            whose = "it" if lane == self.source else f"{lane.topic}/{lane.partition}"
+            who = f"the group {group} has processed {whose} up to offset {offset}"
+            moved = f" (if somebody moved the group's offset, move it back to {at})"
         elif known is not None and instant < changelog.instant_of(known):
             who = f"its local copy is at offset {known.next_offset}"
             moved = ""
@@ -232,7 +271,7 @@ class Restoring:
                 f" changelog was lost or recreated; {self._ways_out}"
             )
         raise StateRefused(
-            f"the state of {self._whose} in {self._changelog} is at offset {instant[0]}, but"
+            f"the state of {self._whose} in {self._changelog} is at offset {at}, but"
             f" {who}: the changelog has lost its end; {self._ways_out}{moved}"
         )
 

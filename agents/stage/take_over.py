@@ -21,7 +21,7 @@ from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
 from agents.stage.plan import ANY_MASTER, plan
 from agents.state import changelog
-from agents.state.changelog import Progress
+from agents.state.changelog import LaneProgress, Progress
 from topology.config import Topology
 from topology.flow.stage import SOURCES
 
@@ -55,10 +55,9 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
         finally:
             await producer.stop()
         for source, begin in begins.items():
-            place = f"{source.topic}/{source.partition}"
-            log.info(
-                "takes over: %s reads from offset %d of %s", stage.name, begin.next_offset, place
-            )
+            for lane, offset in begin.offsets(source).items():
+                place = f"{lane.topic}/{lane.partition}"
+                log.info("takes over: %s reads from offset %d of %s", stage.name, offset, place)
 
 
 async def _begins(
@@ -75,8 +74,15 @@ async def _begins(
             times = await reader.offsets_for_times(dict.fromkeys(sources, since_ms))
             offsets |= {source: at.offset for source, at in times.items() if at is not None}
     ids, begins = brokers.topic_ids(arrangement.inputs), {}
-    for source in sources:
-        begin = begins[source] = arrangement.progress(source, ids.get(source.topic, ""))
-        begin.next_offset, begin.midstream = offsets[source], SOURCES
-        begin.arrival = ArrivalClock(0).snapshot()
+    arrival = ArrivalClock(0).snapshot()
+    for name in dict.fromkeys(arrangement.group_of(source).name for source in sources):
+        begin = begins[name] = arrangement.progress(name, ids.get(name.topic, ""))
+        begin.next_offset, begin.midstream, begin.arrival = offsets[name], SOURCES, arrival
+        begin.lanes = [
+            LaneProgress(
+                lane.topic, lane.partition, offsets[lane], arrival, ids.get(lane.topic, "")
+            )
+            for lane in arrangement.group_of(name).lanes
+            if lane != name
+        ]
     return begins

@@ -1,4 +1,4 @@
-"""Processes the records of one partition: to events, through the operators, to encoded outputs.
+"""Processes the records of one task: to events, through the operators, to encoded outputs.
 
 After a failure, memory is ahead of the log. So the partition is closed, and its next owner restores
 the state (`agents.stage.partition`).
@@ -18,14 +18,14 @@ from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.arrival import no_arrival
 from agents.stage.hang import HangGuard
 from agents.stage.inlet import Read
-from agents.stage.input_lag import InputLag
 from agents.stage.item_price import ItemPrice
+from agents.stage.lane import Lane
 from agents.stage.outbox import Outbox
 from agents.stage.partition_state import PartitionState
 from agents.state.changelog import StateRefused
 from agents.state.held import ANY_OFFSET
 from agents.watch.metrics.partition import PartitionMetrics
-from topology.model.event import DATA
+from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
 
 log = logging.getLogger(__name__)
@@ -33,11 +33,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Work:
-    """The processing of a partition's records, through its operators into the outbox.
+    """The processing of a task's records, through its operators into the outbox.
 
     Attributes:
-        inlet: The reader of the records into events.
-        lag: How long the next record has waited.
         newest_stamp_ns: The latest of the timestamps with which batches ended; 0 before the first.
         event_came_s: Monotonic time at which the last event arrived.
     """
@@ -49,51 +47,59 @@ class Work:
 
     def __post_init__(self) -> None:
         arrangement, topology = self.arrangement, self.arrangement.topology
-        self.inlet = arrangement.inlet(self.state.source)
         self._outlet = arrangement.outlet(self.state.source)
         self._side = arrangement.side_outlet(self.state.source)
         self._results = arrangement.result_outlet()
         self._guard = HangGuard(topology.stuck_after_ns, is_armed=any(topology.user_functions))
         self._price = ItemPrice(self.state.stage.reading_ahead)
+        self._aligns = len(self.state.lanes) > 1
         self._progress_ns = 0
         self._warned = False
-        self.lag = InputLag()
         self.newest_stamp_ns = 0
         self.event_came_s = time.monotonic()
 
-    def records(self, records: Sequence[Any]) -> None:
-        """Process consecutive records of the log."""
-        read = self.inlet.read(records, self.state.clock)
-        self.events(read)
-        self.state.next_offset = records[-1].offset + 1
-        clock, events = self.state.clock, read.events
-        if self.arrangement.is_first:
-            self.lag.arrived_ns = 0 if clock.is_of_reading else clock.now_ns
-            if events and events[-1].kind == DATA:
-                self.newest_stamp_ns = max(self.newest_stamp_ns, events[-1].ts_ns)
-        else:
-            self.lag.arrived_ns = events[-1].at_ns if events else 0
+    def records(self, pieces: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
+        """Process consecutive records of the logs of some lanes."""
+        found = Read()
+        for lane, records in pieces:
+            read = lane.read(records)
+            events = read.events
+            if self.arrangement.is_first:
+                lane.lag.arrived_ns = 0 if lane.clock.is_of_reading else lane.clock.now_ns
+                if events and events[-1].kind == DATA:
+                    self.newest_stamp_ns = max(self.newest_stamp_ns, events[-1].ts_ns)
+            else:
+                lane.lag.arrived_ns = events[-1].at_ns if events else 0
+            if lane.clock.without_append_time and not self._warned:
+                self._warned = True
+                self._warn_of_arrival(lane)
+            found = read if len(pieces) == 1 else found.with_more(read)
+        self.events(found, [lane for lane, _ in pieces])
 
-    def events(self, read: Read) -> None:
-        """Pass events to the operators, and write everything that these emit and report."""
+    def events(self, read: Read, moved: Sequence[Lane]) -> None:
+        """Pass events to the operators, and write everything that these emit and report.
+
+        The clocks of the lanes `moved` have advanced.
+        """
         events, state = read.events, self.state
         if any(event.kind == DATA for event in events):
             self.event_came_s = time.monotonic()
+        inputs, now_ns = events, state.first.clock.now_ns
+        if self._aligns:
+            inputs = [*events, *(lane.progress() for lane in moved)]
         begun_ns = thread_time_ns() if self._price else 0
         with self._guard:
-            step = state.stage.on_batch(events, state.clock.now_ns)
+            step = state.stage.on_batch(inputs, now_ns)
         if self._price:
             self._price.spent(thread_time_ns() - begun_ns)
         if not self.arrangement.is_first:
-            state.clock.now_ns = max(state.clock.now_ns, step.now_ns)
+            clock = state.first.clock
+            clock.now_ns = max(clock.now_ns, step.now_ns)
         if self.arrangement.reads == SEQUENCED:
             _refuse_strange(step)
         state.held.took(events)
         self.dead_letters(read.dead, events)
-        self._put(step, events[0].offset if events else ANY_OFFSET)
-        if state.clock.without_append_time and not self._warned:
-            self._warned = True
-            self._warn_of_arrival()
+        self._put(step, events)
 
     def dead_letters(self, dead: Sequence[Malformed], events: Sequence[Any] = ()) -> None:
         """Count received events and dead letters, and write the dead letters."""
@@ -101,44 +107,55 @@ class Work:
         for letter in dead:
             self._side.put(letter, self.outbox)
 
-    def _warn_of_arrival(self) -> None:
+    def _warn_of_arrival(self, lane: Lane) -> None:
         """Log that the topic has no arrival times.
 
         Raises ArrangementError if the topology file must choose another source of arrival times.
         """
-        without = no_arrival(self.arrangement.topology, self.state.source.topic)
-        if without is not None and not self.state.clock.embedded:
+        topic = lane.partition.topic
+        without = no_arrival(self.arrangement.topology, topic)
+        if without is not None and not lane.clock.embedded:
             raise ArrangementError(without)
         log.log(
-            logging.INFO if self.state.clock.embedded else logging.WARNING,
+            logging.INFO if lane.clock.embedded else logging.WARNING,
             "%s has no append time (message.timestamp.type=LogAppendTime): arrival is the"
             " time of %s, and two runs over one log may differ",
-            self.state.source.topic,
-            "sending" if self.state.clock.embedded else "reading",
+            topic,
+            "sending" if lane.clock.embedded else "reading",
         )
 
-    def tick(self, caught_up_at_ns: int, most_ns: int | None) -> None:
-        """Advance time while no records arrive (`ArrivalClock.tick`)."""
-        if self.state.clock.tick(caught_up_at_ns, most_ns):
-            with self._guard:
-                step = self.state.stage.on_time(self.state.clock.now_ns)
-            self._put(step, ANY_OFFSET)
+    def pass_time(self, moved: Sequence[Lane]) -> None:
+        """Advance time after ticks of these lanes, which have no records."""
+        stage = self.state.stage
+        with self._guard:
+            if self._aligns:
+                step = stage.on_batch([lane.progress() for lane in moved], 0)
+            else:
+                step = stage.on_time(self.state.first.clock.now_ns)
+        self._put(step, ())
 
-    def _put(self, step: Step, before: int) -> None:
-        """Write the outputs of a step; `before` is the first offset of the current batch."""
+    def _put(self, step: Step, batch: Sequence[Event]) -> None:
+        """Write the outputs of a step; `batch` are the events of the current batch."""
         outbox, state = self.outbox, self.state
         self._outlet.put_all(step.released, outbox)
         for report in step.reports:
             self._side.put(report, outbox)
         for finding in step.results:
             self._results.put(finding, outbox)
-        state.held.let_go(step.released, step.reports, before=before)
-        state.held.let_go(state.stage.take_moved(), before=before)
+        left = [*step.released, *state.stage.take_moved()]
+        if self._aligns:
+            begins = [ANY_OFFSET] * len(self.arrangement.lane_places)
+            for event in batch:
+                begins[event.lane] = min(begins[event.lane], event.offset)
+            state.held.let_go_of_lanes(left, step.reports, begins)
+        else:
+            before = batch[0].offset if batch else ANY_OFFSET
+            state.held.let_go(left, step.reports, before=before)
         self.metrics.emitted(step)
 
     def beat(self) -> None:
         """Report progress to the next stage, once in each heartbeat interval."""
-        now_ns, beat_ns = self.state.clock.now_ns, self.arrangement.topology.heartbeat_ns
+        now_ns, beat_ns = self.state.now_ns, self.arrangement.topology.heartbeat_ns
         if now_ns // beat_ns > self._progress_ns // beat_ns:
             self._progress_ns = now_ns
             self._outlet.progress(now_ns, self.outbox)

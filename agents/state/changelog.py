@@ -46,6 +46,9 @@ refused, and never read by guesswork. `topology.model.saved` says which version 
 change.
 """
 
+NOTHING_READ: Final = -1
+"""The next offset of a lane of which nothing has been read."""
+
 LONG: Final = 100_000
 """A changelog counts as long when it has grown by more than this many offsets.
 
@@ -77,6 +80,22 @@ class StateRefused(Exception):
     """The worker cannot continue with this state; the message states the remedy."""
 
 
+class LaneProgress(msgspec.Struct):
+    """The position of the state in one more input partition of a task.
+
+    Attributes:
+        next_offset: The next input offset.
+        arrival: Snapshot of the arrival clock.
+        topic_id: The input topic's id.
+    """
+
+    topic: str
+    partition: int
+    next_offset: int
+    arrival: list[int] = []
+    topic_id: str = ""
+
+
 class Claim(msgspec.Struct):
     """The progress of a state, with the fields that every format has.
 
@@ -92,6 +111,7 @@ class Claim(msgspec.Struct):
         entries: Number of all other entries of the state.
         digest: Digest of all other entries of the state.
         since: Changelog offset at or after which every entry was last written.
+        lanes: The positions in the other input partitions, in a task that reads several.
     """
 
     next_offset: int = 0
@@ -102,6 +122,12 @@ class Claim(msgspec.Struct):
     entries: int = -1
     digest: int = -1
     since: int = 0
+    lanes: list[LaneProgress] = []
+
+    def offsets(self, source: TopicPartition) -> dict[TopicPartition, int]:
+        """Return the next offset of each input partition of the task of this name."""
+        others = {TopicPartition(each.topic, each.partition): each for each in self.lanes}
+        return {source: self.next_offset, **{at: each.next_offset for at, each in others.items()}}
 
 
 class Progress(Claim):
@@ -112,7 +138,8 @@ class Progress(Claim):
         midstream: Parts that begin inside their stream, for streams without a state
           (`topology.flow.stage`).
         readings: The settings for reading records from before changes of the topology file. Each
-          applies to the buffered records below its key, an offset.
+          applies to the buffered records of its lane below its key, a number of an event
+          (`topology.flow.lanes`).
     """
 
     history: str = ""
@@ -125,7 +152,8 @@ def instant_of(state: Claim) -> tuple[int, ...]:
 
     From one checkpoint to the next, the input offset or the time has advanced.
     """
-    return (state.next_offset, *state.arrival[:1])
+    others = sum(each.next_offset + sum(each.arrival[:1]) for each in state.lanes)
+    return (state.next_offset + others, *state.arrival[:1])
 
 
 def claim_of(state: Mapping[bytes, bytes]) -> Claim | None:
@@ -142,12 +170,17 @@ def _claim(value: bytes) -> Claim:
 
 
 async def was_aborted(
-    logs: LogReader, partition: TopicPartition, since: int, next_offset: int
+    logs: LogReader,
+    partition: TopicPartition,
+    since: int,
+    source: TopicPartition,
+    offsets: Mapping[TopicPartition, int],
 ) -> bool:
-    """Return whether the changelog has an aborted checkpoint with this input offset.
+    """Return whether the changelog has an aborted checkpoint with these input offsets.
 
-    Any checkpoint with this offset from `since` on counts, committed or aborted, because the caller
-    knows that none was committed. Cost: reading all records from `since` on.
+    Any checkpoint of the task `source` with these offsets from `since` on counts, committed or
+    aborted, because the caller knows that none was committed. Cost: reading all records from
+    `since` on.
     """
     first, end = await logs.bounds(partition)
     pieces = logs.stretch(partition, max(first, since), end, with_aborted=True)
@@ -155,8 +188,10 @@ async def was_aborted(
         async for records, _ in pieces:
             for record in records:
                 is_progress = not isinstance(record, Unreadable) and record.key == PROGRESS
-                if is_progress and _claim(record.value or b"").next_offset == next_offset:
-                    return True
+                if is_progress:
+                    found = _claim(record.value or b"").offsets(source)
+                    if all(found.get(at) == offset for at, offset in offsets.items()):
+                        return True
     return False
 
 

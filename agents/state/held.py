@@ -33,6 +33,7 @@ STAMPED_FROM: Final = FIRST_PLACE << 1
 """First place at which events have corrected timestamps: the merge of a fused stage."""
 
 offset_of = attrgetter("offset")
+_age = attrgetter("arrival_ns", "offset")
 
 ANYWHERE: Final = -1
 """Mask that selects all places at which events are buffered."""
@@ -142,6 +143,19 @@ class HeldPages:
         `before` is the first offset of the current batch, whose events `took` records.
         """
         self.touched.update([e.offset >> PAGE_BITS for e in events if e.offset < before])
+        self._note_reports(reports)
+
+    def let_go_of_lanes(
+        self, events: Sequence[Event], reports: Sequence[Report], begins: Sequence[int]
+    ) -> None:
+        """Do the same for a task of several lanes, whose current batch begins at `begins`.
+
+        `begins` has the first number of the batch for each lane, `ANY_OFFSET` for others.
+        """
+        self.touched.update([e.offset >> PAGE_BITS for e in events if e.offset < begins[e.lane]])
+        self._note_reports(reports)
+
+    def _note_reports(self, reports: Sequence[Report]) -> None:
         for report in reports:
             if isinstance(report, Malformed):
                 self.touched.add(report.offset >> PAGE_BITS)
@@ -164,11 +178,11 @@ class HeldPages:
         return {stream: (held, now_ns - since_ns[stream]) for stream, held in counts.items()}
 
     def oldest(self) -> Event | None:
-        """Return the waiting event that is first in the log; None if there is none.
+        """Return the waiting event that arrived first; None if there is none.
 
         An event that stands for a dead letter counts, too.
         """
-        return min(self._held(self._waiting), key=offset_of, default=None)
+        return min(self._held(self._waiting), key=_age, default=None)
 
     def _held(self, places: int = ANYWHERE) -> Iterator[Event]:
         """Yield the events that are buffered at these places."""
@@ -188,9 +202,12 @@ class HeldPages:
                 return max(0, min(waiting))
         return next_offset
 
-    def first_offset(self) -> int | None:
-        """Return the first buffered offset, even if its whole record is stored; None if none."""
-        return min(map(offset_of, self._held()), default=None)
+    def has_any(self, begin: int, end: int) -> bool:
+        """Return whether an event with a number from `begin` up to `end` is buffered.
+
+        Its whole record may be stored.
+        """
+        return any(begin <= event.offset < end for event in self._held())
 
     def touch_all(self) -> bool:
         """Mark all pages as changed, and return True.

@@ -43,7 +43,6 @@ from cli.doctor.groups import SeenGroup, group_findings, seen_group
 from cli.doctor.open_transactions import Place, stay_open
 from cli.doctor.transactional_ids import may_write
 from topology.config import Topology
-from topology.config.cut import scattered
 
 NS_PER_MS: Final = 1_000_000
 SAFE_COPIES: Final = 3
@@ -216,7 +215,6 @@ def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
     return [
         *broker_findings(topology, cluster.brokers),
         *_topics(topology, cluster),
-        *_cut(topology, cluster),
         *_widths(topology, cluster),
         *_rights(topology, cluster),
         *_transactions(topology, cluster),
@@ -378,20 +376,15 @@ def _compaction(
         )
 
 
-def _cut(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
-    partitions = {name: seen.partitions for name, seen in cluster.topics.items()}
-    for each in scattered(topology.streams, topology.stages, partitions):
-        yield error(each.topic, each.what, each.remedy)
-
-
 def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     """Yield findings for the changelogs that have fewer partitions than their inputs."""
-    for changelog, (_, topic) in stage_topics.changelogs_of(topology).items():
-        ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
-        if ours and theirs and ours.partitions < theirs.partitions:
+    partitions = {name: seen.partitions for name, seen in cluster.topics.items()}
+    for changelog, needed in stage_topics.changelog_widths(topology, partitions).items():
+        ours = cluster.topics.get(changelog)
+        if ours and ours.partitions < needed:
             yield error(
                 changelog,
-                f"has {ours.partitions} partitions, its input {theirs.partitions}",
+                f"has {ours.partitions} partitions, its input {needed}",
                 "inorder topics create --grow, then restart all workers",
             )
 

@@ -18,7 +18,7 @@ from agents.user_functions import bringing
 from cli.as_json import json_option
 from cli.functions_text import reading
 from cli.kafka_options import Kafka, on_kafka
-from cli.topology_file import Refused, load, refusing, sound
+from cli.topology_file import Refused, load, refusing
 from topology.config import QueryConfig, Topology, TopologyError, reference
 from topology.config.change import refusals
 
@@ -67,7 +67,7 @@ def command(
     elif path is None:
         raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
     elif kafka.servers:
-        differences = changes(sound(path, runs_functions=trust), kafka)
+        differences = changes(load(path, runs_functions=trust), kafka)
         if as_json:
             answer = {**found(path, trust), "changes": [each._asdict() for each in differences]}
             click.echo(orjson.dumps(answer))
@@ -83,7 +83,7 @@ def command(
     else:
         from rich.console import Console
 
-        Console().print(drawn(path, sound(path, runs_functions=trust)))
+        Console().print(drawn(path, load(path, runs_functions=trust)))
 
 
 def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
@@ -128,7 +128,7 @@ def found(path: str, trust: bool) -> dict[str, Any]:
     If the file has faults, print them as JSON and raise `Refused`.
     """
     try:
-        topology = sound(path, runs_functions=trust)
+        topology = load(path, runs_functions=trust)
     except Refused as refused:
         cause = refused.__cause__
         if isinstance(cause, TopologyError):

@@ -165,13 +165,19 @@ def _keying(topic: str, topology: Topology | None, topology_path: str | None) ->
     if not streams:
         raise Refused(f"--topic {topic}: no stream of {topology_path} reads it")
     return {
-        "key_by": "stream" if topology.fused else "source",
+        "key_by": "stream" if _is_by_stream(topology) else "source",
         "headers": next(iter(streams.values())).headers,
         "unnumbered": frozenset(
             name for name, s in streams.items() if s.reorder.is_mixed or not s.reorder.numbered
         ),
         "unnamed": topology.unnamed_stream,
     }
+
+
+def _is_by_stream(topology: Topology) -> bool:
+    """Return whether each stream must be, or is, in one partition of its input."""
+    keyed = {stream.keyed_by for stream in topology.streams.values()}
+    return topology.fused and (keyed == {"stream"} or topology.topics.partitions == 1)
 
 
 class LeftOut:

@@ -22,7 +22,6 @@ from cli.topology_file import (
     failing,
     load,
     refusing,
-    sound,
     stage_option,
     topology_option,
 )
@@ -51,7 +50,7 @@ def create_command(
     topology_path: str, kafka: Kafka, grow: bool, brokers_wait_s: float, as_json: bool
 ) -> None:
     """Create every topic that the topology needs, and leave existing ones as they are."""
-    topology = sound(topology_path)
+    topology = load(topology_path)
     servers, access = kafka.servers, kafka.access
     brokers = kafka.brokers(brokers_wait_s)
     with refusing(CompactedInput):

@@ -97,16 +97,18 @@ def explained(partitions: list[dict[str, Any]], source: str | None) -> Iterator[
     empty = 0
     for part in partitions:
         about = _partition(part, source)
-        waits = part["held"] or part["next_offset"] != part["high_watermark"]
+        lanes = part.get("lanes") or [part]
+        waits = part["held"] or any(at["next_offset"] != at["high_watermark"] for at in lanes)
         if not about and (source is not None or not waits):
             empty += 1
             continue
-        lag_ns = part.get("lag_ns")
-        yield (
-            f"{part['stage']} {part['topic']}/{part['partition']}: {part['held']} buffered, next"
-            f" offset {part['next_offset']}, end {part['high_watermark']}"
-            + (f", {lag_ns / 1e9:.1f} s behind" if lag_ns else "")
-        )
+        for at in lanes:
+            lag_ns = at.get("lag_ns")
+            yield (
+                f"{part['stage']} {at['topic']}/{at['partition']}: {part['held']} buffered, next"
+                f" offset {at['next_offset']}, end {at['high_watermark']}"
+                + (f", {lag_ns / 1e9:.1f} s behind" if lag_ns else "")
+            )
         yield from about
     if empty or not partitions:
         yield _rest(empty, len(partitions), source)

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers
-from agents.kafka.partition_queue import PolledBatch
+from agents.kafka.partition_queue import GroupBatch, PolledBatch, alone
 from cli.local.embedded import PARTITIONS
 from tests.waiting import until
 
@@ -53,7 +53,17 @@ class Recorder:
         self.reading |= partitions
         self.calls.append(("reading", partitions))
 
-    async def on_batch(self, batch: PolledBatch) -> None:
+    together = ()
+    group_of = staticmethod(alone)
+
+    def is_far_ahead(self, _: TopicPartition) -> bool:
+        return False
+
+    async def on_batch(self, batch: GroupBatch) -> None:
+        (only,) = batch.batches
+        await self._on_only(only)
+
+    async def _on_only(self, batch: PolledBatch) -> None:
         assert batch.partition in self.owned, "a batch of a partition that is not ours"
         assert batch.partition in self.reading, "a batch before it is read"
         assert batch.partition not in self.running, "two batches of one partition at once"

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
+from agents.kafka.partition_queue import End, GroupBatch, PolledBatch
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME
 from agents.stage.outbox import Headers, Outbox
@@ -79,6 +80,11 @@ def taken(outbox: Outbox) -> list[tuple[tuple[str, int], Put]]:
 
 def put_into(batches: Sequence[Any]) -> list[Put]:
     return [put for batch in batches for put in batch.records]
+
+
+def batch_of(source: TopicPartition, records: list[Any], end: End) -> GroupBatch:
+    """A poll of a task that reads one partition."""
+    return GroupBatch(source, [PolledBatch(source, records, end)])
 
 
 def no_copy(_: TopicPartition, __: str) -> CopyWriter:

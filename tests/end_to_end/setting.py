@@ -15,6 +15,8 @@ from topology.config import Topology, parse
 
 SPLIT = "reorder, merge"
 FUSED = "reorder+merge"
+ONE_TASK = {"stages": FUSED, "partitions": 3, "stream": "keyed_by: source"}
+"""The settings of a task that reads all partitions."""
 
 TEMPLATE = """\
 streams:
@@ -66,13 +68,20 @@ class Setting:
     def stages(self) -> list[str]:
         return [stage.name for stage in self.topology.stages]
 
+    @property
+    def tasks(self) -> int:
+        """How many workers can have work in the first stage."""
+        is_whole = self.fused and self.topology.streams["default"].keyed_by == "source"
+        return 1 if is_whole else self.topology.topics.partitions
+
     def decided_ns(self, stream: str, watermark_ns: int, complete_ns: int) -> int:
         """Up to where a watermark record makes results final."""
         return min(complete_ns, watermark_ns - self.topology.new_source_allowance_ns(stream))
 
     def key(self, source: str) -> bytes:
         """What a producer of this application has to write as the record's key."""
-        return b"default" if self.fused else source.encode()
+        is_alone = self.topology.streams["default"].keyed_by == "stream"
+        return b"default" if is_alone else source.encode()
 
 
 def settle(
@@ -104,7 +113,7 @@ def settle(
     like = f"input: {raw}, output: ordered-{name}, clock: {{{clock}}}"
     streams = others if isinstance(others, Mapping) else dict.fromkeys(others, "")
     if "reorder+merge" in stages and partitions > 1 and "keyed_by" not in stream:
-        # `key` writes them so, and sources in several partitions are refused.
+        # `key` writes them so, and each partition is a task.
         like += ", keyed_by: stream"
         stream = ", ".join(filter(None, ["keyed_by: stream", stream]))
     text = TEMPLATE.format(

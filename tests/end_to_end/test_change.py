@@ -294,12 +294,12 @@ def test_an_input_is_left_when_it_is_drained_and_is_not_put_back(app: App) -> No
     app.changes_nothing()
 
 
-# -- one stage over several partitions -------------------------------------------------------------
+# -- one task over several partitions -------------------------------------------------------------
 
 
-def test_an_input_grows_from_one_partition_to_three_by_the_way_that_is_named(app: App) -> None:
-    """The worker that runs while it grows goes on with the one, and drains it. A file is checked
-    before its topics are there, too, and before it has run."""
+def test_an_input_grows_from_one_partition_to_three_under_one_task(app: App) -> None:
+    """The worker that runs while it grows goes on with the one. The next one reads all of them. A
+    file is checked before its topics are there, too, and before it has run."""
     app.changes_nothing()
     app.create()
     app.changes_nothing()
@@ -309,27 +309,20 @@ def test_an_input_grows_from_one_partition_to_three_by_the_way_that_is_named(app
     grow(app.bootstrap, app.default["input"], 3)
     app.send(range(250, 300), partition_of=lambda _: 0)
     app.finish(300)
-    anew = "begin a new application with a new input topic and new output topics"
-    app.refuses("either write `keyed_by: stream`", anew)
-    app.file["topics"]["partitions"] = 3
-    app.create("--grow")
-    app.refuses("either write `keyed_by: stream`", anew)
-    app.rename_outputs()
-    app.default.update(input=f"rawx-{app.name}", merge={})
-    app.create()
     app.changes_nothing()
     app.start()
     places = {"s0": 0, "s1": 1, "s2": 2}
     # Where the first source is read before the others are known, theirs are late. What they change
     # is told when time goes on: with the last number.
-    for numbers in (range(250), [250]):
-        app.send(numbers, word="rawx", sources=[*places], partition_of=lambda name: places[name])
-        app.await_events(3 * (numbers[-1] + 1))
+    app.send(range(300), sources=["s1", "s2"], partition_of=lambda name: places[name])
+    app.await_events(900)
+    app.send([300], sources=[*places], partition_of=lambda name: places[name])
+    app.await_events(903)
     whole = {0: 300, 10: 300}
     app.await_lines("windows", lambda lines: whole.items() <= app.counts(lines).items())
     app.stop()
     events = app.events()
-    assert Counter(map(name_of, events)) == Counter((s, seq) for seq in range(251) for s in places)
+    assert Counter(map(name_of, events)) == Counter((s, seq) for seq in range(301) for s in places)
     times = [record.number("refTs") for record in events if record.header("late") is None]
     assert times == sorted(times)
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any, Final
 
 import pytest
 
@@ -26,7 +27,7 @@ from infra.kafka import ContainerBroker
 from infra.redis import RedisServer
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, SPLIT, settle
+from tests.end_to_end.setting import FUSED, ONE_TASK, SPLIT, settle
 from tests.end_to_end.trouble import Trouble, troubled
 from tests.end_to_end.waiting import Emitted
 from tests.waiting import QUIET_S, wait_until
@@ -90,7 +91,14 @@ class Dice:
         return self.kills >= KILLS and not self._asked
 
 
-@pytest.mark.parametrize("stages", [SPLIT, FUSED], ids=["split", "fused"])
+SHAPES: Final[dict[str, dict[str, Any]]] = {
+    "split": {"stages": SPLIT, "partitions": 4},
+    "fused": {"stages": FUSED, "partitions": 1},
+    "one task": ONE_TASK,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("state", ["rocksdb", "redis", "memory"])
 def test_every_event_once_whatever_happens(
     own_kafka: KafkaBroker | ContainerBroker,
@@ -98,18 +106,17 @@ def test_every_event_once_whatever_happens(
     tmp_path: Path,
     say: Callable[[str], None],
     state: str,
-    stages: str,
+    shape: str,
 ) -> None:
     setting = settle(
         own_kafka.bootstrap,
         tmp_path,
-        stages=stages,
-        partitions=1 if stages == FUSED else 4,
         state=state,
         more=f"redis: {own_redis.url}\n",
+        **SHAPES[shape],
     )
     rows = crowd(EVENTS, seed=SEED).rows
-    say(f"{stages}, {state}, seed {SEED}, {len(rows)} records at {RATE:.0f}/s")
+    say(f"{shape}, {state}, seed {SEED}, {len(rows)} records at {RATE:.0f}/s")
     with troubled(setting, WORKERS) as trouble:
         sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()
         emitted = Emitted(setting)

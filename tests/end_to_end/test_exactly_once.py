@@ -13,7 +13,7 @@ import pytest
 from benchmarks.workloads import Row, crowd
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Headers, Read, Sender, contract
-from tests.end_to_end.setting import FUSED, SPLIT, Settles
+from tests.end_to_end.setting import FUSED, ONE_TASK, SPLIT, Settles
 from tests.end_to_end.trouble import Act, Trouble, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -38,13 +38,17 @@ SPEED = 0.125
             [(0.2, Trouble.kill_stages), (0.6, Trouble.join_and_leave)],
             marks=pytest.mark.redis,
         ),
+        (
+            {**ONE_TASK, "state": "rocksdb"},
+            [(0.2, Trouble.kill_stages), (0.4, Trouble.pause), (0.6, Trouble.join_and_leave)],
+        ),
         pytest.param(
             {"state": "memory"},
             [(0.2, Trouble.kill_supervisor), (0.6, Trouble.join_and_leave)],
             marks=pytest.mark.chaos,
         ),
     ],
-    ids=["split with rocksdb", "fused with redis", "split without a store"],
+    ids=["split with rocksdb", "fused with redis", "one task", "split without a store"],
 )
 def test_each_event_once(
     settles: Settles,

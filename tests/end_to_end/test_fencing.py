@@ -24,7 +24,8 @@ TIMEOUT_MS = 10_000
 def checkpoint(delivery: Delivery, output: str, word: bytes) -> Checkpoint:
     batch = delivery.new_batch()
     batch.append(key=word, value=word, timestamp=None)
-    return Checkpoint({(output, 0): [batch]}, {b"key": word}, TopicPartition(output, 0), 1)
+    place = TopicPartition(output, 0)
+    return Checkpoint({(output, 0): [batch]}, {b"key": word}, place, {place: 1})
 
 
 @pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])

@@ -11,7 +11,7 @@ from cli.local.poll import wait_until as within
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, SPLIT, Settles
+from tests.end_to_end.setting import FUSED, ONE_TASK, SPLIT, Settles
 from tests.end_to_end.topics import grow
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import at_work
@@ -64,3 +64,32 @@ def test_partitions_that_are_added(settles: Settles, stages: str) -> None:
     faults = [fault for fault in verdict.faults if stages == SPLIT or "watermark" not in fault]
     assert not faults, verdict
     assert verdict.raw == before.sent + after.sent
+
+
+@pytest.mark.parametrize("before", [1, BEFORE])
+def test_partitions_that_are_added_to_a_task(settles: Settles, before: int) -> None:
+    """Its state has room for them, and goes on: each event comes out once and in order."""
+    setting = settles(**{**ONE_TASK, "partitions": before})
+    first, second = (
+        Sender(setting, crowd(3_000, seed=5 + epoch).rows, speed=0.5, epoch=epoch)
+        for epoch in range(2)
+    )
+    with at_work(setting) as worker:
+        emitted = Emitted(setting)
+        first.start().finish()
+        emitted.wait_for(first.different)
+        grow(setting.bootstrap, setting.raw, AFTER)
+        told = f"{setting.raw} has {AFTER} partitions, {before} when this stage started"
+        within(lambda: told in str(worker.ask("ready")), TOLD_S, told)
+        assert worker.stop() == 0, worker.log
+        worker.begin()
+        second.start().finish()
+        emitted.wait_for(first.different + second.different)
+        emitted.close()
+        (task,) = worker.partitions()
+        assert {lane["partition"] for lane in task["lanes"] if lane["next_offset"]} == {
+            *range(AFTER)
+        }
+    verdict = check(setting)
+    assert not verdict.faults, verdict
+    assert verdict.raw == first.sent + second.sent

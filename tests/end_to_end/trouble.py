@@ -28,7 +28,7 @@ class Trouble:
         names = "abcdefgh"[: worker_count + 1]
         workers = [worker_on(setting, name=name, kind=Spawned) for name in names]
         self.workers, self.spare = workers[:-1], workers[-1]
-        self._at_work = min(worker_count, setting.topology.topics.partitions)
+        self._at_work = min(worker_count, setting.tasks)
         self._asleep: dict[Worker, set[Place]] = {}
 
     @property

@@ -20,7 +20,6 @@ TITLE_WORDS: Final = 4
 CLAUSE: Final = re.compile(r"^(What|Who|Whom|Whose|Where|Of|Which|Whoever|Whatever|Wherever)\b")
 PRIVATE: Final[dict[str, str]] = {
     r"hol(?:e|es)\b(?! of)": "gap",
-    r"lanes?\b": "upstream partition",
     r"incarnations?\b": "epoch",
     r"newcomers?\b": "new source",
     r"doz(?:e|es|ing)\b": "idle",

@@ -203,7 +203,7 @@ class Split(Run):
         self.topology = topology
         self.lanes = [world.events(lane) for lane in range(world.lanes)]
         self.origins: dict[int, Any] = {}
-        self._end_ns = max((lane[-1].at_ns for lane in self.lanes if lane), default=0)
+        self.end_ns = max((lane[-1].at_ns for lane in self.lanes if lane), default=0)
 
     def run(self) -> Split:
         topic = self._interleaved([self._sequenced(lane) for lane in range(len(self.lanes))])
@@ -215,7 +215,7 @@ class Split(Run):
                 held = held_after_restart(merge, topic, stamped_from=1)
                 merge = self._merge()
                 merge.restore(state, held)
-        self._add(merge.on_end(self._end_ns))
+        self._add(merge.on_end(self.end_ns))
         return self
 
     def _merge(self) -> Stage:
@@ -242,9 +242,9 @@ class Split(Run):
             if step.now_ns // BEAT_NS > beat_ns:
                 beat_ns = step.now_ns // BEAT_NS
                 written.append(progress(step.now_ns))
-        step = stage.on_end(self._end_ns)
+        step = stage.on_end(self.end_ns)
         self.reports += step.reports
-        written += [*step.released, progress(self._end_ns)]
+        written += [*step.released, progress(self.end_ns)]
         self.origins |= {event.offset: event.value for event in self.lanes[lane]}
         return [over_the_topic(event, lane) for event in written]
 
@@ -264,7 +264,7 @@ class Split(Run):
 
 
 def new_stage(topology: Topology, *operators: str, lanes: int = 0) -> Stage:
-    return Stage(topology, operators, lanes_of("raw", lanes))
+    return Stage(topology, operators, lanes_of(topology.streams["default"].input, lanes))
 
 
 def apply(changes: dict[str, Any], table: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 from topology.answer.settings import BOUNDS, THESIS3
 from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
+from topology.config.groups import topics_read_together
 from topology.config.stages import MERGE
 from topology.spelling.problem import Fault, meant
 from topology.spelling.values import TOPIC_NAME
@@ -24,12 +25,15 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
     the headers show to which stream a record belongs, so streams on one topic must agree on them.
     """
     first_of: dict[str, str] = {}
+    groups = [*topics_read_together(topology)] if topology.fused else []
     for name, stream in topology.streams.items():
         shared = stream.input if topology.fused else topology.topics.sequenced
-        first = first_of.setdefault(shared, name)
+        at = next((topics[0] for topics in groups if shared in topics), shared)
+        first = first_of.setdefault(at, name)
         other = topology.streams[first]
         if stream.headers.contract() != other.headers.contract():
-            message = f"differ from those of stream `{first}`, but both use `{shared}`"
+            where = f"both use `{shared}`" if at == shared else "one task reads both"
+            message = f"differ from those of stream `{first}`, but {where}"
             remedy = f"write the same headers as for `{first}`"
             apart = not topology.fused and stream.input != other.input
             fuse = f", or fuse reorder+merge{WHERE_FUSED}" if apart else ""
@@ -129,11 +133,7 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def join_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each join whose streams are not in one partition.
-
-    Only a merge that reads the sequenced topic can put streams of several input partitions in one
-    order.
-    """
+    """Yield a fault for each join whose streams are not in one output."""
     for name, query in topology.queries.items():
         if query.sides is None:
             continue
@@ -142,10 +142,6 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
         if len({stream.output for stream in known}) > 1 and not topology.reads_accepted(query):
             message = f"joins {' and '.join(streams)}, which have different outputs"
             yield Fault(("queries", name), message, "write one `output` for them")
-        if len(known) > 1 and topology.fused and topology.topics.partitions > 1:
-            message = f"joins {' and '.join(streams)}, which are in different partitions"
-            remedy = "cut between reorder and merge: stages: [reorder, merge, join]"
-            yield Fault(("queries", name), message, remedy)
 
 
 def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:

@@ -14,10 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeVar
 
-from topology.config.cut import scattered
 from topology.config.file import TopologyFile
 from topology.config.schema import SchemaConfig
-from topology.config.stages import MERGE, REORDER, StageConfig, link_of, operators
+from topology.config.stages import MERGE, REORDER, link_of, operators
 from topology.config.stream import HeaderConfig, StreamConfig
 from topology.config.topology import Topology
 
@@ -353,13 +352,11 @@ BUFFERED: Final = "buffered events"
 UNREAD: Final = "unread records"
 
 
-def abandoned(
-    stage: str, topic: str, left: str, topology: TopologyFile, partitions: Mapping[str, int]
-) -> Difference:
+def abandoned(stage: str, topic: str, left: str, topology: TopologyFile) -> Difference:
     """Return the verdict on a state that no stage of the new file continues.
 
     The state is that of `stage` for the input `topic`. `left` is the data that would be lost with
-    it: BUFFERED, UNREAD, or "" for none. `partitions` has the number of partitions of each topic.
+    it: BUFFERED, UNREAD, or "" for none.
     """
     named = stage.split("+")
     path = f"input {topic}"
@@ -386,13 +383,8 @@ def abandoned(
         f" ({topology.cut.why})"
     )
     remedy = f"drain the application and {begin_anew(topology)}"
-    was = StageConfig(tuple(named))
-    if not any(len(met) > 1 for met in topology.joined_streams):
-        stages = ", ".join(before(stage))
-        remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"
-    for found in scattered(topology.streams, [was], partitions):
-        # The former stages are now refused too.
-        remedy = f"as it was, {found.what}; {found.remedy}"
+    stages = ", ".join(before(stage))
+    remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 

@@ -1,21 +1,19 @@
 """Chooses the stages that run if the topology file names none, and gives the reason.
 
-Reorder and merge are one stage wherever possible. Then there is no topic between them, so no event
-is written and read once more. This requires that each stream is in one partition of its input,
-because a merge sees only one partition. Either the records are keyed by stream (`keyed_by:
-stream`), or there is only one partition (`topics.partitions: 1`). They cannot be one stage if the
-streams of a join would not be in one partition of one topic.
+Reorder and merge are one stage if each stream is in one partition of its input. Then there is no
+topic between them, so no event is written and read once more. Either the records are keyed by
+stream (`keyed_by: stream`), or there is only one partition (`topics.partitions: 1`). Otherwise they
+are two stages. A file that names one stage for both has one task for all partitions of the inputs
+in which a stream may have records (`topology.config.groups`).
 
 The choice depends only on the file, and not on the current state of the brokers. Groups, changelogs
 and states belong to stages. So all workers of a group must choose the same stages, even after a
-restart. If the file names stages, these are used. A worker refuses to start if its topics have more
-partitions than its stages allow. `inorder check` and `inorder doctor` report the same fault
-(`scattered`).
+restart. If the file names stages, these are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from topology.config.stages import MERGE, REORDER, StageConfig, each_alone
@@ -24,14 +22,6 @@ from topology.config.stream import StreamConfig
 TOGETHER: Final = (REORDER, MERGE)
 ONE: Final = "reorder and merge are one stage, as "
 TWO: Final = "reorder and merge are two stages, as "
-
-REMEDY: Final = (
-    "either write `keyed_by: stream` if the producers key records by stream; or, if the"
-    " records of the sources are in several partitions, {headers}make reorder and merge two stages"
-    " (`stages: [reorder, merge, ...]`) — an application that has already run with one stage"
-    " cannot change: drain it, then begin a new application with a new input topic and new output"
-    " topics (docs/operate/change.md)"
-)
 
 
 class Cut(NamedTuple):
@@ -42,7 +32,7 @@ class Cut(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether reorder and merge share a stage. If so, each stream must be in one partition."""
+        """Whether reorder and merge share a stage."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
     def with_merge(self, moved: Sequence[str]) -> Cut:
@@ -97,40 +87,3 @@ def default_cut(
         why = "`topics.partitions` is 1, so each stream is in one partition"
     rest = [stage for stage in alone if not {*stage.operators} & {*TOGETHER}]
     return Cut((StageConfig(TOGETHER), *rest), f"{ONE}{why}")
-
-
-class Scattered(NamedTuple):
-    """A stream that a stage with both reorder and merge cannot put in order.
-
-    The records of its sources may be in several partitions of the topic. `what` describes the
-    fault.
-    """
-
-    stream: str
-    topic: str
-    what: str
-    remedy: str
-
-
-def scattered(
-    streams: Mapping[str, StreamConfig],
-    stages: Sequence[StageConfig],
-    partitions: Mapping[str, int],
-) -> Iterator[Scattered]:
-    """Yield the streams that these stages cannot put in order.
-
-    `partitions` has the number of partitions of input topics. A topic that is not in it counts as
-    one partition.
-    """
-    fused = [stage.name for stage in stages if {*TOGETHER} <= {*stage.operators}]
-    alike = len({stream.headers.contract() for stream in streams.values()}) == 1
-    for name, stream in streams.items() if fused else ():
-        count = partitions.get(stream.input, 1)
-        if stream.keyed_by == "source" and count > 1:
-            what = (
-                f"stage `{fused[0]}` puts each partition in order by itself, and the sources of"
-                f" stream `{name}` (`keyed_by: source`) may be in any of the {count} partitions of"
-                f" {stream.input}: events would be out of order, but not marked"
-            )
-            headers = "" if alike else "give all streams the same headers and "
-            yield Scattered(name, stream.input, what, REMEDY.format(headers=headers))

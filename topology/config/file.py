@@ -124,8 +124,9 @@ class TopologyFile(Section):
         default=None, validation_alias="stages"
     )
     """The stages of the pipeline; each runs in its own process. By default every operator is a
-    stage. `reorder+merge` share a stage if each stream is in one partition of its input (`keyed_by:
-    stream`, or `topics.partitions: 1`)."""
+    stage, and `reorder+merge` share one if each stream is in one partition of its input (`keyed_by:
+    stream`, or `topics.partitions: 1`). If you name a stage with both, one task reads all
+    partitions of the inputs, without a topic between them."""
     queries: Annotated[
         Mapping[Name, Annotated[QueryConfig, or_nothing(QueryConfig)]],
         Named("queries: {name: {}}", MAX_QUERIES),

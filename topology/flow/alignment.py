@@ -67,6 +67,11 @@ class Alignment(Operator):
         self.waivers = 0
         self.overtaken = 0
 
+    @property
+    def now_ns(self) -> int:
+        """The instant of the frontier, which is the time of the operators after the alignment."""
+        return self._now_ns
+
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         """Buffer the events, and release those that no awaited partition can precede.
 

@@ -31,6 +31,7 @@ from topology.clock.drift_table import KEPT, DriftTable, Place
 from topology.clock.models import FOLDED, Rounds, unfolded
 from topology.clock.operator import Clock
 from topology.config.stages import REORDER
+from topology.flow.by_lane import lanes_in
 from topology.flow.stage import Stage
 from topology.model.composite import SEPARATOR
 from topology.model.operator import Changes, Operator, Plain, State
@@ -52,13 +53,14 @@ class ClockReports:
         self._activation_ns = 0
         for stream, chain in stage.chains.items():
             for node in chain.nodes:
-                operator = node.operator
                 if node.name == REORDER:
-                    self._before.append(operator)
-                if isinstance(operator, Clock) and (rounds := operator.used_rounds) is not None:
-                    self._clocks.append(operator)
-                    self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
-                    self._prefixes.setdefault(rounds, f"{stream}{SEPARATOR}{node.prefix}{FOLDED}")
+                    self._before.append(node.operator)
+                for lane, operator in lanes_in(node.operator):
+                    prefix = f"{stream}{SEPARATOR}{node.prefix}{lane}{FOLDED}"
+                    if isinstance(operator, Clock) and (rounds := operator.used_rounds) is not None:
+                        self._clocks.append(operator)
+                        self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
+                        self._prefixes.setdefault(rounds, prefix)
         self._news = 0
         self._folded: set[str] = set()
         self._moved: set[str] = set()

@@ -5,7 +5,7 @@ A derived topic is one that a stage writes and another stage reads.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 Place = tuple[str, int]
 """A topic and the number of one of its partitions."""
@@ -21,6 +21,42 @@ class Lanes(NamedTuple):
 
     places: tuple[Place, ...]
     awaited: frozenset[int]
+
+
+OFFSET_BITS: Final = 48
+"""The bits of `Event.offset` that are the record's offset; the bits above are the lane's number.
+
+So the events of a task have different numbers, which do not depend on how many lanes there are.
+"""
+
+MOST_LANES: Final = 1 << 14
+"""The largest number of lanes, so that the numbers fit into small integers of compiled code."""
+
+
+def lane_of(number: int) -> int:
+    """Return the lane that is part of an event's `offset` (`OFFSET_BITS`)."""
+    return abs(number) >> OFFSET_BITS
+
+
+def offset_in_lane(number: int) -> int:
+    """Return the offset in its lane that is part of an event's `offset`."""
+    offset = abs(number) & ((1 << OFFSET_BITS) - 1)
+    return offset if number >= 0 else -offset
+
+
+def number_of(lane: int, offset: int) -> int:
+    """Return the number of an event of this lane, from its offset there, or from its number.
+
+    The event of a history has an offset below 0, which is in no log.
+    """
+    begin = lane << OFFSET_BITS
+    offset = offset_in_lane(offset)
+    return begin + offset if offset >= 0 else offset - begin
+
+
+def lane_bounds(lane: int) -> tuple[int, int]:
+    """Return the smallest number of an event of this lane's log, and one above the largest."""
+    return lane << OFFSET_BITS, (lane + 1) << OFFSET_BITS
 
 
 def lanes_of(topic: str, partitions: int) -> Lanes:

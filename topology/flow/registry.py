@@ -7,16 +7,26 @@ belongs to REORDER.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Final, NamedTuple
 
 from topology.clock.drift_table import DriftTable
 from topology.config import Topology
-from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, REORDER, WINDOW, only_looks
+from topology.config.stages import (
+    DETECTOR,
+    JOIN,
+    MERGE,
+    PATTERN,
+    REORDER,
+    WINDOW,
+    only_looks,
+)
+from topology.config.stages import operators as all_operators
 from topology.flow import build
 from topology.flow.accepted import ACCEPTED, kind_of
 from topology.flow.build import Site
+from topology.flow.by_lane import ByLane
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
 from topology.flow.node import JoinInput, Node
@@ -30,6 +40,10 @@ ALIGN_PLACE: Final = 1
 FIRST_PLACE: Final = 2
 """The bit of the first operator; each operator after it has the next higher bit."""
 
+
+NO_LANES: Final[Mapping[str, Sequence[int]]] = {}
+BY_LANE: Final = frozenset({REORDER, CLOCK})
+"""The operators that keep the state of each lane of a task apart."""
 
 BEGIN_LATE: Final = frozenset({WINDOW, PATTERN, JOIN})
 """The operators whose queries begin after the events that have passed (`Passed`)."""
@@ -104,6 +118,29 @@ def places_of(operators: Sequence[str]) -> dict[str, int]:
     return {name: FIRST_PLACE << number for number, name in enumerate(names)}
 
 
+def operators_of(shapes: Iterable[str]) -> list[str]:
+    """Return the operators of a stage, in order, from the operators whose shapes its state has."""
+    return [name for name in all_operators() if name in {*shapes}]
+
+
+def place_moves(was: Sequence[str], now: Sequence[str]) -> dict[int, int]:
+    """Return the place of each node in a stage with the operators `now`, by its former place.
+
+    The places shift if an operator has its first query, or its last one is removed. The place of a
+    node that no longer exists is 0. The result is empty if nothing shifts.
+    """
+    before, after = places_of(was), places_of(now)
+    if all(after.get(name) == place for name, place in before.items()):
+        return {}
+    return {place: after.get(name, 0) for name, place in before.items()}
+
+
+def moved_places(held_by: int, moves: Mapping[int, int]) -> int:
+    """Return the places of a held event (`Event.held_by`) after the moves of `place_moves`."""
+    kept = held_by & ALIGN_PLACE
+    return kept | sum(now for place, now in moves.items() if held_by & place)
+
+
 def waiting_places(operators: Sequence[str]) -> int:
     """Return the bits of the operators that hold events before they pass them on."""
     named = places_of(operators).items()
@@ -111,14 +148,26 @@ def waiting_places(operators: Sequence[str]) -> int:
 
 
 def chain_of(
-    topology: Topology, stream: str, operators: Sequence[str], table: DriftTable | None = None
+    topology: Topology,
+    stream: str,
+    operators: Sequence[str],
+    table: DriftTable | None = None,
+    lanes: Sequence[int] = (),
 ) -> Chain:
-    """Return the chain of one stream's operators, without those that join several streams."""
+    """Return the chain of one stream's operators, without those that join several streams.
+
+    `lanes` are those that can have events of the stream, if there are several
+    (`topology.flow.by_lane`).
+    """
     nodes: list[Node] = []
     for name, place in places_of(operators).items():
         row = _row_of(name)
         site = Site(topology, [stream], place, table, name != row.name)
         operator = None if row.takes_several else row.build(site)
+        if operator is not None and name in BY_LANE and len(lanes) > 1:
+            made = {lane: row.build(site) for lane in lanes[1:]}
+            rest = {lane: each for lane, each in made.items() if each is not None}
+            operator = ByLane({lanes[0]: operator, **rest})
         if operator is not None:
             nodes.append(Node(name, operator, place, f"{name}/"))
     passed = Passed(announced=topology.watermark) if BEGIN_LATE & {*operators} else None
@@ -131,13 +180,18 @@ def graph_of(
     operators: Sequence[str],
     table: DriftTable | None = None,
     *,
+    lanes: Mapping[str, Sequence[int]] = NO_LANES,
     begins_ordered: bool = False,
 ) -> Graph:
     """Return the graph of these streams and operators.
 
+    `lanes` are the lanes of each stream in a task of several (`topology.flow.by_lane`).
     `begins_ordered` means that the input is the ordered topic.
     """
-    chains = {stream: chain_of(topology, stream, operators, table) for stream in streams}
+    chains = {
+        stream: chain_of(topology, stream, operators, table, lanes.get(stream, ()))
+        for stream in streams
+    }
     junctions: list[Junction] = []
     for name, place in places_of(operators).items():
         row = _row_of(name)

@@ -32,9 +32,10 @@ from topology.config import Topology
 from topology.config.stages import JOIN, MERGE, PATTERN, REORDER, WINDOW
 from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
+from topology.flow.by_lane import lanes_in
 from topology.flow.chain import Chain
 from topology.flow.graph import ACCEPTED_JOINS, Graph
-from topology.flow.lanes import Lanes, lanes_of
+from topology.flow.lanes import Lanes, lane_of, lanes_of
 from topology.flow.node import BATCH, END, TIME
 from topology.flow.registry import ALIGN_PLACE, graph_of, tied, waiting_places
 from topology.merge.operator import Merge
@@ -63,9 +64,12 @@ class Stage(Composite):
     """The operators of a stage in one input partition.
 
     `operators` are the stage's, in order. `streams` are those that can occur in its input (default:
-    all). If the input is the sequenced topic, `lanes` are its upstream partitions, which are
-    aligned first (by default there is one). `table` has the reports about the clocks of sources;
-    its owner adds to it.
+    all). `table` has the reports about the clocks of sources; its owner adds to it.
+
+    `lanes` are the partitions whose events are aligned first. They are those of the input of a
+    task, or the upstream partitions of the sequenced topic (by default there is one). A task gives
+    each event the number of its lane. With `aligns` false, the caller gives the events of all lanes
+    in the order of the alignment.
     """
 
     def __init__(
@@ -75,6 +79,8 @@ class Stage(Composite):
         lanes: Lanes | None = None,
         streams: Iterable[str] | None = None,
         table: DriftTable | None = None,
+        *,
+        aligns: bool = True,
     ) -> None:
         self._topology = topology
         self._operators = operators
@@ -87,8 +93,17 @@ class Stage(Composite):
         groups = tied(topology, self.streams)
         self._groups = {stream: group for group in groups for stream in group}
         """For each stream, all streams that it is joined with, including itself."""
-        is_aligned = operators[0] == MERGE
-        self._begins_ordered = operators[0] != REORDER and not is_aligned
+        is_derived = operators[0] == MERGE
+        merges_lanes = operators[0] == REORDER and MERGE in operators
+        is_task = merges_lanes and lanes is not None and len(lanes.places) > 1
+        self._begins_ordered = operators[0] != REORDER and not is_derived
+        self._lanes: dict[str, list[int]] = {}
+        """The lanes of each stream, in a task of several lanes."""
+        if lanes is not None and is_task:
+            for name in self.streams:
+                topic = topology.streams[name].input
+                found = [lane for lane, place in enumerate(lanes.places) if place[0] == topic]
+                self._lanes[name] = found
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
         self.reading_ahead: list[DetectorQueries] = []
         """The detectors that read accepted events; the list grows as streams begin.
@@ -105,7 +120,7 @@ class Stage(Composite):
         self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
         self._in_front: list[CompositePart] = []
-        if is_aligned:
+        if is_derived or (is_task and aligns):
             merges = [topology.streams[name].merge for name in self.streams]
             self.alignment = Alignment(
                 lanes_of(topology.topics.sequenced, 1) if lanes is None else lanes,
@@ -134,6 +149,7 @@ class Stage(Composite):
             sorted(new, key=self._order.__getitem__),
             self._operators,
             self._table,
+            lanes=self._lanes,
             begins_ordered=self._begins_ordered,
         )
         self.reading_ahead += [
@@ -338,8 +354,10 @@ def _begin_midstream(graph: Graph, what: int) -> None:
     for node in graph.nodes:
         if node.kind in (WINDOW, PATTERN, JOIN):
             node.operator.restore({}, ())
-        elif what == SOURCES and isinstance(node.operator, Reorder | MixedReorder | Merge):
-            node.operator.begin_midstream()
+        elif what == SOURCES:
+            for _, operator in lanes_in(node.operator):
+                if isinstance(operator, Reorder | MixedReorder | Merge):
+                    operator.begin_midstream()
 
 
 def placeholder(dead: Malformed) -> Event | None:
@@ -350,7 +368,7 @@ def placeholder(dead: Malformed) -> Event | None:
     if dead.stream is None or dead.source is None or dead.seq is None:
         return None
     epoch = NO_EPOCH if dead.epoch is None else dead.epoch
-    return Event(
+    event = Event(
         dead.stream,
         dead.source,
         epoch,
@@ -361,6 +379,8 @@ def placeholder(dead: Malformed) -> Event | None:
         dead.record,
         kind=DEAD,
     )
+    event.lane = lane_of(dead.offset)
+    return event
 
 
 def strange(event: Event, known: Iterable[str]) -> Malformed:

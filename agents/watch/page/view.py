@@ -176,11 +176,12 @@ def _owned(partitions: Explained) -> list[View]:
     found = [
         {
             "stage": part["stage"],
-            "name": f"{part['topic']}/{part['partition']}",
-            "lag": part["high_watermark"] - (part["next_offset"] or 0),
-            **{name: part.get(name) for name in OF_PARTITION},
+            "name": f"{lane['topic']}/{lane['partition']}",
+            "lag": lane["high_watermark"] - (lane["next_offset"] or 0),
+            **{name: {**part, **lane}.get(name) for name in OF_PARTITION},
         }
         for part in partitions
+        for lane in part.get("lanes") or [part]
     ]
     return sorted(found, key=lambda each: -(each["lag_ns"] or 0))[:MAX_PARTITIONS]
 

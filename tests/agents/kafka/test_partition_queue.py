@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import End, PartitionQueue, PolledBatch
+from agents.kafka.partition_queue import GroupBatch, GroupQueue, alone
 
 SOURCE = TopicPartition("raw", 0)
 
@@ -17,15 +17,15 @@ async def test_a_batch_is_awaited_if_something_of_it_is_begun(is_waiting: bool) 
     begun, may_end = asyncio.Event(), asyncio.Event()
     done = False
 
-    async def work(batch: PolledBatch) -> None:
+    async def work(batch: GroupBatch) -> None:
         nonlocal done
         batch.is_waiting = is_waiting
         begun.set()
         await may_end.wait()
         done = True
 
-    queue = PartitionQueue(SOURCE, work, lambda: None, lambda queue, exc: None)
-    queue.put(PolledBatch(SOURCE, [], End(1, 1)))
+    queue = GroupQueue(alone(SOURCE), work, lambda: None, lambda queue, exc: None)
+    queue.put(GroupBatch(SOURCE, []))
     await begun.wait()
     closing = asyncio.create_task(queue.close(60.0))
     if not is_waiting:

@@ -13,7 +13,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.broker_times import BrokerTimes, Probe
 from agents.kafka.log_reader import LogReader
-from agents.kafka.partition_queue import End, FetchRequest, PolledBatch
+from agents.kafka.partition_queue import End, FetchRequest, GroupBatch, PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
@@ -24,7 +24,7 @@ from agents.state import changelog
 from agents.state.changelog import OnProgress
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
-from tests.agents.records import FakeBatch, FakeRecord, Put, close, put_into, services_of
+from tests.agents.records import FakeBatch, FakeRecord, Put, batch_of, close, put_into, services_of
 from tests.agents.state.stores.memory import apply_to
 from topology.config import Topology
 
@@ -77,7 +77,8 @@ class Chain:
                     for topic in arrangement.inputs
                     for number in range(partitions[topic])
                 ]
-                self.stages.append([Place(self, arrangement, each) for each in sources])
+                tasks = dict.fromkeys(arrangement.group_of(each).name for each in sources)
+                self.stages.append([Place(self, arrangement, each) for each in tasks])
 
     @property
     def places(self) -> Iterator[Place]:
@@ -171,10 +172,14 @@ class Place(Delivery):
             with pytest.raises(CommitFailed):
                 await self.opened(histories, patch)
         partition = await self.opened(histories, patch)
+        lanes = self.arrangement.group_of(self.source).lanes
+        if len(lanes) > 1:
+            await self._lanes_through(partition, lanes, histories, rng, patch)
+            return
         log = self.chain.logs[self.source]
-        while (at := partition.state.next_offset or 0) < len(log):
+        while (at := partition.state.first.next_offset or 0) < len(log):
             taken = self._some(log[at:], rng)
-            await partition.take(PolledBatch(self.source, taken, End(at + len(taken), len(log))))
+            await partition.take(batch_of(self.source, taken, End(at + len(taken), len(log))))
             await partition.checkpoints.arrived()
             await self._wait(partition, log[at + len(taken) :])
             if rng.random() < 0.1:
@@ -182,6 +187,37 @@ class Place(Delivery):
                 partition = await self.opened(histories, patch)
         await self._wait(partition, [])
         await close(partition)
+
+    async def _lanes_through(
+        self,
+        task: Partition,
+        lanes: Sequence[TopicPartition],
+        histories: Histories | None,
+        rng: Random,
+        patch: pytest.MonkeyPatch,
+    ) -> None:
+        """The same for a task that reads several partitions, each at a pace of its own."""
+        logs = {lane: self.chain.logs[lane] for lane in lanes}
+        lag_ns = self.chain.topology.tick_lag_ns
+        for ms in range(self.chain.begin_ms, self.chain.end_ms + 1_000, TICK_MS):
+            now_ns = ms * MS + lag_ns
+            self.chain.broker_times.take_probes({BROKER: Probe(now_ns, now_ns, now_ns)})
+            asked = FetchRequest(now_ns, self.chain.wall(now_ns), BROKER)
+            batches = []
+            is_last = ms + TICK_MS >= self.chain.end_ms + 1_000
+            for lane, log in logs.items():
+                if rng.random() < 0.3 and not is_last:
+                    continue  # Its answer comes later.
+                at = task.state.offsets().get(lane, 0)
+                some = [record for record in log[at:] if record.timestamp < ms]
+                end = at + len(some)
+                batches.append(PolledBatch(lane, some, End(end, end, asked)))
+            await task.take(GroupBatch(self.source, batches))
+            await task.checkpoints.arrived()
+            if rng.random() < 0.1:
+                await task.abandon()
+                task = await self.opened(histories, patch)
+        await close(task)
 
     def _some(self, log: Sequence[FakeRecord], rng: Random) -> list[FakeRecord]:
         """As many as one that keeps up may read at once: of what no merge has passed, what lies
@@ -199,12 +235,12 @@ class Place(Delivery):
             return
         until_ms = rest[0].timestamp if rest else self.chain.end_ms + 1_000
         lag_ns = self.chain.topology.tick_lag_ns
-        since_ms = max(partition.state.clock.now_ns // MS, self.chain.begin_ms)
+        since_ms = max(partition.state.first.clock.now_ns // MS, self.chain.begin_ms)
         for ms in range(since_ms + TICK_MS, until_ms, TICK_MS):
-            at = partition.state.next_offset or 0
+            at = partition.state.first.next_offset or 0
             now_ns = ms * MS + lag_ns
             # A probe is never older than this one.
             self.chain.broker_times.take_probes({BROKER: Probe(now_ns, now_ns, now_ns)})
             asked = FetchRequest(now_ns, self.chain.wall(now_ns), BROKER)
-            await partition.take(PolledBatch(self.source, [], End(at, at, asked)))
+            await partition.take(batch_of(self.source, [], End(at, at, asked)))
             await partition.checkpoints.arrived()

@@ -79,7 +79,7 @@ def test_windows_that_do_not_wait_for_the_merge_are_in_its_stage(
     ],
 )
 def test_what_a_partition_may_hold(text: str, stage: str, topic: str, mib: int) -> None:
-    assert arranged(text, stage, 8).held_limit_bytes(topic) == mib << 20
+    assert arranged(text, stage, 8).held_limit_bytes(TopicPartition(topic, 0)) == mib << 20
 
 
 def test_a_changelog_with_too_few_partitions_is_refused() -> None:

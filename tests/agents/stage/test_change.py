@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.stage.arrangement import ArrangementError
 from tests.agents.records import arranged
 from topology.config import Topology, change, parse
 from topology.config.change import BEGINS, ENDS, REFUSED, Contract, Difference, Facts, differences
@@ -190,9 +189,8 @@ ONE = f"streams: {{default: {{}}}}\n{ONE_PART}\n"
 SPLIT = f"{ONE}stages: [reorder, merge, window]\n"
 
 
-def left(text: str, stage: str, topic: str, *, partitions: int = 1, lost: str = "") -> Difference:
-    counts = dict.fromkeys(["events.raw", topic], partitions)
-    return change.abandoned(stage, topic, lost, parse(text), counts)
+def left(text: str, stage: str, topic: str, *, lost: str = "") -> Difference:
+    return change.abandoned(stage, topic, lost, parse(text))
 
 
 @pytest.mark.parametrize(
@@ -229,26 +227,6 @@ def test_an_input_that_was_left_is_not_put_back() -> None:
     assert (found.verdict, found.path) == (REFUSED, "input events.raw")
     assert "put other back" in found.remedy
     assert "new names for what it writes" in found.remedy
-
-
-@pytest.mark.parametrize("text", [ONE, "streams: {default: {}}\nstages: [reorder+merge, window]\n"])
-def test_sources_in_several_partitions_of_one_stage_are_refused(text: str) -> None:
-    arranged(text, "reorder+merge")
-    with pytest.raises(ArrangementError, match=r"3 partitions of events\.raw") as refused:
-        arranged(text, "reorder+merge", 3)
-    said = str(refused.value)
-    assert "either write `keyed_by: stream`" in said
-    assert "drain it, then begin a new application with a new input topic" in said
-    assert "`partitions: 3`" not in said, "the stages would be two then, which is refused, too"
-    arranged(text.replace("{default: {}}", "{default: {keyed_by: stream}}"), "reorder+merge", 3)
-
-
-def test_no_refusal_advises_what_another_one_refuses() -> None:
-    """An input of one partition has grown to three, and the stages are two now."""
-    found = left(SPLIT, "reorder+merge", "events.raw", partitions=3)
-    assert "write the stages as they were" not in found.remedy
-    assert "either write `keyed_by: stream`" in found.remedy
-    assert "drain it, then begin a new application with a new input topic" in found.remedy
 
 
 def test_outputs_of_another_are_refused() -> None:

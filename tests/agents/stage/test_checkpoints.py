@@ -38,7 +38,8 @@ from tests.agents.stage.test_partition import Delivery, batch, partition_of
 Changes = Mapping[bytes, bytes | None]
 
 CHANGES: Changes = {b"progress": b"7", b"state/a": b"x", b"page/1": None}
-CHECKPOINT = Checkpoint({}, CHANGES, TopicPartition("raw", 3), 7)
+PLACE = TopicPartition("raw", 3)
+CHECKPOINT = Checkpoint({}, CHANGES, PLACE, {PLACE: 7})
 
 
 class Unanswered(Delivery):
@@ -168,7 +169,7 @@ async def commit_error(ended_by: Exception | None, after_it: Exception) -> Commi
         patch.object(AIOKafkaProducer, "begin_transaction", side_effect=after_it),
         pytest.raises(CommitFailed) as failed,
     ):
-        await new.commit(Checkpoint({}, {}, TopicPartition("raw", 3), 7))
+        await new.commit(Checkpoint({}, {}, PLACE, {PLACE: 7}))
     await new.stop()
     return failed.value
 

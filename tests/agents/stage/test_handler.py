@@ -14,7 +14,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.kafka.partition_queue import End, PolledBatch
+from agents.kafka.partition_queue import End
 from agents.kafka.transport import PartitionReset
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrival import LOG_APPEND_TIME, ArrivalClock
@@ -26,7 +26,7 @@ from agents.state.stores.seal import StateTally
 from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import S_NS, Patience, Watchdog
-from tests.agents.records import arranged, services_of
+from tests.agents.records import arranged, batch_of, services_of
 from tests.agents.watch.test_watchdog import State, state_of
 from tests.waiting import until
 
@@ -43,16 +43,29 @@ class FakePartition:
         self.rests = rests
         self.metrics = SimpleNamespace(streams_seen=frozenset())
         self.is_open = True
-        self.state = SimpleNamespace(clock=ArrivalClock(0), next_offset=7, restored=(0, 1))
+        self.clock = ArrivalClock(0)
+        self.state = SimpleNamespace(
+            offsets=lambda: {TopicPartition("events.raw", 0): 7}, restored=(0, 1)
+        )
         self.checkpoints = SimpleNamespace(is_current=AsyncMock(return_value=True))
         self.overdue = ""
         self.lag, self.lag_ns = 0, 0
+        self.cost = SimpleNamespace(text="")
         self.source = TopicPartition("events.raw", 0)
         self.observe = Mock()
         self.take = self.settle = AsyncMock()
 
-    def fault(self) -> str | None:
-        return self.overdue or self.state.clock.fault()
+    @property
+    def lags(self) -> list[tuple[TopicPartition, int, int]]:
+        return [(self.source, self.lag, self.lag_ns)]
+
+    @property
+    def off_ns(self) -> int:
+        return self.clock.off_ns
+
+    def faults(self) -> list[tuple[TopicPartition, str]]:
+        fault = self.overdue or self.clock.fault()
+        return [(self.source, fault)] if fault else []
 
     async def abandon(self) -> None:
         self.is_open = False
@@ -123,7 +136,7 @@ async def test_a_refused_right_is_a_fault_until_a_commit(
     partition.checkpoints.commits = 0
     partition.is_read = partition.is_queued = partition.waits_for_schemas = False
     partition.pulse = Mock()
-    batch = PolledBatch(partition.source, [object()], End(1, 1))
+    batch = batch_of(partition.source, [object()], End(1, 1))
     for failed in (CommitFailed("away"), CommitRefused("no right"), CommitRefused("no right")):
         partition.take.side_effect = failed
         with pytest.raises(PartitionReset, match=str(failed)):
@@ -142,10 +155,10 @@ async def test_a_record_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     beating = asyncio.create_task(resting.beat())
     await asyncio.sleep(0)
     source = TopicPartition("events.raw", 0)
-    await resting.on_batch(PolledBatch(source, [], End(1, 1)))
+    await resting.on_batch(batch_of(source, [], End(1, 1)))
     await asyncio.sleep(0)
     assert not beating.done()  # a tick is no record
-    await resting.on_batch(PolledBatch(source, [object()], End(1, 1)))
+    await resting.on_batch(batch_of(source, [object()], End(1, 1)))
     await until(beating.done)
     await beating
 
@@ -178,7 +191,7 @@ def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     found.services.metrics = Metrics(registry, "reorder+merge")
     _, second = found._partitions.values()
     for at_s in [*range(200), *range(3_800, 3_810)]:
-        second.state.clock.judge(at_s * 100, LOG_APPEND_TIME, 0, (at_s % 3_600) * S_NS // 10)
+        second.clock.judge(at_s * 100, LOG_APPEND_TIME, 0, (at_s % 3_600) * S_NS // 10)
 
     def reported() -> tuple[str, float | None]:
         found.observe()
@@ -188,9 +201,9 @@ def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     told, off_s = reported()
     assert told.startswith("events.raw/1: append times have stepped ahead by 360 s,")
     assert off_s == pytest.approx(360, abs=1)
-    second.state.clock.judge(21_000, LOG_APPEND_TIME, 0, 21 * S_NS)
+    second.clock.judge(21_000, LOG_APPEND_TIME, 0, 21 * S_NS)
     assert reported() == ("", 0)
-    second.state.clock.judge(16_000, LOG_APPEND_TIME, 0, 21 * S_NS)
+    second.clock.judge(16_000, LOG_APPEND_TIME, 0, 21 * S_NS)
     told, off_s = reported()
     assert told.startswith("events.raw/1: append times have stepped back, and are still 5 s")
     assert off_s == 5
@@ -206,7 +219,7 @@ async def test_one_that_comes_back_is_opened_again_only_where_another_was_at_wor
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
     before.checkpoints.is_current.return_value = is_current
     made: Any = FakePartition(rests=True)
-    made.open = AsyncMock(return_value=9)
+    made.open = AsyncMock(return_value={source: 9})
     new = Mock(return_value=made)
     monkeypatch.setattr(found, "_new", new)
 

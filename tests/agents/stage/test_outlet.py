@@ -115,7 +115,7 @@ def test_the_ordered_topic_has_reference_time_and_watermarks_and_nothing_else() 
 
 def said(report: Report, late: str = "pass") -> list[tuple[tuple[str, int], Put]]:
     outbox = Outbox(FakeBatch)
-    SideOutlet(("raw", 2), TOPICS, PARTITIONS, {"pitch": late}).put(report, outbox)
+    SideOutlet([("raw", 2)], TOPICS, PARTITIONS, {"pitch": late}).put(report, outbox)
     return taken(outbox)
 
 

@@ -15,13 +15,21 @@ from unittest.mock import AsyncMock
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import End, PolledBatch
+from agents.kafka.partition_queue import End, GroupBatch
 from agents.stage.checkpoint_size import FIRST_BYTES
 from agents.stage.delivery import Checkpoint
 from agents.stage.partition import LONG_S, Partition
 from agents.state import changelog
 from agents.state.changelog import StateRefused
-from tests.agents.records import FakeBatch, FakeRecord, arranged, close, put_into, services_of
+from tests.agents.records import (
+    FakeBatch,
+    FakeRecord,
+    arranged,
+    batch_of,
+    close,
+    put_into,
+    services_of,
+)
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nstate: memory\n"
@@ -38,7 +46,7 @@ class Delivery:
 
     @property
     def offsets(self) -> list[int]:
-        return [checkpoint.next_offset for checkpoint in self.committed]
+        return [checkpoint.offsets[SOURCE] for checkpoint in self.committed]
 
     async def commit(self, checkpoint: Checkpoint) -> int:
         self.committed.append(checkpoint)
@@ -48,12 +56,12 @@ class Delivery:
 def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
     partition = Partition(SOURCE, arranged(text), services_of("reorder+merge", delivery))
     partition.is_open = True
-    partition.state.next_offset = 0
+    partition.state.first.next_offset = 0
     return partition
 
 
-def batch(offset: int) -> PolledBatch:
-    return PolledBatch(SOURCE, [FakeRecord(offset)], End(offset + 1, offset + 1))
+def batch(offset: int) -> GroupBatch:
+    return batch_of(SOURCE, [FakeRecord(offset)], End(offset + 1, offset + 1))
 
 
 def failing(*_: Any) -> Any:
@@ -121,7 +129,7 @@ async def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
         source = f"s{min(offset, 30)}".encode()  # the first thirty send once
         named = (("sourceId", source), ("seqNum", b"%d" % offset), ("ts", b"5000000"))
         record = FakeRecord(offset, headers=named, timestamp=6 + offset)
-        await partition.take(PolledBatch(SOURCE, [record], End(offset + 1, offset + 1)))
+        await partition.take(batch_of(SOURCE, [record], End(offset + 1, offset + 1)))
         await partition.settle()
     state = delivery.state(0)
     since = changelog.read_progress(state[changelog.PROGRESS], "", "").since
@@ -136,7 +144,7 @@ def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], An
 
     async def scenario() -> None:
         partition = partition_of(Delivery())
-        await partition.take(PolledBatch(SOURCE, [FakeRecord(0)], End(1, 1)))
+        await partition.take(batch_of(SOURCE, [FakeRecord(0)], End(1, 1)))
         partition.observe()
         await partition.checkpoints.arrived()
         assert len(partition.state.held)
@@ -173,7 +181,7 @@ async def test_of_a_batch_that_takes_long_what_is_done_is_committed(
 
     asking = asyncio.create_task(asks())
     records = [FakeRecord(offset) for offset in range(5)]
-    await partition.take(PolledBatch(SOURCE, records, End(9, 9)))
+    await partition.take(batch_of(SOURCE, records, End(9, 9)))
     asking.cancel()
     assert answers >= 3
     await close(partition)
@@ -232,7 +240,7 @@ async def worked(cost_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list[i
     asking, records = asyncio.create_task(asks()), numbered(1_000)
     for first in (0, 500):
         end = End(first + 500, 1_000)
-        await partition.take(PolledBatch(SOURCE, records[first : first + 500], end))
+        await partition.take(batch_of(SOURCE, records[first : first + 500], end))
     asking.cancel()
     await close(partition)
     outputs = [
@@ -267,7 +275,7 @@ async def test_large_records_are_committed_a_few_at_a_time() -> None:
         FakeRecord(offset, (("sourceId", b"s1"), ("seqNum", b"%d" % offset), ("ts", b"5")), half)
         for offset in range(9)
     ]
-    await partition.take(PolledBatch(SOURCE, records, End(9, 9)))
+    await partition.take(batch_of(SOURCE, records, End(9, 9)))
     await close(partition)
     taken = [after - before for before, after in pairwise([0, *delivery.offsets])]
     assert taken[:2] == [3, 4]  # a quick commit lets the next one have twice as much

@@ -9,12 +9,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from agents.kafka.partition_queue import End, FetchRequest, PolledBatch
+from agents.kafka.partition_queue import End, FetchRequest
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.stage.partition import Partition
 from agents.stage.playback import MOST_AHEAD_MS, Playback
 from inorder.playback import GRACE_MS, OVER, decoded, encoded
-from tests.agents.records import arranged, services_of
+from tests.agents.records import arranged, batch_of, services_of
 from tests.agents.stage.test_partition import SOURCE, TOPOLOGY, Delivery, partition_of
 
 CREATE_TIME = 0
@@ -74,10 +74,10 @@ async def test_a_partition_at_its_end_has_no_tick_before_the_recording_is_over(
     services = services_of("reorder+merge", Delivery(), playback=playback)
     partition = Partition(SOURCE, arranged(TOPOLOGY), services)
     partition.is_open = True
-    partition.state.clock.embedded = True
+    partition.state.first.clock.embedded = True
     ticks = Mock()
     monkeypatch.setattr(partition, "_tick", ticks)
-    caught_up = PolledBatch(SOURCE, [], End(0, 0, FetchRequest(1, time.time_ns(), 1)))
+    caught_up = batch_of(SOURCE, [], End(0, 0, FetchRequest(1, time.time_ns(), 1)))
     await partition.take(caught_up)
     playback.follow("a", [record(encoded(time.time_ns() // NS_PER_MS + GRACE_MS))])
     await partition.take(caught_up)
@@ -101,7 +101,7 @@ async def test_a_partition_at_its_end_has_no_tick_before_the_recording_is_over(
 )
 def test_stamps_far_behind_arrivals_are_told(arrival_ns: int, behind_h: float, said: str) -> None:
     partition = partition_of(Delivery())
-    partition.state.clock.now_ns = arrival_ns
+    partition.state.first.clock.now_ns = arrival_ns
     partition.work.newest_stamp_ns = arrival_ns - int(behind_h * 3600 * S_NS)
     assert said in partition.stale()
     assert bool(said) == bool(partition.stale())

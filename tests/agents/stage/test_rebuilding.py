@@ -16,6 +16,7 @@ from aiokafka.structs import TopicPartition
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import ArrivalClock
+from agents.stage.lane import Lane
 from agents.stage.rebuilding import Rebuilding
 from agents.state.changelog import STATE, OnProgress, Progress, StateRefused, encoded
 from agents.state.held import HeldPages
@@ -69,11 +70,13 @@ def rebuilding(
         stage=stage,
         held=held,
         progress=Progress(),
+        lanes={0: Lane(0, SOURCE, arrangement.inlet(SOURCE), ArrivalClock(0))},
         read_until=lambda _: None,
+        place_moves={},
         restored=(7, 8),
         note_restored=told,
     )
-    return Rebuilding(around, arrangement, into, arrangement.inlet(SOURCE))
+    return Rebuilding(around, arrangement, into)
 
 
 def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:

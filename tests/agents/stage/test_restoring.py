@@ -109,8 +109,11 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Find:
             assert where == (LOG, 0)
             return log.read(position)
 
-        async def was_aborted(_: Any, __: TopicPartition, since: int, next_offset: int) -> bool:
-            return next_offset in log.aborted
+        async def was_aborted(
+            _: Any, __: TopicPartition, since: int, source: TopicPartition, offsets: dict[Any, int]
+        ) -> bool:
+            assert source == SOURCE
+            return offsets[SOURCE] in log.aborted
 
         async def offset(partition: TopicPartition) -> int | None:
             assert partition == SOURCE

@@ -14,7 +14,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.kafka.partition_queue import End, PolledBatch
+from agents.kafka.partition_queue import End
 from agents.registry.feed import SchemaFeed
 from agents.stage.handler import StageHandler
 from agents.stage.outlet import partition_of
@@ -22,7 +22,7 @@ from agents.watch import overdue
 from agents.watch.metrics.worker import Metrics
 from agents.watch.watchdog import Watchdog
 from inorder.header_writer import HeaderWriter
-from tests.agents.records import FakeRecord, arranged, close
+from tests.agents.records import FakeRecord, arranged, batch_of, close
 from tests.agents.stage.chain import MS, Chain, Logs
 from tests.agents.stage.test_history import assert_alike, dumped, replayed, said
 from topology.config import HeaderConfig, Topology, parse
@@ -46,7 +46,13 @@ streams:
   cells: {{join: tumbling 200ms, {sides}, outer: left}}
   counts: {{stream: b, window: tumbling 1s, aggregate: {{n: count()}}}}
 """
-CUTS = ("reorder, merge+window+join", "reorder, merge, window, join", "reorder, merge+window, join")
+CUTS = (
+    "reorder, merge+window+join",
+    "reorder, merge, window, join",
+    "reorder, merge+window, join",
+    "reorder+merge+window+join",
+    "reorder+merge, window+join",
+)
 
 
 def topology_of(names: str, partitions: int, stages: str = CUTS[0]) -> tuple[str, Topology]:
@@ -190,7 +196,7 @@ async def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
     await first.through(None, Random(1), monkeypatch)
     partition = await merge.opened(None, monkeypatch)
     log = live.logs[merge.source]
-    await partition.take(PolledBatch(merge.source, log, End(len(log), len(log))))
+    await partition.take(batch_of(merge.source, log, End(len(log), len(log))))
     around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics, broker_times=None)
     no_log: Any = None
     found = StageHandler(merge.arrangement, around, Watchdog(), no_log)

@@ -15,9 +15,9 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.broker_times import Probe
-from agents.kafka.partition_queue import End, FetchRequest, PolledBatch
+from agents.kafka.partition_queue import End, FetchRequest
 from inorder.header_writer import HeaderWriter
-from tests.agents.records import FakeRecord, Put, close
+from tests.agents.records import FakeRecord, Put, batch_of, close
 from tests.agents.stage.chain import Chain, Wall
 from tests.agents.stage.test_history import log_of, text_of
 from tests.seeds import seeds_of_today
@@ -102,15 +102,15 @@ async def test_a_new_leader_whose_clock_is_ahead_is_in_doubt(
         """The records, if any, and then the end of the log."""
         ahead = Probe(true_ns + AHEAD, true_ns, true_ns)
         chain.broker_times.take_probes({TRUE: Probe(true_ns, true_ns, true_ns), WRONG: ahead})
-        end = records[-1].offset + 1 if records else partition.state.next_offset or 0
+        end = records[-1].offset + 1 if records else partition.state.first.next_offset or 0
         at_end = End(end, end, FetchRequest(true_ns, 0, leader))
-        await partition.take(PolledBatch(source, records, at_end))
+        await partition.take(batch_of(source, records, at_end))
 
     begin_ns = begin_ms * 1_000_000
     for second in range(-600, 0, 5):
         await take(TRUE, [], begin_ns + second * S)
     await take(TRUE, log[:200], begin_ns + 2 * S)
     await take(WRONG, log[200:], begin_ns + 2 * S + S // 50)
-    assert partition.state.clock.now_ns < begin_ns + 5 * S
-    assert "a broker's clock is wrong" in (partition.fault() or "")
+    assert partition.state.first.clock.now_ns < begin_ns + 5 * S
+    assert "a broker's clock is wrong" in str([*partition.faults()])
     await close(partition)

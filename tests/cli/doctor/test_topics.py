@@ -35,7 +35,6 @@ from tests.cli.invoking import inorder
 from tests.end_to_end.setting import Setting, settle
 from tests.services import SharedKafka, UniqueName
 from topology.config import Topology, parse, parse_with
-from topology.config.cut import scattered
 from topology.detector.detector import Detector
 from topology.model.user_functions import UserFunctions
 
@@ -373,13 +372,3 @@ def test_a_right_to_transactional_ids_that_is_lacking_is_told_with_its_stage() -
     assert (finding.where, finding.weight) == ("transactional-id inorder.reorder.", "error")
     assert finding.what == "this principal may not Write it for stage reorder"
     assert finding.remedy == "grant the rights that inorder topics acls --stage reorder lists"
-
-
-def test_sources_in_several_partitions_of_one_stage_are_found() -> None:
-    topology = parse("streams: {default: {}}\nstages: [reorder+merge]")
-    (one,) = findings(topology, Cluster(SeenBrokers(3), as_declared(topology)))
-    assert (one.weight, one.where) == (Weight.ERROR, "events.raw")
-    assert "8 partitions of events.raw" in one.what
-    assert one.remedy.startswith("either write `keyed_by: stream`")
-    (problem,) = scattered(topology.streams, topology.stages, {"events.raw": 8})
-    assert (one.what, one.remedy) == (problem.what, problem.remedy)

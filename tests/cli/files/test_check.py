@@ -190,29 +190,6 @@ def test_an_absence_that_is_not_reported_in_time_is_told(
         assert "EMIT EAGER" in found[0] or "answer: early" in found[0]
 
 
-FUSED = "streams: {default: {}}\nstages: [reorder+merge]\n"
-
-
-@pytest.mark.parametrize(
-    "text", [FUSED, f"{FUSED}topics: {{partitions: 3}}\n"], ids=["by default", "written"]
-)
-def test_sources_in_several_partitions_of_one_stage_are_refused(tmp_path: Path, text: str) -> None:
-    path = written(tmp_path, text)
-    inorder("check", path).refused(
-        "streams.default.keyed_by: `topics.partitions` is",
-        "partitions of events.raw: events would be out of order",
-        "either write `keyed_by: stream`",
-    )
-    (problem,) = inorder("check", "--json", path).last["problems"]
-    assert problem["path"] == "streams.default.keyed_by"
-    assert problem["remedy"].startswith("either write `keyed_by: stream`")
-    events = text_file(tmp_path / "events.jsonl", '{"source": "s", "seq": 0, "ts": 0}\n')
-    inorder("replay", "--topology", path, events).well()
-    inorder("topics", "create", "--topology", path, "--brokers", "127.0.0.1:1").refused(
-        "partitions of events.raw: events would be out of order",
-    )
-
-
 def test_an_application_at_an_embedded_broker_is_unknown(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -220,12 +197,3 @@ def test_an_application_at_an_embedded_broker_is_unknown(
     inorder("check", "--brokers", embedded_broker.bootstrap, path).refused(
         "is an embedded broker", "leave --brokers out"
     )
-
-
-def test_each_remedy_makes_the_file_sound(tmp_path: Path) -> None:
-    for text in (
-        FUSED.replace("{default: {}}", "{default: {keyed_by: stream}}"),
-        f"{FUSED}topics: {{partitions: 1}}\n",
-        FUSED.replace("reorder+merge", "reorder, merge"),
-    ):
-        inorder("check", written(tmp_path, text)).well()

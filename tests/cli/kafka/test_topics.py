@@ -17,13 +17,15 @@ from tests.cli.invoking import inorder, text_file
 from tests.services import SharedKafka, UniqueName
 
 
-def creating(kafka: SharedKafka, folder: Path, unique_name: UniqueName, raw: str) -> list[str]:
+def creating(
+    kafka: SharedKafka, folder: Path, unique_name: UniqueName, raw: str, *, stream: str = ""
+) -> list[str]:
     """The words that make the topics of a topology of one partition, of names of its own."""
     own = ("sequenced", "gaps", "late", "dead", "clock")
     names = ", ".join(f"{key}: {unique_name(key)}" for key in own)
     path = text_file(
         folder / "t.yaml",
-        f"streams: {{default: {{input: {raw}, output: {unique_name('out')}}}}}\n"
+        f"streams: {{default: {{input: {raw}, output: {unique_name('out')}{stream}}}}}\n"
         f"application: {unique_name('app')}\ntopics: {{partitions: 1, {names}}}\n",
     )
     return ["topics", "create", "--topology", str(path), "--brokers", kafka.bootstrap]
@@ -48,7 +50,7 @@ def test_an_input_that_has_grown_asks_for_grow(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     raw = unique_name("raw")
-    create = creating(kafka, tmp_path, unique_name, raw)
+    create = creating(kafka, tmp_path, unique_name, raw, stream=", keyed_by: stream")
     inorder(*create).well()
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_partitions([NewPartitions(raw, 2)])[raw].result(30)

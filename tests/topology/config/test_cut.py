@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit.topologies import in_code
 from topology.config import parse
-from topology.config.cut import scattered
+from topology.config.groups import topics_read_together
 
 ONE = ["reorder+merge", "window", "pattern", "join"]
 TWO = ["reorder", "merge", "window", "pattern", "join"]
@@ -49,38 +49,27 @@ def test_the_stages_follow_from_where_streams_lie(text: str, stages: list[str], 
     assert topology.fused == ("reorder+merge" in stages)
 
 
-FUSED = "stages: [reorder+merge+window]\n"
-TWO_STREAMS = f"streams: {{a: {{keyed_by: stream}}, b: {{input: other}}}}\n{FUSED}"
+SIDES = "sides: {x: {stream: a}, y: {stream: b}}"
+JOINED = f"queries: {{q: {{join: interval 40ms, {SIDES}}}}}\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "partitions", "streams"),
+    ("streams", "joined", "groups"),
     [
-        (f"streams: {{default: {{}}}}\n{FUSED}", {"events.raw": 3}, ["default"]),
-        (f"streams: {{default: {{}}}}\n{FUSED}", {"events.raw": 1}, []),
-        (f"streams: {{default: {{}}}}\n{FUSED}", {}, []),
-        ("streams: {default: {}}\ntopics: {partitions: 1}", {"events.raw": 3}, ["default"]),
-        (f"streams: {{default: {{keyed_by: stream}}}}\n{FUSED}", {"events.raw": 3}, []),
-        ("streams: {default: {}}", {"events.raw": 3}, []),
-        (TWO_STREAMS, {"events.raw": 3, "other": 2}, ["b"]),
-        (TWO_STREAMS, {"events.raw": 3, "other": 1}, []),
+        ("a: {keyed_by: stream}", "", []),
+        ("a: {}", "", [["events.raw"]]),
+        ("a: {keyed_by: stream}, b: {}", "", [["events.raw"]]),
+        ("a: {keyed_by: stream}, b: {input: o}", "", [["o"]]),
+        ("a: {keyed_by: stream}, b: {keyed_by: stream}", JOINED, [["events.raw"]]),
+        ("a: {keyed_by: stream}, b: {keyed_by: stream, input: o}", JOINED, [["events.raw", "o"]]),
+        ("a: {}, b: {input: o}, c: {input: p}", JOINED, [["events.raw", "o"], ["p"]]),
     ],
 )
-def test_sources_in_several_partitions_are_put_in_order_by_two_stages(
-    text: str, partitions: dict[str, int], streams: list[str]
+def test_the_partitions_in_which_a_stream_may_be_are_read_together(
+    streams: str, joined: str, groups: list[list[str]]
 ) -> None:
-    topology = parse(text)
-    found = list(scattered(topology.streams, topology.stages, partitions))
-    assert [each.stream for each in found] == streams
-    for each in found:
-        assert f"{partitions[each.topic]} partitions of {each.topic}" in each.what
-        assert each.remedy.startswith("either write `keyed_by: stream` if the producers key")
-
-
-def test_streams_that_cannot_share_a_topic_are_told_so_with_the_remedy() -> None:
-    other = f"streams: {{a: {{}}, b: {{input: b, headers: {{ts_unit: ms}}}}}}\n{FUSED}"
-    (one,) = scattered(parse(other).streams, parse(other).stages, {"b": 2})
-    assert "give all streams the same headers and make reorder and merge two stages" in one.remedy
+    """So are those of streams that a query joins."""
+    assert [*topics_read_together(parse(f"streams: {{{streams}}}\n{joined}"))] == groups
 
 
 @pytest.mark.parametrize(

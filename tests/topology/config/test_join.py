@@ -126,7 +126,6 @@ REFUSED = [
         "stages",
         "join them: merge+join",
     ),
-    (f"{JOIN}stages: [reorder+merge, join]\n", "queries.seen", "stages: [reorder, merge, join]"),
     (
         JOIN.replace("video: {}", "video: {output: events.video}"),
         "queries.seen",

@@ -11,6 +11,13 @@ from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
 from topology.flow.lanes import lanes_of
 from topology.flow.node import BATCH, END, JoinInput
+from topology.flow.registry import (
+    ALIGN_PLACE,
+    moved_places,
+    operators_of,
+    place_moves,
+    places_of,
+)
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event, twin
 from topology.model.operator import Operator
@@ -136,3 +143,16 @@ def test_events_of_a_query_that_is_no_more_are_held_no_longer() -> None:
     again.restore(stage.snapshot(), held)
     assert {one.stream for one in held if one.held_by} == {one.stream for one in again.held()}
     assert {one.stream for one in again.held()} == {"a"}
+
+
+def test_places_of_held_events_follow_the_operators_of_a_changed_file() -> None:
+    """The first query of a kind, or the last one, shifts the places behind it."""
+    few, more = ["reorder", "merge", "pattern"], ["reorder", "merge", "window", "pattern"]
+    was, now = places_of(few), places_of(more)
+    moves = place_moves(few, more)
+    held_by = ALIGN_PLACE | was["merge"] | was["pattern"]
+    assert moved_places(held_by, moves) == ALIGN_PLACE | now["merge"] | now["pattern"]
+    back = place_moves(more, few)
+    assert moved_places(now["window"] | now["pattern"], back) == was["pattern"]
+    assert place_moves(few, few) == {}
+    assert operators_of({"merge": 3, "clock": 2, "reorder": 3, "pattern": 3}) == few

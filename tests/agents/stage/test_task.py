@@ -1,0 +1,89 @@
+"""Examples: a task that reads several partitions, as its worker sees them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from aiokafka.structs import TopicPartition
+
+from agents.kafka.partition_queue import End, FetchRequest, GroupBatch, PolledBatch, steady_ns
+from agents.stage.arrival import LOG_APPEND_TIME
+from agents.stage.input_lag import SILENT_AFTER_NS
+from agents.stage.partition import READ_AHEAD_NS, Partition
+from tests.agents.records import FakeRecord, arranged, services_of
+from tests.agents.stage.test_partition import Delivery
+
+TEXT = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]\nstate: memory\n"
+LANES = [TopicPartition("events.raw", number) for number in range(3)]
+MS = 1_000_000
+BEGIN_MS = 1_700_000_000_000
+
+
+def task_of(delivery: Any) -> Partition:
+    task = Partition(LANES[0], arranged(TEXT, partitions=3), services_of("reorder+merge", delivery))
+    task.is_open = True
+    return task
+
+
+def record(offset: int, source: str, seq: int, ms: int) -> FakeRecord:
+    stamp = b"%d" % ((BEGIN_MS + ms) * MS)
+    headers = (("sourceId", source.encode()), ("seqNum", b"%d" % seq), ("ts", stamp))
+    return FakeRecord(offset, headers, timestamp=BEGIN_MS + ms, timestamp_type=LOG_APPEND_TIME)
+
+
+def poll(records: Mapping[int, list[FakeRecord]], asked_ns: int | None = None) -> GroupBatch:
+    """A poll of the lanes, without ticks; the broker was asked now, or at this time."""
+    batches = []
+    for lane, some in records.items():
+        end = some[-1].offset + 1
+        asked = FetchRequest(steady_ns() if asked_ns is None else asked_ns, time.time_ns(), 0)
+        batches.append(PolledBatch(LANES[lane], some, End(end, end + 1, asked)))
+    return GroupBatch(LANES[0], batches)
+
+
+async def test_one_transaction_has_the_offsets_of_all_lanes() -> None:
+    delivery = Delivery()
+    task = task_of(delivery)
+    await task.take(poll({lane: [record(0, f"s{lane}", 0, lane)] for lane in range(3)}))
+    await task.take(poll({1: [record(1, "s1", 1, 9), record(2, "s1", 2, 9)]}))
+    await task.settle()
+    assert [*delivery.committed[-1].offsets.items()] == [
+        (LANES[0], 1),
+        (LANES[1], 3),
+        (LANES[2], 1),
+    ]
+    shown = task.explain(1)
+    assert [(lane["partition"], lane["next_offset"]) for lane in shown["lanes"]] == [
+        (0, 1),
+        (1, 3),
+        (2, 1),
+    ]
+    assert shown["alignment"]["waiting_for"] == ["events.raw/0"]
+    await task.abandon()
+
+
+async def test_lanes_far_ahead_wait_for_those_that_answer() -> None:
+    task = task_of(Delivery())
+    ahead_ms = READ_AHEAD_NS // MS + 1
+    await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
+    assert not any(task.is_far_ahead(lane) for lane in LANES)
+    await task.take(poll({1: [record(1, "s1", 1, ahead_ms)]}))
+    assert [task.is_far_ahead(lane) for lane in LANES] == [False, True, False]
+    silent_ns = steady_ns() - 2 * SILENT_AFTER_NS
+    for lane in (0, 2):
+        await task.take(poll({lane: [record(1, f"s{lane}", 1, 1)]}, asked_ns=silent_ns))
+    assert not task.is_far_ahead(LANES[1]), "a broker that is away holds nobody back for good"
+    assert [at for at, _ in task.faults()] == [LANES[0], LANES[2]]
+    await task.abandon()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_each_partition_is_a_task_where_a_stream_is_in_one(own: bool) -> None:
+    keyed = "keyed_by: stream, " if own else ""
+    arrangement = arranged(TEXT.replace("clock:", f"{keyed}clock:"), partitions=3)
+    groups = {arrangement.group_of(lane).lanes for lane in LANES}
+    assert groups == ({(lane,) for lane in LANES} if own else {tuple(LANES)})
+    assert arrangement.together == ([] if own else [["events.raw"]])

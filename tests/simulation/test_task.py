@@ -1,0 +1,140 @@
+"""Law: a task over several lanes says what the chain cut before the merge says.
+
+The lanes of the task are read at paces of their own, in batches of any size, and it is restored
+from its changes now and then. What it emits and reports is what REORDER by partition and MERGE
+behind `events.sequenced` emit and report, event by event and at the same instants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from tests.kit.events import copies
+from tests.kit.runs import held_after_restart, through_changelog
+from tests.seeds import seeds_of_today
+from tests.simulation.test_simulation import (
+    FUSED_STAMPED_FROM,
+    SIZES,
+    TOPOLOGY,
+    Log,
+    Run,
+    Split,
+    apply,
+    coordinates,
+    in_balance,
+    in_order,
+    new_stage,
+    progress,
+)
+from tests.simulation.world import World
+from topology.config import Topology, parse
+from topology.flow.lanes import OFFSET_BITS
+from topology.model.event import Event
+from topology.model.outcome import Duplicate, Gap, Late, Malformed
+
+WORLDS: Final = seeds_of_today(24)
+SECONDS: Final = 2
+RULES: Final = {
+    "defaults": "{}",
+    "time": "{reorder: {rule: time}, clock: {unsynced: trust}}",
+    "small": "{reorder: {max_held: 5, max_jump: 10, max_sources: 3}}",
+}
+
+
+class Task(Run):
+    """REORDER by lane and MERGE in one stage."""
+
+    def __init__(self, world: Log, rng: Random, topology: Topology = TOPOLOGY) -> None:
+        super().__init__()
+        self.rng = rng
+        self.topology = topology
+        self.lanes = [world.events(lane) for lane in range(world.lanes)]
+        for lane, events in enumerate(self.lanes):
+            for event in events:
+                event.lane = lane
+                event.offset += lane << OFFSET_BITS
+        self.raw = {event.offset: event for lane in self.lanes for event in lane}
+        self.origins = {number: event.value for number, event in self.raw.items()}
+        self.end_ns = max((lane[-1].at_ns for lane in self.lanes if lane), default=0)
+
+    def run(self) -> Task:
+        stage = self._new()
+        table: dict[str, Any] = {}
+        for batch in self._polls():
+            self._add(stage.on_batch(batch, 0))
+            if self.rng.random() < 0.2:
+                self._add(stage.on_time(0))
+            if self.rng.random() < 0.2:
+                apply(through_changelog(stage.changes()), table)
+                if self.rng.random() < 0.5:
+                    held = self._held(stage)
+                    stage = self._new()
+                    stage.restore(table, held)
+        self._add(stage.on_end(self.end_ns))
+        return self
+
+    def _new(self) -> Any:
+        return new_stage(self.topology, "reorder", "merge", lanes=len(self.lanes))
+
+    def _held(self, stage: Any) -> list[Event]:
+        """What the driver reads again: in the order of arrival, then of the lane and the offset."""
+        held = held_after_restart(stage, [*self.raw.values()], FUSED_STAMPED_FROM)
+        return sorted(held, key=lambda event: (event.arrival_ns, event.offset))
+
+    def _polls(self) -> Iterator[list[Event]]:
+        """Batches of one lane each, with the lane's clock behind them; then the ends of all."""
+        left = [copies(lane) for lane in self.lanes]
+        while any(left):
+            lane = self.rng.choice([lane for lane, events in enumerate(left) if events])
+            size = self.rng.choice(SIZES)
+            batch, left[lane] = left[lane][:size], left[lane][size:]
+            clock = progress(left[lane][0].at_ns if left[lane] else self.end_ns)
+            if self.rng.random() < 0.5:
+                clock.at_ns = batch[-1].at_ns
+            clock.lane = lane
+            yield [*batch, clock]
+        for lane in range(len(left)):
+            clock = progress(self.end_ns)
+            clock.lane = lane
+            yield [clock]
+
+
+def reported(run: Run) -> list[tuple[Any, ...]]:
+    """What was reported, in an order that does not depend on the operators' order."""
+    found = []
+    for report in run.reports:
+        match report:
+            case Late() | Duplicate():
+                found.append((report.at_ns, type(report).__name__, str(report.event.value)))
+            case Gap():
+                place = report.source, report.epoch, report.first, report.last, report.reason
+                found.append((report.at_ns, "Gap", str(place)))
+            case Malformed():
+                found.append((report.at_ns, report.reason, f"{report.source}/{report.seq}"))
+    return sorted(found)
+
+
+def before_end(run: Any) -> list[tuple[Any, ...]]:
+    """What left before the input ended, which has no order of its own."""
+    return [each for each in coordinates(run.released) if each[6] < run.end_ns]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_task_says_what_the_cut_chain_says(rule: str) -> None:
+    topology = parse(f"streams: {{default: {RULES[rule]}}}")
+    for seed in WORLDS:
+        world = World(seed, seconds=SECONDS, lanes=(2, 3, 8)[seed % 3])
+        task = Task(world, Random(seed), topology).run()
+        split = Split(world, Random(seed), topology).run()
+        if rule == "defaults":  # The others forget sources, or do not know copies.
+            in_balance(world, task)
+            in_order(task.released)
+        assert before_end(task) == before_end(split), f"world {seed}"
+        assert sorted(map(str, coordinates(task.released))) == sorted(
+            map(str, coordinates(split.released))
+        ), f"world {seed}"
+        assert reported(task) == reported(split), f"world {seed}"
