@@ -19,10 +19,12 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
+    ClusterMetadata,
     ConfigResource,
     NewPartitions,
     NewTopic,
     ResourceType,
+    TopicMetadata,
 )
 
 from agents.kafka.brokers import TIMEOUT_S, Brokers, BrokersUnavailable, admin_client
@@ -74,9 +76,9 @@ def create(
     new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
     created = {spec.name: _is_new(futures[spec.name], spec, bootstrap_servers) for spec in specs}
-    await_leaders(admin, created)
-    _grow_per_broker(admin, [spec for spec in specs if not created[spec.name]])
-    known = admin.list_topics(timeout=TIMEOUT_S)
+    known = await_leaders(admin, created)
+    if _grow_per_broker(admin, specs, known):
+        known = await_leaders(admin, created)
     old = [name for name, is_new in created.items() if not is_new]
     configs = {name: config_of(answer) for name, answer in asked_configs(admin, old).items()}
     outcomes = []
@@ -90,15 +92,20 @@ def create(
     return outcomes
 
 
-def _grow_per_broker(admin: AdminClient, specs: Sequence[TopicSpec]) -> None:
-    """Give topics a partition for each broker that joined later; their records have no keys."""
-    found = admin.list_topics(timeout=TIMEOUT_S).topics
+def _grow_per_broker(
+    admin: AdminClient, specs: Sequence[TopicSpec], known: ClusterMetadata
+) -> bool:
+    """Give topics a partition for each broker that joined later; their records have no keys.
+
+    Returns whether there were such brokers.
+    """
     narrow = {
         spec.name: spec.partitions
         for spec in specs
-        if spec.per_broker and len(found[spec.name].partitions) < spec.partitions
+        if spec.per_broker and len(known.topics[spec.name].partitions) < spec.partitions
     }
     _grow(admin, narrow)
+    return bool(narrow)
 
 
 def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bool:
@@ -112,10 +119,17 @@ def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bo
     return True
 
 
-def await_leaders(admin: AdminClient, names: Collection[str]) -> None:
-    """Wait until the brokers can describe new topics and have elected their leaders."""
+def await_leaders(admin: AdminClient, names: Collection[str]) -> ClusterMetadata:
+    """Wait until a broker can describe new topics, and return what it knows.
+
+    All of them have leaders then. Another broker may not know them yet.
+    """
     deadline_s = time.monotonic() + TIMEOUT_S
-    while absent := _without_leader(admin, names):
+    while True:
+        found = admin.list_topics(timeout=TIMEOUT_S)
+        absent = _without_leader(found.topics, names)
+        if not absent:
+            return found
         if time.monotonic() > deadline_s:
             raise BrokersUnavailable(
                 f"{', '.join(absent)}: no leader within {TIMEOUT_S:.0f} s; are all brokers up?"
@@ -123,8 +137,7 @@ def await_leaders(admin: AdminClient, names: Collection[str]) -> None:
         time.sleep(POLL_S)
 
 
-def _without_leader(admin: AdminClient, names: Collection[str]) -> list[str]:
-    known = admin.list_topics(timeout=TIMEOUT_S).topics
+def _without_leader(known: Mapping[str, TopicMetadata], names: Collection[str]) -> list[str]:
     return [
         name
         for name in names
