@@ -141,6 +141,8 @@ class BrokerTimes:
         self.asked.set()
         if self.least_ns(broker, mono_ns) is None:
             self._waits.setdefault(broker, mono_ns)
+        else:
+            self._waits.pop(broker, None)
 
     def least_ns(self, broker: int, mono_ns: int) -> int | None:
         """Return the least time of the broker's clock at `mono_ns`; None if it is unknown."""
@@ -297,6 +299,9 @@ class Probing:
             for number in cluster.partitions_for_topic(self.topic) or ()
         }
         asked = [each for each in leaders.items() if each[0] is not None and each[0] >= 0]
+        if len(asked) < len(leaders):
+            # The client would ask for the leader only after minutes (`metadata_max_age_ms`).
+            producer.client.force_metadata_update()
         answers = await asyncio.gather(*(self._probe(producer, *each) for each in asked))
         found = {leader: probe for (leader, _), probe in zip(asked, answers, strict=True) if probe}
         self.times.take_probes(found)

@@ -162,6 +162,10 @@ def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
     assert "the right Write to app.broker-times is missing" in fault
     times.take_probes({ONE: probe(steady, 12 * S, 1, 1)})
     assert not times.faults(13 * S)
+    # A broker that leads no partition of the topic has the least time of the others.
+    times.want(TWO, -HOUR)
+    times.want(TWO, 13 * S)
+    assert not times.faults(HOUR)
     # The right is taken later on. An old bound would not show a step back.
     times.want(ONE, 20 * S)
     assert times.least_ns(ONE, 20 * S) is not None
@@ -229,6 +233,22 @@ async def test_a_client_that_no_longer_works_is_replaced_and_ends_nothing(
     assert not running.done()
     running.cancel()
     await asyncio.wait([running])
+
+
+class LeaderlessProducer(BrokenProducer):
+    """A client that knows no leader of the partition, as while its broker is away."""
+
+    def __init__(self, **_: object) -> None:
+        cluster = Mock(partitions_for_topic=lambda _: {0}, leader_for_partition=lambda _: -1)
+        self.client = Mock(cluster=cluster)
+
+
+async def test_a_broker_that_was_away_is_asked_for_soon() -> None:
+    """A client learns by itself of a new leader only after five minutes."""
+    probing = Probing(Brokers("nowhere:1", is_embedded=False), "topic")
+    producer = LeaderlessProducer()
+    assert not await probing._probe_all(producer)
+    producer.client.force_metadata_update.assert_called_once_with()
 
 
 @pytest.mark.kafka
