@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from topology.config import StageConfig, Topology
-from topology.config.groups import topics_read_together
 from topology.config.stages import MERGE, REORDER
 
 RAW: Final = "raw"
@@ -97,7 +96,7 @@ def read_together(topology: Topology, stage: StageConfig) -> list[list[str]]:
     The partitions of all other topics are read by a task each.
     """
     reads_together = reads(topology, stage) == RAW and MERGE in stage.operators
-    return [*topics_read_together(topology)] if reads_together else []
+    return topology.topics_read_together if reads_together else []
 
 
 def changelog_widths(topology: Topology, known: Mapping[str, int]) -> dict[str, int]:

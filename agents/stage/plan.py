@@ -14,7 +14,7 @@ differently.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -38,7 +38,10 @@ from topology.config.change import (
     begin_anew,
     reads_alike,
 )
+from topology.config.stages import operators_named
+from topology.flow.lanes import lane_of, offset_in_lane
 from topology.flow.registry import operators_of, waiting_places
+from topology.model.event import Event
 
 AT_ONCE: Final = 16
 """Maximum number of partitions whose changelogs are read at the same time."""
@@ -117,6 +120,8 @@ class _Looking:
         if any(longest[: len(known)] != known for known in map(change.places, tables)):
             anew = begin_anew(self._topology)
             raise StateRefused(f"the states number the upstream partitions differently; {anew}")
+        for changelog in self._others:
+            await self._contracts(changelog)
         found: list[Difference] = []
         for stage in self._stages:
             each = await self._of_stage(stage, made) if self._sees(stage, only) else []
@@ -125,7 +130,7 @@ class _Looking:
         found += [
             each
             for name, each in await self._of_others(made)
-            if only is None or {*name.split("+")} & {*only.operators}
+            if only is None or {*operators_named(name)} & {*only.operators}
         ]
         made.differences = list(dict.fromkeys(found))
         return made
@@ -166,12 +171,41 @@ class _Looking:
                 self._claims.pop(log, None)
             if held and not any([await self._contracts(log) for log in arrangement.changelogs]):
                 return [change.taken(stage.name, held, topology)]
-        found: list[Difference] = []
+        found = [each async for each in self._regrouped(arrangement)]
         for source, old in seen.items():
             new = arrangement.contract(source)
             facts = await self._facts(arrangement, source, old, new, made)
             found += change.differences(old, new, topology, facts)
+        known = {name for old in seen.values() for name in old.streams}
+        for topic in arrangement.inputs if seen else ():
+            if arrangement.group_of(TopicPartition(topic, 0)).name not in seen:
+                streams = arrangement.streams_of(topic).keys() - known
+                found += [change.begun(name, topology) for name in sorted(streams)]
         return found
+
+    async def _regrouped(self, arrangement: Arrangement) -> AsyncIterator[Difference]:
+        """Yield the refusal of each input that another task read than the one that reads it now.
+
+        Also yield it for an input with unread records that its task no longer reads.
+        """
+        stage = arrangement.stage.name
+        for source, claim in self._states_of(stage):
+            for lane, offset in claim.offsets(source).items():
+                if lane.topic in arrangement.inputs:
+                    now = arrangement.group_of(lane).name
+                    if now != source:
+                        yield change.regrouped(lane.topic, source.topic, now.topic, self._topology)
+                elif lane != source and await self._has_records(lane, offset):
+                    yield change.abandoned(stage, lane.topic, change.UNREAD, self._topology)
+
+    def _states_of(self, stage: str) -> Iterator[tuple[TopicPartition, Claim]]:
+        """Yield the tasks of a stage that have a state, with its progress."""
+        begin = self._changelog(stage, "").removesuffix(SUFFIX)
+        for changelog in self._claims:
+            topic = changelog.removeprefix(begin).removesuffix(SUFFIX)
+            for number, contract in self._known(changelog).items():
+                if contract.stage == stage:
+                    yield TopicPartition(topic, number), self._claims[changelog][number]
 
     async def _outputs_of_all(self, made: ChangePlan) -> set[str]:
         """Return the topics to which the application's stages write, according to all contracts."""
@@ -188,6 +222,9 @@ class _Looking:
             found = await asyncio.gather(*(self._claim(changelog, n) for n in numbers))
             claims = {n: claim for n, claim in enumerate(found) if claim is not None}
             self._claims[changelog] = claims
+        return self._known(changelog)
+
+    def _known(self, changelog: str) -> dict[int, Contract]:
         return {
             number: contract
             for number, claim in self._claims[changelog].items()
@@ -218,14 +255,18 @@ class _Looking:
         If a buffered event cannot be read, all streams are returned.
         """
         parts, waiting = await self._held(old, TopicPartition(*arrangement.changelog(source)))
-        topology = change.read_as(arrangement.topology, old.streams)
-        inlet = replace(arrangement, topology=topology).inlet(source)
-        records = [spilled for offset, spilled in parts.spilled.items() if offset in waiting]
-        if missing := waiting - parts.spilled.keys():
-            async with aclosing(self.logs.read_again(source, missing)) as pieces:
-                async for piece, _ in pieces:
-                    records += piece
-        events = inlet.read_again(records)
+        former = replace(arrangement, topology=change.read_as(arrangement.topology, old.streams))
+        places = change.places(old.lanes)
+        events: list[Event] = []
+        for number in sorted({lane_of(each) for each in waiting}):
+            lane = TopicPartition(*places[number]) if number else source
+            of_lane = {each for each in waiting if lane_of(each) == number}
+            records = [spilled for at, spilled in parts.spilled.items() if at in of_lane]
+            if missing := {offset_in_lane(each) for each in of_lane - parts.spilled.keys()}:
+                async with aclosing(self.logs.read_again(lane, missing)) as pieces:
+                    async for piece, _ in pieces:
+                        records += piece
+            events += former.inlet(lane).read_again(records)
         return {event.stream for event in events} if len(events) == len(waiting) else {*old.streams}
 
     async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
@@ -269,7 +310,8 @@ class _Looking:
 
     async def _has_records(self, place: TopicPartition, begin: int) -> bool:
         """Return whether the partition has committed records at or after this offset."""
-        return await self.logs.first_of(place, begin) is not None
+        is_there = place.topic in self._topics
+        return is_there and await self.logs.first_of(place, begin) is not None
 
     # -- what no stage reads any more --------------------------------------------------------------
 
@@ -305,9 +347,7 @@ class _Looking:
         _, held = await self._held(contract, TopicPartition(changelog, source.partition))
         if held:
             return change.BUFFERED
-        is_there = source.topic in self._topics
-        is_unread = is_there and await self._has_records(source, claim.next_offset)
-        return change.UNREAD if is_unread else ""
+        return change.UNREAD if await self._has_records(source, claim.next_offset) else ""
 
     def _moved(self, contract: Contract, topic: str) -> set[str]:
         """Return the inputs from which the streams of this former input come now."""

@@ -126,7 +126,10 @@ class Rebuilding:
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
         self.dead = [d for d in self.dead if parts.notes[d.offset].held_by & waiting]
-        missing = sorted(parts.notes.keys() - unread - found.keys())
+        # A stream that was removed may have left a lane without events that wait.
+        there = {lane.number for lane in self.into.lanes.values()}
+        gone = parts.notes.keys() - unread - found.keys()
+        missing = sorted(number for number in gone if lane_of(number) in there)
         if missing:
             self.services.metrics.store_error("held_record_gone", len(missing))
             log.error(

@@ -192,7 +192,8 @@ class HeldPages:
                     yield event
 
     def __len__(self) -> int:
-        return sum(1 for _ in self._held())
+        """Return the number of events that wait, without past events kept for later ones."""
+        return sum(1 for _ in self._held(self._waiting))
 
     def needed_from(self, next_offset: int) -> int:
         """Return the first offset that a restore would read again, else `next_offset`."""

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -30,7 +29,7 @@ from cli.as_json import json_option
 from cli.demo.clocks import WrongClock, described, syncing, wrong_clocks
 from cli.demo.patience import Patience
 from cli.demo.recording import played, recorded
-from cli.demo.stage import PLACES, TOPOLOGY, DemoFailed, Ground, worker_on
+from cli.demo.stage import TOPOLOGY, DemoFailed, Ground, worker_on
 from cli.demo.trouble import Injected, Posting, with_trouble
 from cli.demo.watching import RAW, DisplayLine, Outcome, Verdict, Watcher, duplicates_in, judged
 from cli.local.embedded import EmbeddedBroker
@@ -58,7 +57,7 @@ def command(speed: float, seed: int, stay: bool, as_json: bool) -> None:
         failing(DemoFailed, ProducerError),
         tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder,
         EmbeddedBroker() as broker,
-        worker_on(broker.bootstrap, TOPOLOGY, Path(folder), PLACES, console.print) as here,
+        worker_on(broker.bootstrap, TOPOLOGY, Path(folder), report=console.print) as here,
     ):
         console.print(f"its page, until the demo ends: http://{here.worker}/")
         verdict = run(here, console, speed, seed)
@@ -82,7 +81,7 @@ def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
                 _watch(publisher, watcher, injected, report, console.print)
             publisher.join()
         duplicates = duplicates_in(here.metrics())
-        held = sum(part["held"] for part in here.explain() if part["stage"] == "reorder")
+        held = here.held()
     finally:
         watcher.close()
     verdict = judged(injected, watcher.outcome, duplicates, held)
@@ -182,18 +181,16 @@ def _shown(
     """
     reported_s = time.monotonic()
     live = Live(console=console, refresh_per_second=8) if console.is_terminal else None
-    held: Counter[str] = Counter()
+    held = 0
 
     def report() -> None:
-        nonlocal reported_s
+        nonlocal reported_s, held
         now_s = time.monotonic()
         is_due = now_s - reported_s >= (REPORT_EVERY_S if live is None else ASK_S)
         reported_s = now_s if is_due else reported_s
         if live is not None:
             if is_due:
-                held.clear()
-                for part in here.explain():
-                    held[part["stage"]] += part["held"]
+                held = here.held()
             live.update(_page(outcome, injected, held))
         elif is_due:
             console.print(
@@ -208,12 +205,12 @@ def _shown(
 # -- what is shown --------------------------------------------------------------------------
 
 
-def _page(outcome: Outcome, injected: Injected, held: Counter[str]) -> Group:
+def _page(outcome: Outcome, injected: Injected, held: int) -> Group:
     bar = Table.grid()
     bar.add_row(ProgressBar(total=injected.postings, completed=outcome.raw, width=60))
     counts = (
         f"in {outcome.raw:,} · out of order {outcome.raw_descents:,}"
-        f" · held: reorder {held['reorder']}, merge {held['merge']}"
+        f" · held {held}"
         f" · out {outcome.ordered:,} · late {sum(outcome.late.values())}"
         f" · missing {outcome.missing}"
     )

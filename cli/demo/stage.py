@@ -13,27 +13,22 @@ from typing import Any, Final
 from cli.demo.patience import STILL_S, Patience
 from cli.http_token import answered
 from cli.kafka_options import forget_security
-from cli.local.embedded import PARTITIONS
 from cli.local.ports import free_ports
 from cli.local.process import Process
 from cli.program import PROGRAM
 
 TOPOLOGY: Final = """\
 # Three brokers of a recorded cluster are the sources of one stream; two clocks are wrong.
-# Every event should be emitted in order, so the stages wait instead of marking one late. The
+# Every event should be emitted in order, so the worker waits instead of marking one late. The
 # longest delay is 0.4 s, and the longest silence of a source is 11 s.
 streams:
   default:
     reorder: {rule: fixed, max_wait: 1s}
     merge: {miss_target: 0.000001, max_wait: 1s, idle_after: 30s}
-stages: [reorder, merge]
 topics: {partitions: 4, replication: 1}
 application: demo
 state: memory
 """
-
-PLACES: Final = 2 * PARTITIONS
-"""The total number of partitions of both stages."""
 
 ASK_S: Final = 2.0
 ASK_EVERY_S: Final = 0.2
@@ -59,6 +54,10 @@ class Ground:
         answer = self._said("explain", [])
         return answer if isinstance(answer, list) else []
 
+    def held(self) -> int:
+        """Return the number of events that wait in the worker, or 0 if it does not answer."""
+        return sum(task["held"] for task in self.explain())
+
     def reasons(self) -> tuple[str, ...]:
         """Return the reasons why the worker is not ready, or none if it does not answer."""
         return tuple(self._said("ready", {}).get("reasons", ()))
@@ -78,9 +77,9 @@ class Ground:
 
 @contextmanager
 def worker_on(
-    brokers: str, topology: str, folder: Path, places: int, report: Report = print
+    brokers: str, topology: str, folder: Path, tasks: int = 1, report: Report = print
 ) -> Iterator[Ground]:
-    """Run a real worker during the body, which begins when its stages own `places` partitions.
+    """Run a real worker during the body, which begins when its stages own this many tasks.
 
     The worker is stopped at the end of the body. `report` is called with sentences about the wait.
     """
@@ -94,23 +93,23 @@ def worker_on(
     process.start()
     try:
         here = Ground(brokers, worker, process)
-        _wait_until_ready(here, places, report)
+        _wait_until_ready(here, tasks, report)
         yield here
     finally:
         process.stop()
 
 
-def _wait_until_ready(here: Ground, places: int, report: Report) -> None:
-    """Wait until the worker owns `places` partitions; raise `DemoFailed` if progress stops.
+def _wait_until_ready(here: Ground, tasks: int, report: Report) -> None:
+    """Wait until the worker owns this many tasks; raise `DemoFailed` if progress stops.
 
-    Progress is another partition, a change of the reasons, or more text in the log.
+    Progress is another task, a change of the reasons, or more text in the log.
     """
     patience = Patience(report, STILL_S)
     while here.process.is_alive():
         owned, reasons = len(here.explain()), here.reasons()
-        if owned >= places:
+        if owned >= tasks:
             return
-        waited_for = f"the worker: {owned} of {places} partitions taken"
+        waited_for = f"the worker: {owned} of {tasks} tasks taken"
         if reasons:
             waited_for += f"; {reasons[0]}"
         if not patience.lasts((owned, reasons, here.process.log.stat().st_size), waited_for):

@@ -17,6 +17,7 @@ from tests.end_to_end.setting import Setting
 from tests.end_to_end.worker import REFUSED, Worker
 from tests.waiting import wait_until
 from topology.config import parse
+from topology.config.stages import REORDER, operators_named
 
 S: Final = 10**9
 EVERY_NS: Final = S // 10
@@ -281,7 +282,7 @@ class App:
     def waiting(self) -> int:
         """Events that wait in the first stage."""
         partitions = self.worker.partitions()
-        return sum(part["held"] for part in partitions if "reorder" in part["stage"])
+        return sum(part["held"] for part in partitions if REORDER in operators_named(part["stage"]))
 
     def await_waiting(self, count: int) -> None:
         wait_until(lambda: self.waiting == count, f"{count} that wait")
@@ -334,9 +335,9 @@ class App:
 
 
 def _rests(partition: Line) -> bool:
-    is_read = partition["next_offset"] == partition["high_watermark"]
-    waits = any("reorder" in each or "merge" in each for each in partition["streams"].values())
-    return is_read and not (waits and partition["held"])
+    lanes = partition["lanes"]
+    is_read = all(lane["high_watermark"] == (lane["next_offset"] or 0) for lane in lanes)
+    return is_read and not partition["held"]
 
 
 def name_of(event: Read) -> tuple[str, int]:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
@@ -15,7 +15,7 @@ from topology.config import Topology, parse
 
 SPLIT = "reorder, merge"
 FUSED = "reorder+merge"
-ONE_TASK = {"stages": FUSED, "partitions": 3, "stream": "keyed_by: source"}
+ONE_TASK: Final[dict[str, Any]] = {"stages": FUSED, "partitions": 3, "stream": "keyed_by: source"}
 """The settings of a task that reads all partitions."""
 
 TEMPLATE = """\

@@ -7,12 +7,14 @@ are in test_changed_queries.py and test_changed_streams.py.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from agents.state.changelog import PROGRESS, encode
 from tests.end_to_end.changing import (
@@ -36,6 +38,7 @@ from tests.end_to_end.topics import changelogs, delete_topics, forget_groups, gr
 from tests.end_to_end.worker import REFUSED
 from tests.services import SharedKafka
 from tests.waiting import wait_until
+from topology.config.stages import ALL
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -294,6 +297,38 @@ def test_an_input_is_left_when_it_is_drained_and_is_not_put_back(app: App) -> No
     app.changes_nothing()
 
 
+# -- other stages ----------------------------------------------------------------------------------
+
+
+def test_a_cut_application_goes_on_by_the_line_that_its_refusal_names(app: App) -> None:
+    """Without `stages` it would begin anew; and so it would if one stage were cut."""
+    partitions = {"partitions": 2}
+    app.file["topics"].update(partitions)
+    app.file["stages"] = ["reorder", "merge", "window"]
+    app.create()
+    app.run(range(250), 250)
+    del app.file["stages"]
+    app.create()
+    app.refuses("write the stages as they were, like `stages: [")
+    line = re.search("`stages: (.*?)`", app.check().out)
+    assert line is not None
+    app.file["stages"] = yaml.safe_load(line[1])
+    assert app.file["stages"] == ["reorder", "merge", "window", "pattern", "join"]
+    app.changes_nothing()
+    app.run(range(250, 300), 300)
+
+    app.rename_outputs()
+    del app.file["stages"]
+    app.default["input"] = f"rawx-{app.name}"
+    app.create()
+    app.run(range(50), 50, word="rawx")
+    app.file["stages"] = ["reorder", "merge", "window"]
+    app.create()
+    app.refuses("remove `stages` from the file")
+    del app.file["stages"]
+    app.changes_nothing()
+
+
 # -- one task over several partitions -------------------------------------------------------------
 
 
@@ -332,7 +367,7 @@ def test_an_input_grows_from_one_partition_to_three_under_one_task(app: App) -> 
 
 def test_a_state_of_another_format_is_refused_in_one_line(app: App) -> None:
     begin(app)
-    changelog = f"{app.file['application']}.reorder-merge.{app.default['input']}.changelog"
+    changelog = f"{app.file['application']}.{ALL}.{app.default['input']}.changelog"
     progress = {"next_offset": 250, "arrival": [0], "format": 1, "entries": 1, "digest": 0}
     deliver(app.bootstrap, changelog, [(PROGRESS, encode(progress), [], 0)])
     app.refuses("another format", "go on with the version that wrote it")

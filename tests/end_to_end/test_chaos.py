@@ -95,6 +95,7 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
     "split": {"stages": SPLIT, "partitions": 4},
     "fused": {"stages": FUSED, "partitions": 1},
     "one task": ONE_TASK,
+    "one task over 64 partitions": ONE_TASK | {"partitions": 64},
 }
 
 

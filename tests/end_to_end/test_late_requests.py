@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
+from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from agents.kafka.declared import declared
-from agents.kafka.topics import create
 from agents.stage.checkpoints import ABORTED, COMMITTED
 from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
@@ -30,7 +29,8 @@ from tests.end_to_end.late_requests import AIMED, ANSWER, ANY_TIME, STAYS, Holds
 from tests.end_to_end.numbered import NUMBERED
 from tests.end_to_end.oracle import Verdict, assert_sound, check
 from tests.end_to_end.records import Sender, contract, send
-from tests.end_to_end.setting import Setting, fused
+from tests.end_to_end.setting import ONE_TASK, fused
+from tests.end_to_end.topics import create_led
 from tests.end_to_end.waiting import Emitted, wait_out
 from tests.end_to_end.way_to_brokers import Cluster, Judge, cluster
 from tests.end_to_end.worker import at_work
@@ -70,23 +70,6 @@ ALL: list[Plan] = [
 ]
 
 
-def on_two(setting: Setting) -> None:
-    """Outputs are led by the second broker, all else by the first."""
-    admin = AdminClient({"bootstrap.servers": setting.bootstrap, "log_level": 0})
-    topics = [
-        NewTopic(
-            spec.name,
-            spec.partitions,
-            replica_assignment=[[2 if spec.name == setting.ordered else 1]] * spec.partitions,
-            config=spec.config,
-        )
-        for spec in declared(setting.topology)
-    ]
-    for made in admin.create_topics(topics).values():
-        made.result(30.0)
-    create(declared(setting.topology), setting.bootstrap, 1)
-
-
 @pytest.fixture(scope="module")
 def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     require(missing())
@@ -101,14 +84,16 @@ def play(
     at_most: int,
     say: Callable[[str], None],
     times: str = "",
+    shape: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Verdict, dict[str, float]]:
     """Send until all holds are over; what came out, and how many ends of transactions were not
     answered, by what had become of them."""
     is_alone = len(brokers.ways) == 1
     more, value = (SELDOM, LARGE) if is_alone else (times, b"{}")
-    setting = fused(brokers.direct, folder, more=more, make=is_alone)
+    setting = fused(brokers.direct, folder, more=more, make=is_alone, **shape)
     if not is_alone:
-        on_two(setting)
+        # Outputs are led by the second broker, all else by the first.
+        create_led(setting, lambda topic, _: 2 if topic == setting.ordered else 1)
     brokers.judge(holds)
     with at_work(replace(setting, bootstrap=brokers.through)) as worker:
         sender = Sender(
@@ -183,13 +168,18 @@ def test_a_backlog_is_read_once_over_a_slow_link(one_broker: Cluster, tmp_path: 
 @pytest.mark.chaos
 @pytest.mark.parametrize("version", [jars.VERSION, jars.OLDER])
 @pytest.mark.parametrize("nodes", [1, 2], ids=["one", "two"])
+@pytest.mark.parametrize("shape", [{}, ONE_TASK], ids=["one partition", "three partitions"])
 def test_no_request_that_comes_late_tears_a_transaction(
-    tmp_path: Path, say: Callable[[str], None], nodes: int, version: str
+    tmp_path: Path,
+    say: Callable[[str], None],
+    nodes: int,
+    version: str,
+    shape: dict[str, Any],
 ) -> None:
     require(missing())
     holds = Holds(ALL, HOLDS, seed=SEED, gap_s=0.3, two=nodes == 2)
     with cluster(tmp_path / "kafka", nodes=nodes, version=version) as brokers:
-        verdict, counted = play(brokers, tmp_path, holds, AT_MOST[1], say)
+        verdict, counted = play(brokers, tmp_path, holds, AT_MOST[1], say, shape=shape)
     assert not verdict.faults, verdict
     assert holds.count == HOLDS
     assert counted[COMMITTED] == holds.codes["EndTxn", ANSWER, "-"]

@@ -27,7 +27,7 @@ from tests.end_to_end.kafka_tools import (
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import events_of
 from tests.end_to_end.replaying import dump, replay, said
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import ONE_TASK, Setting, settle
 from tests.end_to_end.topics import admin_of
 from tests.end_to_end.wall_clock import WallClock
 from tests.end_to_end.worker import Spawned, Worker, running, worker_on
@@ -166,7 +166,7 @@ def test_wall_clocks_and_brokers_of_a_cluster(tmp_path: Path, say: Callable[[str
     with ExitStack() as stack:
         brokers = KafkaBroker(tmp_path / "kafka", nodes=NODES, heap_mib=256)
         stack.enter_context(brokers)
-        setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, partitions=1, replication=NODES)
+        setting = settle(brokers.bootstrap, tmp_path, **ONE_TASK, replication=NODES)
         walls = [WallClock(tmp_path / name) for name in "ab"]
         workers = stack.enter_context(at_work(setting, walls))
         day = Day(say)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import pytest
 
@@ -24,10 +24,12 @@ from inorder.channel import ChannelLimits
 from inorder.sequenced import SequencedProducer
 from tests.end_to_end.matches import absences
 from tests.end_to_end.oracle import assert_sound
-from tests.end_to_end.records import events_of, read_all
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
-from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.records import contract, deliver, events_of, read_all
+from tests.end_to_end.setting import FUSED, ONE_TASK, SPLIT, Setting, settle
+from tests.end_to_end.topics import create_led
+from tests.end_to_end.waiting import Emitted, wait_out
 from tests.end_to_end.worker import at_work
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
@@ -45,12 +47,14 @@ AT_MOST_LATE = 0.005
 
 ABSENT_S = 5
 
+FUSED_ALONE = {"stages": FUSED, "partitions": 1}
+
 
 def send(setting: Setting, hurt: Callable[[float], None]) -> int:
     """Events at a steady pace while `hurt` is told how long it has been; how many were sent."""
     sent = 0
     limits = ChannelLimits(delivery_timeout_s=120.0)
-    key_by: Literal["source", "stream"] = "stream" if setting.fused else "source"
+    key_by = setting.topology.streams["default"].keyed_by
     with ExitStack() as stack:
         producers = [
             stack.enter_context(
@@ -88,30 +92,36 @@ def through_an_outage(setting: Setting, broker: KafkaBroker | ContainerBroker, h
 
 
 @pytest.mark.parametrize(
-    ("stages", "how", "merge", "is_late"),
+    ("shape", "how", "is_late"),
     [
-        (SPLIT, "killed", "", False),
-        (SPLIT, "frozen", "", False),
-        (FUSED, "killed", "", False),
-        (FUSED, "frozen", "", False),
-        (SPLIT, "killed", "merge: {outage_wait: 0s}", True),
+        ({"stages": SPLIT}, "killed", False),
+        ({"stages": SPLIT}, "frozen", False),
+        (FUSED_ALONE, "killed", False),
+        (FUSED_ALONE, "frozen", False),
+        (ONE_TASK, "killed", False),
+        (ONE_TASK, "frozen", False),
+        ({"stages": SPLIT, "stream": "merge: {outage_wait: 0s}"}, "killed", True),
     ],
-    ids=["split-killed", "split-frozen", "fused-killed", "fused-frozen", "nobody-awaited"],
+    ids=[
+        "split-killed",
+        "split-frozen",
+        "fused-killed",
+        "fused-frozen",
+        "one task-killed",
+        "one task-frozen",
+        "nobody-awaited",
+    ],
 )
 def test_a_broker_that_stops_makes_next_to_nothing_late(
     own_kafka: KafkaBroker | ContainerBroker,
     tmp_path: Path,
     say: Callable[[str], None],
-    stages: str,
+    shape: dict[str, Any],
     how: str,
-    merge: str,
     is_late: bool,
 ) -> None:
     """The last case is the control: where MERGE awaits nobody, the outage makes events late."""
-    partitions = 1 if stages == FUSED else 2
-    setting = settle(
-        own_kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, stream=merge
-    )
+    setting = settle(own_kafka.bootstrap, tmp_path, **shape)
     sent = through_an_outage(setting, own_kafka, how)
     verdict = assert_sound(setting)
     events = events_of(setting)
@@ -121,38 +131,70 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
         for each in events
         if each.header("late") and each.number("refTs") >= warm_ns
     )
-    say(f"{stages}, {how}: of {sent} events {dict(late)} late through the outage")
+    say(f"{shape}, {how}: of {sent} events {dict(late)} late through the outage")
     assert (late.total() > AT_MOST_LATE * sent) == is_late, verdict
 
 
+def test_a_partition_without_a_leader_holds_up_its_task_and_is_named(tmp_path: Path) -> None:
+    """One of three brokers is killed, which has the only copy of an input partition."""
+    with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
+        setting = settle(brokers.bootstrap, tmp_path, **ONE_TASK, make=False)
+        raw = setting.raw
+        # Each broker leads a partition of the topic that shows the brokers' clocks.
+        create_led(
+            setting,
+            lambda topic, number: number + 1 if topic.endswith("-times") or topic == raw else 1,
+        )
+
+        def send_to(partitions: Iterable[int], numbers: range) -> None:
+            now_ns = time.time_ns()
+            records = (
+                (b"", b"", contract(f"s{partition}", seq, now_ns + 3 * seq + partition), partition)
+                for seq in numbers
+                for partition in partitions
+            )
+            deliver(brokers.bootstrap, raw, records)
+
+        with at_work(setting) as worker:
+            emitted = Emitted(setting)
+            send_to(range(3), range(100))
+            emitted.wait_for(300)
+            brokers.kill(1)
+            send_to((0, 2), range(100, 150))
+            named = f"{raw}/1"
+            wait_until(lambda: named in str(worker.ask("ready")), f"{named} to be named")
+            assert emitted.poll() == 300
+            brokers.restart(1)
+            send_to((1,), range(100, 150))
+            emitted.wait_for(450)
+            emitted.close()
+            wait_until(lambda: worker.ask("ready")[0] == 200, "a worker that is ready")
+        assert_sound(setting)
+
+
 @pytest.mark.parametrize(
-    ("stages", "how", "merge", "is_told"),
+    ("shape", "how", "is_told"),
     [
-        ("reorder+merge+pattern", "killed", "", False),
-        ("reorder+merge+pattern", "frozen", "", False),
-        ("reorder, merge, pattern", "killed", "", False),
-        ("reorder+merge+pattern", "killed", "merge: {quiet_after: 3s}", True),
+        (FUSED_ALONE, "killed", False),
+        (FUSED_ALONE, "frozen", False),
+        ({"stages": SPLIT}, "killed", False),
+        (ONE_TASK, "killed", False),
+        (FUSED_ALONE | {"stream": "merge: {quiet_after: 3s}"}, "killed", True),
     ],
-    ids=["fused-killed", "fused-frozen", "split-killed", "quiet-sooner"],
+    ids=["fused-killed", "fused-frozen", "split-killed", "one task-killed", "quiet-sooner"],
 )
 def test_nobody_is_absent_while_the_broker_is_away(
     own_kafka: KafkaBroker | ContainerBroker,
     tmp_path: Path,
-    stages: str,
+    shape: dict[str, Any],
     how: str,
-    merge: str,
     is_told: bool,
 ) -> None:
     """An absence is shorter than the outage, and that is shorter than `quiet_after`; the last case
     is the control: W follows the clock before the outage is over."""
-    setting = settle(
-        own_kafka.bootstrap,
-        tmp_path,
-        stages=stages,
-        partitions=1 if stages.startswith(FUSED) else 2,
-        stream=merge,
-        more=absences(ABSENT_S),
-    )
+    pattern = "+pattern" if FUSED in shape["stages"] else ", pattern"
+    asked = {"stages": shape["stages"] + pattern, "more": absences(ABSENT_S)}
+    setting = settle(own_kafka.bootstrap, tmp_path, **shape | asked)
     through_an_outage(setting, own_kafka, how)
     topics = setting.topology.topics
     times = defaultdict(list)

@@ -19,7 +19,7 @@ from benchmarks.workloads import crowd
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import events_of
 from tests.end_to_end.replaying import Replayed, assert_replays
-from tests.end_to_end.setting import FUSED, Setting, Settles
+from tests.end_to_end.setting import FUSED, ONE_TASK, Setting, Settles
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import at_work
@@ -59,20 +59,18 @@ def content(setting: Setting) -> dict[int, list[tuple[object, ...]]]:
     return found
 
 
+# Known starts and a fixed wait: nothing depends on which sources share a partition.
+FIXED = "reorder: {rule: fixed, max_wait: 200ms, start: zero}"
+
+
 @pytest.mark.parametrize(
     ("shape", "events"),
     [
         pytest.param({"stages": FUSED, "partitions": 1}, 10_000, marks=pytest.mark.chaos),
-        # Known starts and a fixed wait: nothing depends on which sources share a partition.
-        (
-            {
-                "partitions": 3,
-                "stream": "reorder: {rule: fixed, max_wait: 200ms, start: zero}",
-            },
-            5_000,
-        ),
+        ({"partitions": 3, "stream": FIXED}, 5_000),
+        (ONE_TASK | {"stream": f"keyed_by: source, {FIXED}"}, 5_000),
     ],
-    ids=["fused", "split over several partitions"],
+    ids=["fused", "split over several partitions", "one task over several partitions"],
 )
 def test_whatever_happened(settles: Settles, shape: dict[str, Any], events: int) -> None:
     hurt = settles(more=CALM, **shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -11,8 +12,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigEntry,
     ConfigResource,
     NewPartitions,
+    NewTopic,
 )
 
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from tests.end_to_end.setting import Setting
 from tests.services import SharedKafka
 from tests.waiting import wait_until
@@ -50,6 +54,23 @@ def configure(bootstrap: str, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin = admin_of(bootstrap)
     admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+
+
+def create_led(setting: Setting, leader_of: Callable[[str, int], int]) -> None:
+    """Make its topics, with one copy of each partition: on the broker that this says."""
+    admin = admin_of(setting.bootstrap)
+    topics = [
+        NewTopic(
+            spec.name,
+            spec.partitions,
+            replica_assignment=[[leader_of(spec.name, n)] for n in range(spec.partitions)],
+            config=spec.config,
+        )
+        for spec in declared(setting.topology)
+    ]
+    for made in admin.create_topics(topics).values():
+        made.result(TIMEOUT_S)
+    create(declared(setting.topology), setting.bootstrap, 1)
 
 
 def largest(setting: Setting, size: int) -> None:

@@ -23,7 +23,9 @@ from tests.infra.test_helm import (
     topology_of,
 )
 from tests.services import require
-from topology.config.stages import CHAIN
+from topology.config import parse, parse_with
+from topology.detector.detector import Detector
+from topology.model.user_functions import UserFunctions
 
 LAG: Mapping[str, object] = {"min": 1, "max": 2, "topic": "events.raw", "records": 1}
 BOTH = json.dumps({"cpu": {"min": 1, "max": 2, "percent": 70}, "lag": LAG})
@@ -129,7 +131,35 @@ def test_keda_is_told_how_the_brokers_are_reached(
     assert trigger["authenticationRef"] == REFERENCE
 
 
-def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_path: Path) -> None:
+CPU_SCALED = ("--set-json", 'workers.all.autoscaling.cpu={"min": 1, "max": 2, "percent": 70}')
+TWO_INPUTS = "streams: {a: {input: a%s}, b: {input: b%s}}\n"
+KEYED = ", keyed_by: stream"
+JOIN = "{join: interval 1s, sides: {l: {stream: a}, r: {stream: b}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("streams: {default: {}}\n", True),
+        (f"streams: {{default: {{}}}}\nqueries: {{w: {WINDOW}}}\n", True),
+        ("streams: {default: {}}\nstages: [reorder+merge]\n", True),
+        ("streams: {default: {}}\nstages: [reorder, merge]\n", False),
+        ("streams: {default: {keyed_by: stream}}\n", False),
+        ("streams: {a: {keyed_by: stream}, b: {}}\n", True),
+        (TWO_INPUTS % ("", ""), False),
+        (f"{TWO_INPUTS % ('', '')}queries: {{j: {JOIN}}}\n", True),
+        (f"{TWO_INPUTS % (KEYED, KEYED)}queries: {{j: {JOIN}}}\n", True),
+        (TWO_INPUTS % (KEYED, KEYED), False),
+    ],
+)
+def test_pods_are_scaled_only_if_more_than_one_can_have_work(
+    text: str, is_one: bool, tmp_path: Path
+) -> None:
+    """The chart agrees with the groups of partitions that the topology has."""
+    topology = parse(text)
+    inputs = {stream.input for stream in topology.streams.values()}
+    groups = topology.topics_read_together if topology.fused else []
+    assert is_one == (len(groups) == 1 and {*groups[0]} == inputs)
     file = tmp_path / "t.yaml"
     file.write_text("streams: {default: {}}\n")
     operators = [link.name for link in CHAIN if link.is_needed or link.is_asked]

@@ -9,7 +9,6 @@ from typing import Final
 from topology.answer.settings import BOUNDS, THESIS3
 from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
-from topology.config.groups import topics_read_together
 from topology.config.stages import MERGE
 from topology.spelling.problem import Fault, meant
 from topology.spelling.values import TOPIC_NAME
@@ -25,7 +24,7 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
     the headers show to which stream a record belongs, so streams on one topic must agree on them.
     """
     first_of: dict[str, str] = {}
-    groups = [*topics_read_together(topology)] if topology.fused else []
+    groups = topology.topics_read_together if topology.fused else []
     for name, stream in topology.streams.items():
         shared = stream.input if topology.fused else topology.topics.sequenced
         at = next((topics[0] for topics in groups if shared in topics), shared)

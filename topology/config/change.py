@@ -16,7 +16,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from topology.config.file import TopologyFile
 from topology.config.schema import SchemaConfig
-from topology.config.stages import MERGE, REORDER, link_of, operators
+from topology.config.stages import (
+    ALL,
+    MERGE,
+    REORDER,
+    link_of,
+    operators,
+    operators_named,
+)
 from topology.config.stream import HeaderConfig, StreamConfig
 from topology.config.topology import Topology
 
@@ -278,10 +285,15 @@ def _of_streams(
             )
             yield Difference(path, was, "", ENDS, effect)
     for name in added:
-        now = new.streams[name].input or "read"
-        yield Difference(f"streams.{name}", "", now, BEGINS, "begins with its first record")
+        yield begun(name, topology)
     for name in sorted(old.streams.keys() & new.streams.keys()):
         yield from _of_stream(name, old.streams[name], new.streams[name], topology, facts)
+
+
+def begun(name: str, topology: TopologyFile) -> Difference:
+    """Return the verdict on a stream that was added."""
+    effect = "begins with its first record"
+    return Difference(f"streams.{name}", "", topology.streams[name].input, BEGINS, effect)
 
 
 def _of_stream(
@@ -358,7 +370,7 @@ def abandoned(stage: str, topic: str, left: str, topology: TopologyFile) -> Diff
     The state is that of `stage` for the input `topic`. `left` is the data that would be lost with
     it: BUFFERED, UNREAD, or "" for none.
     """
-    named = stage.split("+")
+    named = operators_named(stage)
     path = f"input {topic}"
     if any(each.name == stage for each in topology.stages):
         if left and {REORDER, MERGE} & {*named}:
@@ -372,7 +384,7 @@ def abandoned(stage: str, topic: str, left: str, topology: TopologyFile) -> Diff
     moved = [
         each.name
         for each in topology.stages
-        if {*each.operators} & {*named} and any(map(topology.has_work, each.operators))
+        if any(map(topology.has_work, {*each.operators} & {*named}))
     ]
     if not moved:
         effect = "its results stay as they are, without corrections"
@@ -383,9 +395,26 @@ def abandoned(stage: str, topic: str, left: str, topology: TopologyFile) -> Diff
         f" ({topology.cut.why})"
     )
     remedy = f"drain the application and {begin_anew(topology)}"
-    stages = ", ".join(before(stage))
-    remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"
+    if stage == ALL:
+        line = "remove `stages` from the file"
+    else:
+        line = f"write the stages as they were, like `stages: [{', '.join(before(stage))}]`"
+    remedy = f"{line}, or {remedy}"
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
+
+
+def regrouped(topic: str, was: str, now: str, topology: TopologyFile) -> Difference:
+    """Return the refusal to read an input by another task than the one that has its state.
+
+    `was` and `now` are the first inputs of both tasks.
+    """
+    effect = (
+        "one task reads the inputs of streams that are joined, and the state of another task is of"
+        " no use to it: it would begin with the first record and emit everything again"
+    )
+    remedy = back_or_anew(topology)
+    tasks = f"the task of {was}", f"the task of {now}"
+    return Difference(f"input {topic}", *tasks, REFUSED, effect, remedy)
 
 
 def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
@@ -401,8 +430,8 @@ def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Differen
 def before(name: str) -> list[str]:
     """Return a list of stages with this one, and the usual stages for all other operators."""
     common = [operator for operator in operators() if not link_of(operator).is_rare]
-    rest = [operator for operator in common if operator not in name.split("+")]
-    return sorted([name, *rest], key=lambda each: operators().index(each.split("+")[0]))
+    rest = [operator for operator in common if operator not in operators_named(name)]
+    return sorted([name, *rest], key=lambda each: operators().index(operators_named(each)[0]))
 
 
 def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Difference:

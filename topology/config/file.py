@@ -11,6 +11,7 @@ from inorder.contract import UNIT_NS
 from topology.answer.rules import SPECULATE
 from topology.config.cut import Cut, default_cut
 from topology.config.fields import Arrival
+from topology.config.groups import read_together
 from topology.config.query import QueryConfig
 from topology.config.stages import (
     DETECTOR,
@@ -109,7 +110,7 @@ def _redis_url(value: Any, _: ValidationInfo) -> str:
     return value
 
 
-_STAGES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["reorder+merge"]]}
+_STAGES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["all"]]}
 
 
 class TopologyFile(Section):
@@ -123,10 +124,9 @@ class TopologyFile(Section):
     stages_written: Annotated[tuple[StageConfig, ...], Given(read_stages, _STAGES)] | None = Field(
         default=None, validation_alias="stages"
     )
-    """The stages of the pipeline; each runs in its own process. By default every operator is a
-    stage, and `reorder+merge` share one if each stream is in one partition of its input (`keyed_by:
-    stream`, or `topics.partitions: 1`). If you name a stage with both, one task reads all
-    partitions of the inputs, without a topic between them."""
+    """The stages of the pipeline; each runs in its own process. By default one stage, `all`, runs
+    all operators, and detectors run in one of their own. One task reads all partitions in which a
+    stream may have records. Name the stages if one core is too little for it."""
     queries: Annotated[
         Mapping[Name, Annotated[QueryConfig, or_nothing(QueryConfig)]],
         Named("queries: {name: {}}", MAX_QUERIES),
@@ -186,12 +186,24 @@ class TopologyFile(Section):
     @property
     def cut(self) -> Cut:
         """The stages that run, and the reason why these were chosen."""
-        if self.stages_written is not None:
-            return Cut(self.stages_written, "the topology file names the stages")
+        written = self.stages_written
+        if written is not None and not any(stage.is_default for stage in written):
+            return Cut(written, "the topology file names the stages")
         rare = [DETECTOR] if self.has_work(DETECTOR) else []
-        cut = default_cut(self.streams, self.topics.partitions, self.joined_streams, rare)
-        cut = cut.with_merge(self.reading_accepted)
-        return cut.joining([*self.read_operators, DETECTOR]) if self.read_operators else cut
+        whole = {topic for topics in self.topics_read_together for topic in topics}
+        apart = [name for name, stream in self.streams.items() if stream.input in whole]
+        cut = default_cut(apart, rare)
+        moved = (
+            [DETECTOR]
+            if rare and (DETECTOR in self.reading_accepted or self.read_operators)
+            else []
+        )
+        return cut.with_merge(moved)
+
+    @property
+    def topics_read_together(self) -> list[list[str]]:
+        """The input topics of each task that reads all partitions of several, or of one."""
+        return [*read_together(self.streams, self.partition_name_of)]
 
     @property
     def read_operators(self) -> list[str]:

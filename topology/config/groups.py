@@ -9,22 +9,23 @@ state of the brokers. All workers of an application must agree on them, even aft
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
 
-if TYPE_CHECKING:
-    from topology.config.file import TopologyFile
+from topology.config.stream import StreamConfig
 
 
-def topics_read_together(topology: TopologyFile) -> Iterator[list[str]]:
+def read_together(
+    streams: Mapping[str, StreamConfig], partition_name_of: Callable[[str], str]
+) -> Iterator[list[str]]:
     """Yield the input topics of each group that has all partitions of its topics.
 
-    A topic that is in none is read by a task for each of its partitions.
+    A topic that is in none is read by a task for each of its partitions. `partition_name_of` gives
+    the same name for streams that are joined.
     """
     groups: list[tuple[set[str], set[str]]] = []
     """The topics and the streams of each group."""
-    for name, stream in topology.streams.items():
-        tied = topology.partition_name_of(name)
+    for name, stream in streams.items():
+        tied = partition_name_of(name)
         topics, names = {stream.input}, {tied}
         for other in [each for each in groups if each[0] & topics or each[1] & names]:
             groups.remove(other)
@@ -32,7 +33,7 @@ def topics_read_together(topology: TopologyFile) -> Iterator[list[str]]:
             names |= other[1]
         groups.append((topics, names))
     for topics, tied_names in groups:
-        streams = [each for each in topology.streams.values() if each.input in topics]
-        is_joined = len(tied_names) < len(streams)
-        if is_joined or any(each.keyed_by == "source" for each in streams):
+        come = [each for each in streams.values() if each.input in topics]
+        is_joined = len(tied_names) < len(come)
+        if is_joined or any(each.keyed_by == "source" for each in come):
             yield sorted(topics)

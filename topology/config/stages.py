@@ -10,7 +10,7 @@ operator that emits events must share a stage with the nearest of these two.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationInfo
@@ -63,19 +63,35 @@ CHAIN = (
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic in between, [reorder+merge]"
 
 
+ALL: Final = "all"
+"""The name of the stage that runs if the file names none, whatever queries it has."""
+
+
 class StageConfig(NamedTuple):
-    """A stage: its operators, in order."""
+    """A stage: its operators, in order, and whether it runs because the file names none."""
 
     operators: tuple[str, ...]
+    is_default: bool = False
 
     @property
     def name(self) -> str:
-        """The name of the stage, as for the option `--stage`: its operators, joined by `+`."""
-        return "+".join(self.operators)
+        """The name of the stage, as for the option `--stage`: its operators, joined by `+`.
+
+        The default stage has a constant name, so its group and its state do not change when the
+        first query of a kind is added.
+        """
+        return ALL if self.is_default else "+".join(self.operators)
 
 
 def operators() -> list[str]:
     return [link.name for link in CHAIN]
+
+
+def operators_named(stage: str) -> list[str]:
+    """Return the operators that a stage of this name can have, in order."""
+    if stage == ALL:
+        return [link.name for link in CHAIN if not link.is_rare]
+    return stage.split("+")
 
 
 def link_of(operator: str) -> Link:
@@ -88,20 +104,17 @@ def only_looks(operator: str) -> bool:
     return any(link.name == operator and link.is_asked for link in CHAIN)
 
 
-def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
-    """Return one stage for each operator that runs by default.
-
-    These are the needed ones and those of queries. `rare` names the rare operators that run too,
-    because there is a query for them.
-    """
+def usual_operators() -> tuple[str, ...]:
+    """Return the operators that run by default: the needed ones, and those of usual queries."""
     usual = {link.name for link in CHAIN if link.is_needed or (link.is_asked and not link.is_rare)}
-    return tuple(StageConfig((name,)) for name in operators() if name in usual.union(rare))
+    return tuple(name for name in operators() if name in usual)
 
 
 def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
     """Return the stages in a list of names.
 
-    An entry may also be a stage: a `StageConfig` in code, and a list within a list in a JSON dump.
+    `all` stands for the stage that runs if the file names none. An entry may also be a stage: a
+    `StageConfig` in code, and its fields as a list in a JSON dump.
     """
     if not isinstance(value, list | tuple):
         raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE)
@@ -109,17 +122,18 @@ def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
     faults: list[Fault] = []
     for at, entry in enumerate(value):
         match entry:
-            case [[*named]] if isinstance(entry, tuple) or not is_from_file(info):
+            case [[*named], bool(is_default)] if isinstance(entry, tuple) or not is_from_file(info):
                 pass
             case str(text):
-                named = [part.strip() for part in text.split("+")]
+                is_default = text.strip() == ALL
+                named = [*usual_operators()] if is_default else [p.strip() for p in text.split("+")]
             case _:
                 message = f"{shown(entry)} is not the name of a stage"
                 faults.append(Fault((at,), message, _EXAMPLE))
                 continue
-        stages.append(StageConfig(tuple(named)))
+        stages.append(StageConfig(tuple(named), is_default))
         faults += (
-            Fault((at,), f"{shown(name)} is not an operator", meant(name, operators()))
+            Fault((at,), f"{shown(name)} is not an operator", meant(name, [*operators(), ALL]))
             for name in named
             if name not in operators()
         )

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agents.watch.deaths import joined
 from agents.watch.page.sources import IN_ORDER, named_sources
 from agents.watch.sentences import scattered, what_helps, why_held, why_late
+from topology.config.stages import operators_named
 from topology.model.late import CAUSES
 from topology.model.result import EMIT
 
@@ -168,7 +169,7 @@ def _stages(
 def _decides(stage: str, reason: str) -> bool:
     """Return whether an operator of the stage decides that an event is late for this reason."""
     cause = CAUSES.get(reason)
-    return cause is None or cause.decided_in.split(".")[1] in stage.split("+")
+    return cause is None or cause.decided_in.split(".")[1] in operators_named(stage)
 
 
 def _owned(partitions: Explained) -> list[View]:

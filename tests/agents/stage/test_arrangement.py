@@ -68,24 +68,32 @@ def test_windows_that_do_not_wait_for_the_merge_are_in_its_stage(
     assert (contract.stage, [*contract.streams]) == (name, ["a", "b"])
 
 
+CUT = "\nstages: [reorder, merge]"
+SMALL = "reorder: {max_held_bytes: 1MiB}"
+
+
 @pytest.mark.parametrize(
     ("text", "stage", "topic", "mib"),
     [
-        ("streams: {default: {}}", "reorder", "events.raw", 256),
-        ("streams: {default: {}}", "merge", "events.sequenced", 512),
-        ("streams: {default: {keyed_by: stream}}", "reorder+merge", "events.raw", 512),
-        ("streams: {default: {reorder: {max_held_bytes: 1MiB}}}", "merge", "events.sequenced", 2),
-        ("streams: {a: {output: a}, b: {output: b}}", "reorder", "events.raw", 512),
+        (f"streams: {{default: {{}}}}{CUT}", "reorder", "events.raw", 256),
+        (f"streams: {{default: {{}}}}{CUT}", "merge", "events.sequenced", 512),
+        (f"streams: {{default: {{{SMALL}}}}}{CUT}", "merge", "events.sequenced", 2),
+        (f"streams: {{a: {{output: a}}, b: {{output: b}}}}{CUT}", "reorder", "events.raw", 512),
+        ("streams: {default: {keyed_by: stream}}", "all", "events.raw", 512),
+        # REORDER of each of eight lanes, MERGE, and the alignment.
+        (f"streams: {{default: {{{SMALL}}}}}", "all", "events.raw", 10),
     ],
 )
-def test_what_a_partition_may_hold(text: str, stage: str, topic: str, mib: int) -> None:
+def test_what_a_task_may_hold(text: str, stage: str, topic: str, mib: int) -> None:
     assert arranged(text, stage, 8).held_limit_bytes(TopicPartition(topic, 0)) == mib << 20
 
 
 def test_a_changelog_with_too_few_partitions_is_refused() -> None:
     few = {"inorder.reorder.events.raw.changelog": 2}
     with pytest.raises(ArrangementError, match="run `inorder topics create --grow`"):
-        arranged("streams: {default: {}}", 0, 4, few)
+        arranged(f"streams: {{default: {{}}}}{CUT}", 0, 4, few)
+    one = {"inorder.all.events.raw.changelog": 1}
+    assert arranged("streams: {default: {}}", 0, 4, one).together == [["events.raw"]]
 
 
 def test_a_signed_stream_needs_master_keys_in_the_stage_that_reads_it() -> None:
@@ -98,7 +106,7 @@ def test_a_signed_stream_needs_master_keys_in_the_stage_that_reads_it() -> None:
 
 def test_a_state_whose_output_has_grown_is_accepted_only_where_no_stream_moves() -> None:
     def grown_to(count: int) -> Arrangement:
-        return arranged("streams: {default: {}}\n", "merge", 4, {"events.ordered": count})
+        return arranged(f"streams: {{default: {{}}}}{CUT}", "merge", 4, {"events.ordered": count})
 
     source = TopicPartition("events.sequenced", 1)
     two = grown_to(2)

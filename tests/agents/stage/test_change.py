@@ -13,6 +13,7 @@ from aiokafka.structs import TopicPartition
 from tests.agents.records import arranged
 from topology.config import Topology, change, parse
 from topology.config.change import BEGINS, ENDS, REFUSED, Contract, Difference, Facts, differences
+from topology.config.stages import ALL
 
 WINDOW = "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}}"
 OTHER = "v: {stream: default, window: tumbling 2s, aggregate: {n: count()}}"
@@ -22,10 +23,13 @@ TABLE = "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}, upse
 
 QUERIES = f"{WINDOW}, {OTHER}"
 ONE_PART = "topics: {partitions: 1}"
+CUT = "stages: [reorder+merge, window, pattern, join]\n"
 
 
-def file(streams: str = "default: {}", queries: str = WINDOW, more: str = ONE_PART) -> str:
-    return f"streams: {{{streams}}}\nqueries: {{{queries}}}\n{more}\n"
+def file(
+    streams: str = "default: {}", queries: str = WINDOW, more: str = ONE_PART, stages: str = CUT
+) -> str:
+    return f"streams: {{{streams}}}\nqueries: {{{queries}}}\n{more}\n{stages}"
 
 
 BASE = file()
@@ -43,6 +47,9 @@ def contract_of(topology: Topology, stage: str) -> Contract:
 
 
 def compared(was: str, now: str, stage: str, facts: Facts = Facts()) -> list[Difference]:  # noqa: B008
+    """The differences in one stage of the cut files, or in the stage of files without `stages`."""
+    if stage == ALL:
+        was, now = was.replace(CUT, ""), now.replace(CUT, "")
     return differences(contract(was, stage), contract(now, stage), parsed(now), facts)
 
 
@@ -121,6 +128,9 @@ def test_each_change_has_its_verdict(row: str) -> None:
     was, now, stage, facts, says = ROWS[row]
     found = compared(was, now, stage, facts)
     assert [(each.path, each.verdict) for each in found] == says
+    if facts != UNREAD:  # Nothing is between the operators of one stage.
+        whole = compared(was, now, ALL, facts)
+        assert says[0] in [(each.path, each.verdict) for each in whole] if says else not whole
     for each in found:
         assert bool(each.remedy) == (each.verdict == REFUSED)
         assert str(each).startswith(each.verdict)
@@ -159,14 +169,17 @@ def test_a_law_over_pairs_of_files() -> None:
     """Each difference has one verdict, files that are equal have none, and what is read from the
     brokers changes a verdict only where it is asked for."""
     texts = list(dict.fromkeys(text for was, now, *_ in ROWS.values() for text in (was, now)))
-    for stage in (FIRST, LOOKS):
+    for stage in (FIRST, LOOKS, ALL):
         for text in texts:
             assert compared(text, text, stage) == []
         for was, now in permutations(texts, 2):
             found = compared(was, now, stage)
             paths = [each.path for each in found]
             assert len(paths) == len(set(paths))
-            old, new = contract(was, stage), contract(now, stage)
+            old, new = (
+                contract(each.replace(CUT, "") if stage == ALL else each, stage)
+                for each in (was, now)
+            )
             assert bool(found) == (
                 old._replace(inputs=[], lanes=[]) != new._replace(inputs=[], lanes=[])
             )
@@ -187,6 +200,8 @@ def test_every_refusal_names_new_outputs_and_no_refusal_advises_the_name_alone()
 
 ONE = f"streams: {{default: {{}}}}\n{ONE_PART}\n"
 SPLIT = f"{ONE}stages: [reorder, merge, window]\n"
+ALL_SPLIT = "stages: [reorder, merge, window, pattern, join]"
+ALL_FUSED = "stages: [reorder+merge, window, pattern, join]"
 
 
 def left(text: str, stage: str, topic: str, *, lost: str = "") -> Difference:
@@ -196,27 +211,35 @@ def left(text: str, stage: str, topic: str, *, lost: str = "") -> Difference:
 @pytest.mark.parametrize(
     ("text", "stage", "topic", "remedy"),
     [
-        (ONE, "reorder", "events.raw", "stages: [reorder, merge, window, pattern, join]"),
-        (ONE, "merge", "events.sequenced", "stages: [reorder, merge, window, pattern, join]"),
-        (SPLIT, "reorder+merge", "events.raw", "stages: [reorder+merge, window, pattern, join]"),
+        (ONE, "reorder", "events.raw", ALL_SPLIT),
+        (ONE, "merge", "events.sequenced", ALL_SPLIT),
+        (ONE, "reorder+merge", "events.raw", ALL_FUSED),
+        (SPLIT, "reorder+merge", "events.raw", ALL_FUSED),
+        (SPLIT, "all", "events.raw", "remove `stages` from the file"),
     ],
 )
 def test_another_cut_is_refused(text: str, stage: str, topic: str, remedy: str) -> None:
+    """The line that helps names the stage whose state is there."""
     found = left(text, stage, topic)
     assert found.verdict == REFUSED
     assert remedy in found.remedy
+    without = "".join(
+        line for line in text.splitlines(keepends=True) if not line.startswith("stages")
+    )
+    again = parse(without + remedy if remedy.startswith("stages") else without)
+    assert stage in [each.name for each in again.stages]
     assert "new names for what it writes" in found.remedy
     # Results of queries that moved bear the same ids, and would begin with revision 0 again.
-    joined = file(more=f"{ONE_PART}\nstages: [reorder+merge, window+pattern]")
+    joined = file(stages="stages: [reorder+merge, window+pattern]\n")
     assert left(joined, "window", "events.ordered").verdict == REFUSED
     assert left(ONE, "window", "events.ordered").verdict == ENDS
 
 
 def test_an_input_is_left_only_when_it_is_drained() -> None:
-    now = "streams: {default: {input: other}}\ntopics: {partitions: 1}\n"
-    assert left(now, "reorder+merge", "events.raw").verdict == ENDS
+    now = "streams: {default: {input: other}}\n"
+    assert left(now, ALL, "events.raw").verdict == ENDS
     for lost in ("buffered events", "unread records"):
-        found = left(now, "reorder+merge", "events.raw", lost=lost)
+        found = left(now, ALL, "events.raw", lost=lost)
         assert lost in found.effect
         assert (found.verdict, found.path) == (REFUSED, "input events.raw")
         assert "put it back" in found.remedy

@@ -57,7 +57,7 @@ def test_a_worker_without_progress_is_given_up_and_what_it_lacked_was_told(
     ):
         pass
     assert reports
-    assert reports[0].startswith("waiting for the worker: 0 of 16 partitions taken")
+    assert reports[0].startswith("waiting for the worker: 0 of 16 tasks taken")
 
 
 def test_no_silence_and_no_delay_of_the_demo_is_beyond_what_its_topology_waits_for() -> None:

@@ -38,7 +38,7 @@ def test_one_broker_is_enough_where_the_file_says_nothing(
     create = creating(kafka, tmp_path, unique_name, unique_name("raw"))
     made = inorder(*create).well()
     # Nothing about copies; and which stages these topics make, and why.
-    assert made.err.startswith("reorder and merge are one stage")
+    assert made.err.startswith("the file names no stages, and one task reads all partitions")
     assert made.err.count("\n") == 1
     assert {line.split()[0] for line in made.out.splitlines()} == {"created"}
     again = inorder(*create)

@@ -13,11 +13,12 @@ streams: {default: {}}
 application: plant
 queries: {all: {window: tumbling 1s, aggregate: {n: count()}}}
 """
+CUT = f"{TOPOLOGY}stages: [reorder, merge, window, pattern, join]\n"
 CHANGELOG = "plant.merge.events.sequenced.changelog"
 OWN = "--transactional-id plant.merge. --resource-pattern-type prefixed"
 
 
-def said(folder: Path, *options: str, topology: str = TOPOLOGY) -> list[str]:
+def said(folder: Path, *options: str, topology: str = CUT) -> list[str]:
     path = text_file(folder / "t.yaml", topology)
     answer = inorder("topics", "acls", "--topology", str(path), *options).well()
     return [
@@ -40,6 +41,14 @@ def test_a_stage_has_its_own(tmp_path: Path) -> None:
     ]
 
 
+def test_one_stage_reads_the_inputs_and_writes_all_else(tmp_path: Path) -> None:
+    lines = said(tmp_path, topology=TOPOLOGY)
+    topics = {line.split("--topic ")[1] for line in lines if "--topic " in line}
+    assert {"events.raw", "events.ordered", "results.windows"} <= topics
+    assert "plant.all.events.raw.changelog" in topics
+    assert not any("sequenced" in line for line in lines)
+
+
 def written(folder: Path, **edited: str) -> set[str]:
     """The topics that the stage of windows may write."""
     lines = said(folder, "--stage", "window", **edited)
@@ -52,7 +61,7 @@ def test_who_only_looks_writes_no_event(tmp_path: Path) -> None:
 
 
 def test_a_query_with_a_table_writes_there_too(tmp_path: Path) -> None:
-    own = TOPOLOGY.replace("count()}", "count()}, upsert: true")
+    own = CUT.replace("count()}", "count()}, upsert: true")
     assert {"results.windows", "results.all"} <= written(tmp_path, topology=own)
 
 
@@ -65,5 +74,5 @@ def test_a_stage_without_work_needs_none(tmp_path: Path, stage: str) -> None:
 def test_a_stage_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = text_file(tmp_path / "t.yaml", TOPOLOGY)
     inorder("topics", "acls", "--topology", str(path), "--stage", "mrge").refused(
-        "no stage is named 'mrge'; there are reorder, merge, "
+        "no stage is named 'mrge'; there are all"
     )

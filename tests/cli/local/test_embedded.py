@@ -30,7 +30,8 @@ def test_a_worker_has_topics_as_the_file_says_and_dev_has_one_partition_of_each(
         (worker._brokers("embedded", topology), partitions),
     ):
         with brokers as servers:
-            expected = {s.name: 1 if s.per_broker else count for s in declared(topology)}
+            wide = {s.name: s.partitions for s in declared(topology)}
+            expected = {name: min(partitions, count) for name, partitions in wide.items()}
             assert brokers_at(servers).partitions(expected) == expected
 
 

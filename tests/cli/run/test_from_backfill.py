@@ -28,7 +28,7 @@ from topology.wire.marked import StateUnreadable
 
 PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
 BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"
-BY_SOURCE = "streams: {a: {input: raw}}\ntopics: {partitions: 2}\n"
+BY_SOURCE = "streams: {a: {input: raw}}\ntopics: {partitions: 2}\nstages: [reorder, merge]\n"
 COUNTS = PLAIN + "queries: {n: {stream: a, window: tumbling 1s, aggregate: {n: count()}}}\n"
 
 

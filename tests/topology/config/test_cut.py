@@ -5,48 +5,39 @@ from __future__ import annotations
 import pytest
 
 from tests.kit.topologies import in_code
-from topology.config import parse
-from topology.config.groups import topics_read_together
+from topology.config import TopologyError, parse
 
-ONE = ["reorder+merge", "window", "pattern", "join"]
-TWO = ["reorder", "merge", "window", "pattern", "join"]
 JOIN = "queries:\n  q: {join: interval 40ms, sides: {x: {stream: a}, y: {stream: b}}}\n"
+BY_STREAM = "a: {keyed_by: stream}, b: {keyed_by: stream}"
 
 
 @pytest.mark.parametrize(
     ("text", "stages", "why"),
     [
-        ("streams: {default: {}}", TWO, "may be in several partitions of events.raw"),
-        ("streams: {default: {}}\ntopics: {partitions: 1}", ONE, "`topics.partitions` is 1"),
-        ("streams: {default: {keyed_by: stream}}", ONE, "`keyed_by: stream`"),
-        ("streams: {a: {keyed_by: stream}, b: {}}", TWO, "sources of stream `b`"),
-        (
-            "streams: {default: {}}\nstages: [reorder, merge]\ntopics: {partitions: 1}",
-            ["reorder", "merge"],
-            "names the stages",
-        ),
+        ("streams: {default: {}}", ["all"], "in which records of `default` may be"),
+        ("streams: {default: {}}\ntopics: {partitions: 1}", ["all"], "records of `default` may be"),
+        ("streams: {default: {keyed_by: stream}}", ["all"], "each partition is a task"),
+        ("streams: {a: {keyed_by: stream}, b: {}}", ["all"], "records of `a`, `b` may be"),
+        (f"streams: {{{BY_STREAM}}}\n{JOIN}", ["all"], "records of `a`, `b` may be"),
+        ("streams: {default: {}}\nstages: [all]", ["all"], "in which records of `default` may be"),
+        ("streams: {default: {}}\nstages: [reorder, merge]", ["reorder", "merge"], "names the"),
         ("streams: {default: {}}\nstages: [reorder+merge]", ["reorder+merge"], "names the stages"),
-        (f"streams: {{a: {{}}, b: {{}}}}\ntopics: {{partitions: 1}}\n{JOIN}", ONE, "is 1"),
-        (
-            f"streams: {{a: {{}}, b: {{input: other}}}}\ntopics: {{partitions: 1}}\n{JOIN}",
-            TWO,
-            "streams a and b are joined",
-        ),
-        (
-            (
-                f"streams: {{a: {{keyed_by: stream}}, b: {{keyed_by: stream}}}}\n"
-                f"topics: {{partitions: 2}}\n{JOIN}"
-            ),
-            TWO,
-            "streams a and b are joined",
-        ),
     ],
 )
-def test_the_stages_follow_from_where_streams_lie(text: str, stages: list[str], why: str) -> None:
+def test_the_stages_are_one_where_the_file_names_none(
+    text: str, stages: list[str], why: str
+) -> None:
+    """Its name is the same, whatever the file needs, so that it keeps its state."""
     topology = parse(text)
     assert [stage.name for stage in topology.stages] == stages
     assert why in topology.cut.why
-    assert topology.fused == ("reorder+merge" in stages)
+    assert topology.fused == (stages in (["all"], ["reorder+merge"]))
+
+
+@pytest.mark.parametrize("stages", ["all, window", "reorder, all", "all, all"])
+def test_all_names_all_operators(stages: str) -> None:
+    with pytest.raises(TopologyError, match="appears here twice"):
+        parse(f"streams: {{default: {{}}}}\nstages: [{stages}]")
 
 
 SIDES = "sides: {x: {stream: a}, y: {stream: b}}"
@@ -69,28 +60,25 @@ def test_the_partitions_in_which_a_stream_may_be_are_read_together(
     streams: str, joined: str, groups: list[list[str]]
 ) -> None:
     """So are those of streams that a query joins."""
-    assert [*topics_read_together(parse(f"streams: {{{streams}}}\n{joined}"))] == groups
+    assert parse(f"streams: {{{streams}}}\n{joined}").topics_read_together == groups
 
 
-@pytest.mark.parametrize(
-    ("partitions", "first"), [(1, ["reorder+merge"]), (2, ["reorder", "merge"])]
-)
-def test_what_reads_accepted_events_is_in_the_stage_of_the_merge(
-    partitions: int, first: list[str]
-) -> None:
-    """With the others of its kind; detectors follow the windows that they read."""
-    text = f"""
-streams: {{default: {{}}}}
-topics: {{partitions: {partitions}}}
+def test_detectors_have_a_stage_of_their_own_unless_they_need_the_merge() -> None:
+    """A function that hangs holds up nothing else."""
+    text = """
+streams: {default: {}}
 queries:
-  w: {{window: tumbling 1s, aggregate: {{n: count()}}, answer: speculate}}
-  x: {{window: tumbling 1s, aggregate: {{n: count()}}}}
-  p: {{pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}}
-  j: {{join: interval 1s, sides: {{x: {{type: A}}, y: {{type: B}}}}, answer: speculate}}
+  w: {window: tumbling 1s, aggregate: {n: count()}, answer: speculate}
+  x: {window: tumbling 1s, aggregate: {n: count()}}
+  p: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}
+  j: {join: interval 1s, sides: {x: {type: A}, y: {type: B}}, answer: speculate}
 """
-    *before, merging = first
-    stages = [stage.name for stage in parse(text).stages]
-    assert stages == [*before, f"{merging}+window+join", "pattern"]
-    reading = f"{text}  d: {{detector: z, reads: [x]}}\n"
-    stages = [stage.name for stage in in_code(reading).stages]
-    assert stages == [*before, f"{merging}+window+join+pattern+detector"]
+    assert [stage.name for stage in parse(text).stages] == ["all"]
+    for settings, names in [
+        ("", ["all", "detector"]),
+        (", answer: speculate", ["all"]),
+        (", reads: [x]", ["all"]),
+    ]:
+        found = in_code(f"{text}  d: {{detector: z{settings}}}\n")
+        assert [stage.name for stage in found.stages] == names
+        assert [stage.name for stage in found.stages if "detector" in stage.operators] == names[-1:]

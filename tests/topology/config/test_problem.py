@@ -70,9 +70,17 @@ BROKEN: list[tuple[str | bytes, str, str]] = [
         "differ from those of stream `a`, but both use `events.raw`",
     ),
     (
-        "streams: {a: {}, b: {input: raw.b, headers: {ts_unit: ms}}}",
+        "streams: {a: {}, b: {input: raw.b, headers: {ts_unit: ms}}}\nstages: [reorder, merge]",
         "streams.b.headers",
         "both use `events.sequenced`; write the same headers as for `a`, or fuse",
+    ),
+    (
+        (
+            "streams: {a: {}, b: {input: raw.b, headers: {ts_unit: ms}}}\n"
+            "queries: {j: {join: interval 1s, sides: {x: {stream: a}, y: {stream: b}}}}"
+        ),
+        "streams.b.headers",
+        "one task reads both; write the same headers as for `a`",
     ),
     (f"{MINIMAL}queries: {{a b: {TABLE}}}", "queries.a b", "`results.a b` is not a name"),
     (f"{MINIMAL}queries: {{windows: {TABLE}}}", "queries.windows", "is `topics.windows`"),

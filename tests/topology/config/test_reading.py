@@ -47,7 +47,8 @@ def test_what_the_page_of_defaults_does_not_say() -> None:
     assert stream.merge.expected_sources == ()
     assert stream.merge.new_source_allowance_ns is None
     assert (stream.clock.max_behind_ns, stream.clock.granularity_ns) == (2**63 - 1, None)
-    assert topology.stages == tuple(StageConfig((name,)) for name in DEFAULT)
+    (stage,) = topology.stages
+    assert (stage.name, stage.operators) == ("all", DEFAULT)
     assert (topology.topics.replication, topology.topics.resend) == (None, None)
 
 

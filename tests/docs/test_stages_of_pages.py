@@ -1,0 +1,43 @@
+"""Examples: what the pages say about stages and tasks is what runs."""
+
+from __future__ import annotations
+
+import re
+
+from tests import ROOT
+from topology.config import parse
+from topology.config.change import abandoned
+
+CHANGE = ROOT / "docs/operate/change.md"
+SIZE = ROOT / "docs/operate/size.md"
+DEFAULT = parse("streams: {default: {}}\n")
+
+
+def test_the_refusal_of_cut_stages_is_that_of_the_page() -> None:
+    """The stages of an older release, whose file named none; the remedy is a line that works."""
+    (shown,) = re.findall(r"^refused stages: .*$", CHANGE.read_text(), re.M)
+    refused = str(abandoned("reorder", "events.raw", "", DEFAULT))
+    assert re.fullmatch(".*".join(map(re.escape, shown.split("…"))), refused)
+    (line,) = re.findall(r"`(stages: \[.*?\])`", shown)
+    again = parse(f"streams: {{default: {{}}}}\n{line}\n")
+    assert [stage.name for stage in again.stages][:2] == ["reorder", "merge"]
+
+
+def test_the_line_that_cuts_gives_each_operator_a_process() -> None:
+    (line,) = re.findall(r"^stages: .*$", SIZE.read_text(), re.M)
+    query = "queries: {n: {window: tumbling 1s, aggregate: {n: count()}}}\n"
+    cut = parse(f"streams: {{default: {{}}}}\n{query}{line}\n")
+    assert [stage.operators for stage in cut.stages] == [("reorder",), ("merge",), ("window",)]
+    assert not cut.fused
+
+
+def test_the_table_of_tasks_is_that_of_the_groups() -> None:
+    """For each row of the page: the topics that one task reads whole."""
+    two = "streams: {a: {input: a%s}, b: {input: b%s}}\n"
+    join = "queries: {j: {join: interval 1s, sides: {l: {stream: a}, r: {stream: b}}}}\n"
+    assert DEFAULT.topics_read_together == [["events.raw"]]
+    assert parse(two % ("", "")).topics_read_together == [["a"], ["b"]]
+    assert parse(two % ("", "") + join).topics_read_together == [["a", "b"]]
+    keyed = ", keyed_by: stream"
+    assert parse(two % (keyed, keyed)).topics_read_together == []
+    assert SIZE.read_text().count("| one for each input topic, with all its partitions |") == 1
