@@ -27,7 +27,7 @@ def command(topology_path: str, kafka: Kafka, as_json: bool) -> None:
 
     Nothing is changed.
 
-    Exit 1 if a stage would stop or records would be lost, 0 if there are at most warnings.
+    Exit 1 if a stage would stop or records would be lost, 0 if there are at most warnings or notes.
     """
     topology = load(topology_path)
     there = kafka.brokers()
@@ -41,7 +41,8 @@ def command(topology_path: str, kafka: Kafka, as_json: bool) -> None:
     else:
         for each in found:
             click.echo(f"{each.weight:7}  {each.where}: {each.what}")
-            click.echo(f"         {each.remedy}")
+            if each.remedy:
+                click.echo(f"         {each.remedy}")
         count = len(found)
         said = f"{count} finding{'' if count == 1 else 's'}" if count else "no faults found"
         click.echo(said, err=True)

@@ -1,4 +1,4 @@
-"""Defines the finding, a fault of a cluster that `inorder doctor` reports."""
+"""Defines the finding that `inorder doctor` reports about a cluster: a fault or a note."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from enum import StrEnum
 
 
 class Weight(StrEnum):
-    """The severity of a fault: an error stops a stage or loses data, and a warning may do so."""
+    """The severity: an error stops a stage or loses data, a warning may do so, a note does not."""
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault of a cluster: its place, its description and its remedy."""
+    """A fault of a cluster: its place, its description and its remedy, "" for a note."""
 
     weight: Weight
     where: str
@@ -31,3 +32,8 @@ def error(where: str, what: str, remedy: str) -> Finding:
 def warning(where: str, what: str, remedy: str) -> Finding:
     """Return a finding for a fault that may stop a stage or lose data."""
     return Finding(Weight.WARNING, where, what, remedy)
+
+
+def note(where: str, what: str) -> Finding:
+    """Return a finding without harm, which needs no remedy."""
+    return Finding(Weight.NOTE, where, what, "")

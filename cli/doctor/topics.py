@@ -13,6 +13,7 @@ changes nothing and needs only the right Describe. A missing right is a finding,
 | replicas, those in sync, unclean elections | a broker that fails can take data with it |
 | segments of changelogs | a restore reads everything that is not compacted |
 | rights to topics, groups, transactional ids | a stage does not start without them |
+| a topic between stages that no stage reads | a file that was cut before leaves it |
 | transactions that stay open | readers of committed records wait at them |
 | the groups of stages | `cli.doctor.groups` |
 | the brokers themselves | `cli.doctor.brokers` |
@@ -38,7 +39,7 @@ from cli.doctor.brokers import (
     broker_findings,
     newest_after_now_ms,
 )
-from cli.doctor.finding import Finding, Weight, error, warning
+from cli.doctor.finding import Finding, Weight, error, note, warning
 from cli.doctor.groups import SeenGroup, group_findings, seen_group
 from cli.doctor.open_transactions import Place, stay_open
 from cli.doctor.transactional_ids import may_write
@@ -93,6 +94,8 @@ class Cluster:
     """The offset of the transaction that stays open, for each partition with one."""
     read_by: Mapping[str, SeenGroup] = field(default_factory=dict)
     """The consumer groups of the stages, by name."""
+    leftover: str | None = None
+    """The topic between reorder and merge, if it exists and no stage reads it."""
 
 
 def looked(topology: Topology, there: Brokers) -> Cluster:
@@ -109,9 +112,12 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     widths = {name: len(known.topics[name].partitions) for name in names}
     stamped = {*stage_topics.upstream_inputs(topology)} | {s.name for s in specs if s.per_broker}
     ahead_ms = newest_after_now_ms(admin, {name: widths[name] for name in stamped & {*names}})
+    unread = topology.topics.sequenced if topology.fused else None
+    leftover = unread if unread in known.topics else None
     if there.is_embedded:
         brokers = SeenBrokers(len(known.brokers), ahead_ms=ahead_ms, shows_settings=False)
-        return Cluster(brokers, {name: _seen(known.topics[name]) for name in names})
+        topics = {name: _seen(known.topics[name]) for name in names}
+        return Cluster(brokers, topics, leftover=leftover)
     # All requests are sent before the first answer is awaited.
     asked_topics = (
         admin.describe_topics(
@@ -145,6 +151,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
         ids,
         stay_open(admin, led, topology.transaction_timeout_ns / 1e9, TIMEOUT_S),
         {name: each for name, each in seen_groups.items() if each is not None},
+        leftover,
     )
 
 
@@ -219,7 +226,14 @@ def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
         *_rights(topology, cluster),
         *_transactions(topology, cluster),
         *group_findings(topology, cluster.read_by),
+        *_leftover(cluster),
     ]
+
+
+def _leftover(cluster: Cluster) -> Iterator[Finding]:
+    if cluster.leftover is not None:
+        what = "no stage of this file reads it: harmless, and you may delete it"
+        yield note(cluster.leftover, f"{what} if no other application uses it")
 
 
 def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:

@@ -262,6 +262,27 @@ def test_brokers_as_they_come_are_sound() -> None:
     assert findings(TOPOLOGY, Cluster(usual, SOUND.topics)) == []
 
 
+def test_a_topic_left_by_a_cut_file_is_harmless(
+    embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """One task needs no topic between stages, and the topics that it does need come without it."""
+    cut = parse("streams: {default: {}}\nstages: [reorder, merge]\n")
+    assert cut.topics.sequenced in declared_names(cut)
+    whole = parse("streams: {default: {}}\n")
+    assert whole.topics.sequenced not in declared_names(whole)
+    for name in declared_names(whole):
+        embedded_broker.make_topic(name)
+    path = tmp_path / "t.yaml"
+    path.write_text("streams: {default: {}}\n")
+    ask = ("doctor", "--topology", path, "--brokers", embedded_broker.bootstrap)
+    assert whole.topics.sequenced not in inorder(*ask).out
+    embedded_broker.make_topic(whole.topics.sequenced)
+    left = inorder(*ask)
+    assert left.code == 0
+    (line,) = [each for each in left.out.splitlines() if whole.topics.sequenced in each]
+    assert line.startswith("note     events.sequenced: no stage of this file reads it: harmless")
+
+
 @pytest.fixture
 def embedded(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Setting:
     """A topology whose topics are in the process."""
