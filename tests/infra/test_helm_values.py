@@ -18,12 +18,12 @@ from tests.infra.test_helm import (
     STRIMZI,
     TOKEN_FROM,
     Manifest,
-    containers,
     manifests,
     topology_of,
 )
 from tests.services import require
 from topology.config import parse, parse_with
+from topology.config.groups import topics_read_together
 from topology.detector.detector import Detector
 from topology.model.user_functions import UserFunctions
 
@@ -32,6 +32,10 @@ BOTH = json.dumps({"cpu": {"min": 1, "max": 2, "percent": 70}, "lag": LAG})
 OTHERS = ("--set-json", "workers.others={}")
 """A set that runs all stages."""
 
+BY_STREAM = "topology=streams: {default: {keyed_by: stream}}"
+"""A topology in which each partition is a task."""
+
+WINDOW = "{window: tumbling 1s, aggregate: {n: count()}}"
 REFERENCE = {"name": "inorder-kafka"}
 TLS = {"tls": "enable"}
 
@@ -91,21 +95,28 @@ def test_the_example_scales_by_the_lag_of_a_group_and_topic_that_are_there() -> 
         ("application: plant-7\nstages: [reorder, merge]", ["merge"], None, "merge"),
         ("stages: [reorder, merge]", [], "merge", "merge"),
         ("stages: [reorder, merge]", ["reorder", "merge"], "reorder", "reorder"),
-        ("", ["reorder"], None, "reorder"),
+        ("", [], None, "all"),
+        ("", ["all"], None, "all"),
+        ("stages: [all]", [], None, "all"),
+        ("queries: {d: {detector: mean}}", ["detector"], None, "detector"),
+        ("queries: {d: {detector: mean}}", ["all", "detector"], "all", "all"),
+        ("queries: {d: {detector: mean, answer: speculate}}", [], None, "all"),
+        (f"queries: {{w: {WINDOW}, d: {{detector: mean, reads: [w]}}}}", [], None, "all"),
     ],
 )
 def test_the_lag_is_that_of_the_group_the_workers_form(
     text: str, run: list[str], lag_stage: str | None, counts: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "t.yaml"
-    file.write_text(f"streams: {{default: {{}}}}\n{text}\n")
+    file.write_text(f"streams: {{default: {{keyed_by: stream}}}}\n{text}\n")
     found = manifests(
         PLAIN,
         *("--set-file", f"topology={file}", "--set-json", f"workers.all.stages={json.dumps(run)}"),
         *OTHERS,
         *by_lag(**({} if lag_stage is None else {"stage": lag_stage})),
     )
-    topology = topology_of(found)
+    own = UserFunctions(detectors={"mean": Detector(lambda state, event: (state, None))})
+    topology = parse_with(file.read_text(), own)
     groups = {stage.name: group_of(topology, stage) for stage in topology.stages}
     assert scaled(found)[1]["consumerGroup"] == groups[counts]
 
@@ -123,9 +134,8 @@ def test_the_lag_is_that_of_the_group_the_workers_form(
 def test_keda_is_told_how_the_brokers_are_reached(
     values: Path, option: str, says: dict[str, str]
 ) -> None:
-    stage = "merge" if values == STRIMZI else "reorder+merge"
-    lag = by_lag(stage=stage, authenticationRef=REFERENCE)
-    found = manifests(values, "--set", option, *lag)
+    lag = by_lag(authenticationRef=REFERENCE)
+    found = manifests(values, "--set-string", BY_STREAM, "--set", option, *lag)
     trigger, metadata = scaled(found)
     assert {name: metadata[name] for name in ("tls", "sasl") if name in metadata} == says
     assert trigger["authenticationRef"] == REFERENCE
@@ -158,18 +168,17 @@ def test_pods_are_scaled_only_if_more_than_one_can_have_work(
     """The chart agrees with the groups of partitions that the topology has."""
     topology = parse(text)
     inputs = {stream.input for stream in topology.streams.values()}
-    groups = topology.topics_read_together if topology.fused else []
+    groups = [*topics_read_together(topology)] if topology.fused else []
     assert is_one == (len(groups) == 1 and {*groups[0]} == inputs)
     file = tmp_path / "t.yaml"
-    file.write_text("streams: {default: {}}\n")
-    operators = [link.name for link in CHAIN if link.is_needed or link.is_asked]
-    stages = json.dumps([*operators, "+".join(operators)])
-    open_ones = ("--set-file", f"topology={file}", *OTHERS, "--set-json")
-    found = containers(manifests(PLAIN, *open_ones, f"workers.all.stages={stages}"))
-    args = [word for one in found if one["name"] == "worker" for word in one["args"]]
-    assert f"--stage={operators[-1]}" in args
-    with pytest.raises(HelmFailed, match=f"nosuch is not a stage.*{', '.join(operators)}"):
-        manifests(PLAIN, *open_ones, 'workers.all.stages=["nosuch"]')
+    file.write_text(text)
+    given = ("--values", str(PLAIN), "--set-file", f"topology={file}", *CPU_SCALED)
+    if is_one:
+        says = "autoscaling: one task of stage .* reads all partitions, so other pods are standbys"
+        with pytest.raises(HelmFailed, match=f"workers.all.{says}; set replicas: 2, or cut"):
+            render(*given)
+    else:
+        assert "HorizontalPodAutoscaler" in render(*given)
 
 
 def words(given: str) -> list[str]:
@@ -215,7 +224,11 @@ REFUSED = [
         r"--set-string 'topology=stages: [reorder\, merge]' --set workers.all.stages={reorder}",
         "no set runs stage merge of the topology",
     ),
-    (f"{OPEN} workers.all.stages={{merge}}", "but the topology does not; write `stages:`"),
+    (f"{OPEN} workers.all.stages={{merge}}", "the topology has no stage merge, but all"),
+    (
+        "--set-string 'topology=queries: {d: {detector: mean}}' --set workers.all.stages={all}",
+        "no set runs stage detector of the topology",
+    ),
     (f"{CPU}.min=1", "max"),
     ("monitoring.podMonitor=true,monitoring.serviceMonitor=true", "not both"),
     ("monitoring.annotations=true", "annotations cannot carry it; set serviceMonitor or podMon"),
@@ -232,8 +245,8 @@ REFUSED = [
     (f"--set-json 'workers.all.autoscaling={BOTH}'", "by cpu or by lag, not by both"),
     (f"{CPU}.min=5,{CPU}.max=2,{CPU}.percent=70", "autoscaling.cpu: min is 5 and max 2"),
     (shlex.join(by_lag(min=5)), "workers.all.autoscaling.lag: min is 5 and max 2"),
-    ("workers.all.stages={nosuch}", "has no stage nosuch, but reorder.merge"),
-    ("workers.all.stages={reorder}", "has no stage reorder, but reorder.merge"),
+    ("workers.all.stages={nosuch}", "has no stage nosuch, but all"),
+    ("workers.all.stages={reorder}", "has no stage reorder, but all"),
     (shlex.join(by_lag(stage="merge")), "lag.stage: the topology has no stage merge"),
     (shlex.join(by_lag(group="inorder-reorder")), "'group' not allowed"),
     (f"{BY_LAG} --set 'topology=a: ['", "topology: it is not YAML"),
@@ -258,8 +271,12 @@ def test_values_that_cannot_be_are_refused_in_a_sentence(options: str, says: str
 @pytest.mark.parametrize(
     ("values", "options", "says"),
     [
-        (STRIMZI, by_lag(authenticationRef=REFERENCE), "lag.stage: the pods run several stages"),
-        (STRIMZI, by_lag(stage="merge"), "lag.authenticationRef: the brokers use SASL_SSL"),
+        (STRIMZI, by_lag(), "lag.authenticationRef: the brokers use SASL_SSL"),
+        (
+            PLAIN,
+            ("--set-string", r"topology=stages: [reorder\, merge]", *by_lag()),
+            "lag.stage: the pods run several stages",
+        ),
         (STAGES, by_lag("reorder", stage="window"), "these pods do not run window, but reorder"),
     ],
 )

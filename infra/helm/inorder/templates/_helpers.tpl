@@ -41,6 +41,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- range $worker.stages }}{{ include "inorder.checkStage" (dict "root" $ "said" . "where" (printf "workers.%s.stages" $name)) }}{{ end }}
 {{- if $scaling.lag }}{{ include "inorder.checkLag" (dict "root" $ "worker" $worker "name" $name) }}{{ end }}
+{{- include "inorder.checkOneTask" (dict "root" $ "worker" $worker "name" $name) }}
 {{- end }}
 {{- include "inorder.checkWhole" . }}
 {{- end }}
@@ -95,9 +96,67 @@ authorization:
 {{- regexReplaceAll "\\s*\\+\\s*" (trim .) "+" }}
 {{- end }}
 
-{{/* The stages that the topology names, one in each line; empty if the worker chooses them. */}}
+{{/* The stages that run, one in each line: those that the topology names, or the default ones (topology/config/cut.py). */}}
 {{- define "inorder.stages" -}}
-{{- range (fromJson (include "inorder.parsed" .)).stages }}{{ include "inorder.stage" (toString .) }}{{ "\n" }}{{ end }}
+{{- $topology := fromJson (include "inorder.parsed" .) }}
+{{- $written := list }}
+{{- range $topology.stages }}{{ $written = append $written (include "inorder.stage" (toString .)) }}{{ end }}
+{{- if and $written (not (has "all" $written)) }}{{ join "\n" $written }}
+{{- else }}all{{ "\n" }}{{ if include "inorder.isDetectorApart" $topology }}detector{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Whether detectors run in a default stage of their own: none speculates, and none reads results of other operators. */}}
+{{- define "inorder.isDetectorApart" -}}
+{{- $found := false }}
+{{- $isApart := true }}
+{{- range $query := .queries }}
+{{- if $query.detector }}{{ $found = true }}{{ if eq (toString $query.answer) "speculate" }}{{ $isApart = false }}{{ end }}{{ end }}
+{{- range $query.reads }}{{ if not (get (get $.queries . | default dict) "detector") }}{{ $isApart = false }}{{ end }}{{ end }}
+{{- end }}
+{{- if and $found $isApart }}yes{{ end }}
+{{- end }}
+
+{{/* Whether one task reads all inputs: one group of partitions (topology/config/groups.py), which only one pod can have. */}}
+{{- define "inorder.isOneTask" -}}
+{{- $topology := fromJson (include "inorder.parsed" .root) }}
+{{- $operators := splitList "+" .stage }}
+{{- if or (eq .stage "all") (and (has "reorder" $operators) (has "merge" $operators)) }}
+{{- $streams := $topology.streams | default (dict "default" dict) }}
+{{- $inputs := dict }}
+{{- $isWhole := false }}
+{{- range $name, $stream := $streams }}
+{{- $_ := set $inputs $name (get ($stream | default dict) "input" | default "events.raw") }}
+{{- if ne (get ($stream | default dict) "keyed_by" | default "source") "stream" }}{{ $isWhole = true }}{{ end }}
+{{- end }}
+{{- $first := keys $streams | sortAlpha | first }}
+{{- $group := list (get $inputs $first) }}
+{{- range $topology.queries }}
+{{- range $query := $topology.queries }}
+{{- $joined := list }}
+{{- range $side := $query.sides }}{{ $joined = append $joined (get $inputs ($side.stream | default $first)) }}{{ end }}
+{{- if gt (len $joined) 1 }}{{ $isWhole = true }}{{ end }}
+{{- $isIn := false }}
+{{- range $joined }}{{ if has . $group }}{{ $isIn = true }}{{ end }}{{ end }}
+{{- if $isIn }}{{ $group = concat $group $joined | uniq }}{{ end }}
+{{- end }}
+{{- end }}
+{{- if and $isWhole (eq (len $group) (len (values $inputs | uniq))) }}yes{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses to scale pods of which only one can have work. */}}
+{{- define "inorder.checkOneTask" -}}
+{{- $scaling := .worker.autoscaling }}
+{{- if or $scaling.cpu $scaling.lag }}
+{{- $scaled := .worker.stages | default (splitList "\n" (trim (include "inorder.stages" .root))) }}
+{{- if $scaling.lag }}{{ $scaled = list (include "inorder.lagStage" .) }}{{ end }}
+{{- $isOne := true }}
+{{- range $scaled }}
+{{- if not (include "inorder.isOneTask" (dict "root" $.root "stage" (include "inorder.stage" .))) }}{{ $isOne = false }}{{ end }}
+{{- end }}
+{{- if $isOne }}{{ fail (printf "workers.%s.autoscaling: one task of stage %s reads all partitions, so other pods are standbys; set replicas: 2, or cut the stages (docs/operate/size.md)" .name (first $scaled)) }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{/* Refuses a secret that would be in a ConfigMap or in a pod's definition. */}}
@@ -133,7 +192,6 @@ authorization:
 {{- if not $all }}
 {{- $topology := fromJson (include "inorder.parsed" .) }}
 {{- $written := splitList "\n" (trim (include "inorder.stages" .)) | compact }}
-{{- if not $written }}{{ fail "workers: each set names its stages, but the topology does not; write `stages:` into the topology, or let one set run all" }}{{ end }}
 {{- $asked := list }}
 {{- range $query := $topology.queries }}{{ $asked = concat $asked (keys $query) }}{{ end }}
 {{- range $stage := $written }}
@@ -150,14 +208,7 @@ authorization:
 {{- define "inorder.checkStage" -}}
 {{- $stage := include "inorder.stage" .said }}
 {{- $written := splitList "\n" (trim (include "inorder.stages" .root)) | compact }}
-{{- if $written }}
 {{- if not (has $stage $written) }}{{ fail (printf "%s: the topology has no stage %s, but %s" .where .said (join ", " $written)) }}{{ end }}
-{{- else }}
-{{- $operators := list "reorder" "merge" "window" "pattern" "join" "detector" }}
-{{- range splitList "+" $stage }}
-{{- if not (has . $operators) }}{{ fail (printf "%s: %s is not a stage; write operators of %s, joined by +" $.where $.said (join ", " $operators)) }}{{ end }}
-{{- end }}
-{{- end }}
 {{- end }}
 
 {{/* The stage whose lag counts: the one that is named, or the only one that the pods run. */}}
