@@ -188,9 +188,16 @@ def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
 
 def _held_for_partitions(fact: Fact, aligned: Mapping[str, Any]) -> list[str]:
     partitions = ", ".join(aligned["waiting_for"])
-    waits = f"buffered before merge {_at(fact)} for {_since(fact, aligned['since'])}"
+    reads_inputs = REORDER in fact["operators"]
+    held = f"buffered before {REORDER if reads_inputs else MERGE} {_at(fact)}"
+    waits = f"{held} for {_since(fact, aligned['since'])}: waits for progress of {partitions}"
+    if reads_inputs:
+        return [
+            waits,
+            "a partition makes no progress if it has no leader, or lags behind the others",
+        ]
     return [
-        f"{waits}: waits for progress of {partitions} in the previous stage",
+        f"{waits} in the previous stage",
         "a partition makes no progress if its worker lags or has ended; check that all are owned",
     ]
 

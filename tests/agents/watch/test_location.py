@@ -91,6 +91,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "a suspect": ([reorder(HELD | {"reason": "restart"})], "held", "its source has restarted"),
     "an epoch": ([reorder(HELD | {"reason": "epoch"})], "held", "epoch 0 of its"),
     "for a lane": ([fact("merge", aligned=ALIGNED)], "held", "progress of b/1, b/2 in the"),
+    "for a partition of the task": (
+        [fact("all", aligned=ALIGNED)],
+        "held",
+        "buffered before reorder in to.all/3 for 1 ms: waits for progress of b/1, b/2\n",
+    ),
     "in merge": (
         [fact("merge", merge=WAITS)],
         "held",
