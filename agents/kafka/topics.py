@@ -3,10 +3,10 @@
 `create` is idempotent: it does not change existing topics, but reports differences from the
 declaration. When it returns, every partition has its leader.
 
-A changelog has a partition for each partition of its input. So a stage whose input has grown cannot
-read the new partitions until its changelog has grown too. No other topic gets more partitions. A
-stream's name and the number of partitions determine its partition of a derived topic, so more
-partitions would separate the stream from its state.
+A changelog has a partition for each task of its input. So if each partition is a task, a stage
+cannot read new partitions of its input until the changelog has grown too. No other topic gets more
+partitions. A stream's name and the number of partitions determine its partition of a derived topic,
+so more partitions would separate the stream from its state.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Reads and encodes the changelog, a partition's authoritative state in a compacted Kafka topic.
+"""Reads and encodes the changelog, a task's authoritative state in a compacted Kafka topic.
 
-Each stage has one changelog topic per input topic, with the same number of partitions. Its records
-are written in the transaction of a checkpoint, together with the outputs and the input offset. So
-all three become visible together or not at all. Keys are text, and values are msgpack. A removed
-key has a tombstone:
+Each stage has one changelog topic per input topic, with a partition for each task. Its records are
+written in the transaction of a checkpoint, together with the outputs and the input offsets. So all
+three become visible together or not at all. Keys are text, and values are msgpack. A removed key
+has a tombstone:
 
     progress               position of the state in the input (`Progress`)
     state/<operator key>   entry of an operator (topology.model.operator)

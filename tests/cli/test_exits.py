@@ -29,12 +29,12 @@ REACH_OUT = [
     ("sink", "files", *BROKERS, *WAIT, "--topic", "results", "--folder", "{folder}/out"),
     ("sink", "postgres", *BROKERS, *WAIT, "--topic", "results", "--postgres", "host=nowhere"),
     ("sink", "redis", *BROKERS, *WAIT, "--topic", "results", "--redis", "redis://nowhere"),
-    ("stage", *("--topology", "{topology}", *BROKERS, *WAIT, "--name", "reorder")),
+    ("stage", *("--topology", "{topology}", *BROKERS, *WAIT, "--name", "all")),
     ("resend", "--topology", "{topology}", *BROKERS),
     ("sync-server", *BROKERS, "--bind", "127.0.0.1:0"),
     ("topics", "create", "--topology", "{topology}", *BROKERS),
     ("doctor", "--topology", "{topology}", *BROKERS),
-    ("worker", "--topology", "{topology}", *BROKERS, *WAIT, "--stage", "reorder"),
+    ("worker", "--topology", "{topology}", *BROKERS, *WAIT, "--stage", "all"),
 ]
 ALONE = {"check", "demo", "keys", "match", "replay", "spark", "dev", "init"}
 """These need nobody who could be absent, bring them along, or (spark) are tested in their room."""

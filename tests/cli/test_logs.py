@@ -68,14 +68,14 @@ def test_a_whole_life_is_lines_of_json(tmp_path: Path) -> None:
         code = worker.process.stop()
     said = parsed(worker.log)
     assert code == Exit.DONE
-    assert {line["of"] for line in said} == {"worker", "reorder", "merge"}
+    assert {line["of"] for line in said} == {"worker", "all"}
     assert any("embedded broker at " in line["message"] for line in said)
 
 
 @pytest.mark.parametrize("name", ["worker", "stage"])
 def test_the_reason_of_a_refusal_is_a_line_of_json_too(tmp_path: Path, name: str) -> None:
     (port,) = free_ports(1)
-    options = {"worker": ["--stage", "merge"], "stage": ["--name", "merge"]}[name]
+    options = {"worker": ["--stage", "all"], "stage": ["--name", "all"]}[name]
     refused = command(
         tmp_path,
         *(name, "--brokers", f"{LOOPBACK}:{port}", "--brokers-wait", "0s"),
@@ -90,7 +90,7 @@ def test_the_reason_of_a_refusal_is_a_line_of_json_too(tmp_path: Path, name: str
     assert code == Exit.REFUSED
     errors = [line for line in said if line["level"] == "ERROR"]
     assert "no broker answers at" in errors[0]["message"]
-    assert errors[0]["of"] == "merge"
+    assert errors[0]["of"] == "all"
 
 
 NOWHERE = ("worker", "--topology", "nowhere.yaml", "--brokers", "127.0.0.1:1")

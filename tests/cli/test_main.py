@@ -153,7 +153,7 @@ def test_only_the_worker_offers_the_embedded_broker() -> None:
         (("sink", "redis", "--redis", "redis://h"), "redis", "sinks"),
         (("sink", "files", "--folder", "out"), "pyarrow", "files"),
         (("replay", "{folder}/rows.parquet"), "pyarrow", "files"),
-        (("stage", "--name", "reorder", "--state-dir", "x"), "redis", "sinks"),
+        (("stage", "--name", "all", "--state-dir", "x"), "redis", "sinks"),
     ],
     ids=lambda each: "-".join(each) if isinstance(each, tuple) else None,
 )

@@ -95,6 +95,14 @@ def test_panels_have_numbers_of_their_own() -> None:
     assert len({panel["id"] for panel in PANELS}) == len(PANELS)
 
 
+def test_panels_of_the_merge_show_it_in_whatever_stage_it_is() -> None:
+    """Prometheus matches the whole label."""
+    asked = {word for _, expr in SHOWN for word in re.findall(r'stage=~"([^"]*merge[^"]*)"', expr)}
+    (pattern,) = asked
+    stages = ["all", "merge", "reorder+merge", "merge+window", "reorder", "window", "detector"]
+    assert [name for name in stages if re.fullmatch(pattern, name)] == stages[:4]
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
 def test_an_alert_says_what_and_what_to_do(rule: dict[str, dict[str, str]]) -> None:
     assert rule["labels"]["severity"] in {"warning", "critical"}

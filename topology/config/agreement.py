@@ -14,8 +14,6 @@ from topology.spelling.problem import Fault, meant
 from topology.spelling.values import TOPIC_NAME
 from topology.window.settings import SLIDING, TUMBLING
 
-WHERE_FUSED: Final = " where each input has one partition, or its records are keyed by stream"
-
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Yield a fault for each stream whose headers differ from those of a stream on the same topic.
@@ -35,7 +33,7 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
             message = f"differ from those of stream `{first}`, but {where}"
             remedy = f"write the same headers as for `{first}`"
             apart = not topology.fused and stream.input != other.input
-            fuse = f", or fuse reorder+merge{WHERE_FUSED}" if apart else ""
+            fuse = ", or fuse reorder and merge: leave `stages` out" if apart else ""
             yield Fault(("streams", name, "headers"), message, remedy + fuse)
 
 

@@ -62,7 +62,7 @@ class TopicsConfig(Section):
     """The number of replicas of every topic. By default the brokers decide. Set it to 3 if the loss
     of a broker must lose nothing."""
     sequenced: TopicName = "events.sequenced"
-    """The topic between reorder and merge."""
+    """The topic between reorder and merge, if `stages` cuts there."""
     gaps: TopicName = "events.gaps"
     """The topic of gaps: sequence numbers that did not arrive in time."""
     late: TopicName = "events.late"

@@ -70,8 +70,8 @@ class StreamConfig(Section):
     output: TopicName = "events.ordered"
     """The topic of events in order."""
     keyed_by: Annotated[KeyedBy, one_of(KeyedBy)] = "source"
-    """The key of the input's records. Under `stream` each stream is in one partition, reorder and
-    merge are one stage, and each partition is a task."""
+    """The key of the input's records. Under `stream` each stream is in one partition, and each
+    partition is a task."""
     signed: Flag = False
     """Whether each record must carry a signature of its source (`INORDER_MASTER_KEYS_FILE`). Other
     records are dead letters, reason `unsigned` or `forged`. A record without its own time is one
