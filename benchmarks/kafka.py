@@ -7,6 +7,11 @@ per-event Faust agent has the same operators. The bare loop is consume-and-forwa
 confluent-kafka. A peer that is unavailable here (`benchmarks.peers.bring`) is left out, and the
 output says so.
 
+A second table is about ours as installed: README.md's topology with the defaults of all settings
+and eight input partitions, with its window and without. Beside it are the bare loop and, with
+`--beside`, the defaults of another revision. Its worktree needs its own codec, compiled by `python
+setup.py build_ext --inplace`. The memory is the proportional set size of all processes at the end.
+
 A program is started on a topic with the backlog and observed from outside. Its progress is the
 committed end of its output topic. The resources of the program and its children are read from
 /proc. The cost of the same program on a topic with two records is its start-up, which is
@@ -35,7 +40,16 @@ from typing import Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from benchmarks import harness
-from benchmarks.backlog import produce, settle
+from benchmarks.backlog import (
+    PARTITIONS,
+    TOOL,
+    Setting,
+    as_telemetry,
+    by_contract,
+    produce,
+    settle,
+    settle_as_installed,
+)
 from benchmarks.harness import ROOT, Asked, Columns, Tables, scored, turns
 from benchmarks.peers import bring
 from benchmarks.tables import Table, count, thousands
@@ -58,7 +72,7 @@ SAMPLE_S: Final = 0.05
 ASK_TIMEOUT_S: Final = 10.0
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
-QUICK: Final = ("bare", "fused")
+QUICK: Final = ("bare", "fused", "installed-bare", "installed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +86,22 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The cost from the start of the process until `records` were in its output."""
+    """The cost from the start of the process until `records` were in its output.
+
+    `pss_bytes` is the memory of the process and its children at that time.
+    """
 
     records: int
     cpu_s: float
     wall_s: float
+    pss_bytes: int = 0
 
     def less(self, start_up: Spent) -> Spent:
         return Spent(
             self.records - start_up.records,
             max(self.cpu_s - start_up.cpu_s, 1e-9),
             max(self.wall_s - start_up.wall_s, 1e-9),
+            self.pss_bytes,
         )
 
     @property
@@ -142,7 +161,7 @@ def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s:
             done = outcome.records()
             wall_s, cpu_s = time.monotonic() - began_s, cpu_seconds(process.pid)
             if done >= records:
-                return Spent(done, cpu_s, wall_s)
+                return Spent(done, cpu_s, wall_s, pss_bytes(process.pid))
             if not process.is_alive() or wall_s > timeout_s:
                 raise NotReady(
                     f"{program.output}: {done} of {records} records after {wall_s:.0f} s;"
@@ -163,6 +182,16 @@ def cpu_seconds(pid: int) -> float:
     return total / TICKS_PER_S
 
 
+def pss_bytes(pid: int) -> int:
+    """Return the proportional set size of a process and of its living children, in bytes."""
+    total = 0
+    for each in (pid, *children(pid)):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            rollup = Path(f"/proc/{each}/smaps_rollup").read_text()
+            total += int(rollup.partition("\nPss:")[2].split()[0]) << 10
+    return total
+
+
 Make = Callable[[Path, str, str], Program]
 
 
@@ -181,14 +210,29 @@ class Contender(NamedTuple):
 def ours(name: str, codec: str = "", **settings: str) -> Contender:
     def program(folder: Path, bootstrap: str, raw: str) -> Program:
         setting = settle(folder, bootstrap, raw, **settings)
-        command = [
-            *(sys.executable, "-m", "inorder", "worker"),
-            *("--topology", str(setting.path), "--brokers", bootstrap),
-            *("--state-dir", str(folder / f"state-{uuid.uuid4().hex[:8]}")),
-        ]
-        return Program(command, setting.output, {"INORDER_CODEC": codec})
+        return worker(setting, folder, bootstrap, {"INORDER_CODEC": codec})
 
     return Contender(name, program)
+
+
+def as_installed(name: str, tree: Path = ROOT, *, has_queries: bool = True) -> Contender:
+    """Return the contender with README.md's topology and the defaults of the revision in `tree`."""
+
+    def program(folder: Path, bootstrap: str, raw: str) -> Program:
+        setting = settle_as_installed(folder, bootstrap, raw, tree, has_queries=has_queries)
+        return worker(setting, folder, bootstrap, {"INORDER_CODEC": "", "PYTHONPATH": str(tree)})
+
+    return Contender(name, program)
+
+
+def worker(
+    setting: Setting, folder: Path, bootstrap: str, environment: Mapping[str, str]
+) -> Program:
+    command = [
+        *(*TOOL, "worker", "--topology", str(setting.path), "--brokers", bootstrap),
+        *("--state-dir", str(folder / f"state-{uuid.uuid4().hex[:8]}")),
+    ]
+    return Program(command, setting.output, environment)
 
 
 def plain_faust(folder: Path, bootstrap: str, raw: str) -> Program:
@@ -236,6 +280,24 @@ CONTENDERS: Final = {
     ),
     "faust": Contender("plain Faust agent", plain_faust, PLAIN_SHARE),
 }
+INSTALLED: Final = {
+    "installed-bare": CONTENDERS["bare"],
+    "installed": as_installed("as installed, with the window"),
+    "installed-no-query": as_installed("as installed, without a query", has_queries=False),
+}
+
+
+def installed_beside(tree: Path | None) -> dict[str, Contender]:
+    """Return the contenders of the table about ours as installed, beside those of another tree."""
+    if tree is None:
+        return INSTALLED
+    tree = tree.absolute()
+    return INSTALLED | {
+        "installed-beside": as_installed(f"{tree.name}, with the window", tree),
+        "installed-beside-no-query": as_installed(
+            f"{tree.name}, without a query", tree, has_queries=False
+        ),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,14 +320,18 @@ class Course:
         return start_up, whole.less(start_up)
 
 
-def prepare(folder: Path, bootstrap: str, records: int) -> Course:
+def prepare(folder: Path, bootstrap: str, records: int, *, is_telemetry: bool = False) -> Course:
+    """Produce the backlog, and the records for the start-up.
+
+    Those of README.md's topology (`is_telemetry`) are in `PARTITIONS`, others in one.
+    """
     workload = crowd(records)
     raw = f"raw-{uuid.uuid4().hex[:8]}"
     distinct = len(workload.rows) - len(workload.doubled)
     course = Course(folder, bootstrap, raw, f"{raw}-single", distinct)
     for topic, rows in ((course.raw, workload.rows), (course.single, first_of(workload.rows))):
-        create_topic(bootstrap, topic, config=APPEND_TIME)
-        produce(bootstrap, topic, rows)
+        create_topic(bootstrap, topic, PARTITIONS if is_telemetry else 1, config=APPEND_TIME)
+        produce(bootstrap, topic, rows, form=as_telemetry if is_telemetry else by_contract)
     return course
 
 
@@ -287,30 +353,44 @@ COLUMNS: Final[Columns] = {
     "records/CPU s": lambda pair, _: thousands(pair[1].per_cpu_second),
     "wall/CPU": lambda pair, _: f"{pair[1].wall_s / pair[1].cpu_s:.2f}",
     "start-up CPU s": lambda pair, _: f"{pair[0].cpu_s:.2f}",
+    "PSS MB": lambda pair, _: f"{pair[1].pss_bytes / 1e6:.0f}",
     "of the first": lambda pair, first: f"{first[1].cpu_us / pair[1].cpu_us:.2f}",
 }
 
 
-def table_of(found: Mapping[str, Sequence[tuple[Spent, Spent]]]) -> Table:
+def table_of(
+    found: Mapping[str, Sequence[tuple[Spent, Spent]]],
+    title: str = "a backlog of 200-byte records on a real broker",
+) -> Table:
     """Return a table with the median round, by CPU, of each program."""
     medians = {
         name: sorted(pairs, key=lambda pair: pair[1].cpu_us)[len(pairs) // 2]
         for name, pairs in found.items()
     }
-    return scored("a backlog of 200-byte records on a real broker", medians, COLUMNS)
+    return scored(title, medians, COLUMNS)
 
 
 def tables(asked: Asked) -> Tables:
-    """Measure CPU per record of the fused stage on a real broker, and of its peers."""
+    """Measure CPU per record of the stage on a real broker, of its peers, and as installed."""
     if absent := missing():
         raise bring.PeerUnavailable(absent)
-    keys = asked.only or (CONTENDERS if asked.full else QUICK)
-    wanted = [key for key in CONTENDERS if key in keys]
+    installed = installed_beside(asked.beside)
+    keys = asked.only or ({**CONTENDERS, **installed} if asked.full else QUICK)
+    rounds = asked.rounds if asked.full else 1
     with tempfile.TemporaryDirectory() as name, new_broker(Path(name) / "kafka") as broker:
-        course = prepare(Path(name), broker.bootstrap, 300_000 if asked.full else 30_000)
-        entries = {CONTENDERS[key].name: partial(course.spent, CONTENDERS[key]) for key in wanted}
-        rounds = asked.rounds if asked.full else 1
-        yield ", ".join(wanted), lambda: table_of(turns(entries, rounds, asked.say))
+        prepared = partial(prepare, Path(name), broker.bootstrap)
+
+        def measured(course: Course, some: Mapping[str, Contender], *title: str) -> Table:
+            entries = {each.name: partial(course.spent, each) for each in some.values()}
+            return table_of(turns(entries, rounds, asked.say), *title)
+
+        if some := {key: CONTENDERS[key] for key in CONTENDERS if key in keys}:
+            course = prepared(300_000 if asked.full else 30_000)
+            yield ", ".join(some), partial(measured, course, some)
+        if some := {key: installed[key] for key in installed if key in keys}:
+            course = prepared(100_000 if asked.full else 30_000, is_telemetry=True)
+            title = f"README.md's topology as installed, over {PARTITIONS} partitions"
+            yield ", ".join(some), partial(measured, course, some, title)
 
 
 command = harness.command(tables)

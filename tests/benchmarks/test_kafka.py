@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kafka import CONTENDERS, Spent, cpu_seconds, prepare, table_of
-from cli.local.process import Process
+from benchmarks.harness import ROOT
+from benchmarks.kafka import (
+    CONTENDERS,
+    Spent,
+    cpu_seconds,
+    installed_beside,
+    prepare,
+    pss_bytes,
+    table_of,
+)
+from cli.local.process import Process, children
 from tests.services import SharedKafka
 
 BUSY_PARENT = """
@@ -23,9 +32,9 @@ finally:
 """
 
 
-def test_start_up_is_taken_off() -> None:
-    spent = Spent(1_001, 3.0, 4.0).less(Spent(1, 1.0, 2.0))
-    assert spent == Spent(1_000, 2.0, 2.0)
+def test_start_up_is_taken_off_and_memory_is_not() -> None:
+    spent = Spent(1_001, 3.0, 4.0, 6).less(Spent(1, 1.0, 2.0, 5))
+    assert spent == Spent(1_000, 2.0, 2.0, 6)
     assert (spent.per_cpu_second, spent.cpu_us) == (500.0, 2_000.0)
 
 
@@ -49,10 +58,21 @@ def test_the_time_of_children_counts(tmp_path: Path) -> None:
         _end_with_children(process)
 
 
+def test_the_memory_of_children_counts(tmp_path: Path) -> None:
+    process = Process("busy", [sys.executable, "-c", BUSY_PARENT], tmp_path)
+    process.start()
+    try:
+        process.wait_until(lambda: cpu_seconds(process.pid) > 0.3, 30)
+        (child,) = children(process.pid)
+        assert pss_bytes(process.pid) > pss_bytes(child) > 0
+    finally:
+        _end_with_children(process)
+
+
 def _end_with_children(process: Process) -> None:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    left = children(process.pid)
     process.kill()
-    for child in map(int, children):
+    for child in left:
         os.kill(child, signal.SIGKILL)
 
 
@@ -65,6 +85,20 @@ def test_contenders_do_the_whole_backlog(kafka: SharedKafka, tmp_path: Path) -> 
     table = table_of(found)
     assert [row[0] for row in table.rows] == ["bare", "fused"]
     assert table.rows[0][-1] == "1.00"
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_the_topology_of_the_readme_does_the_whole_backlog(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    course = prepare(tmp_path, kafka.bootstrap, 2_000, is_telemetry=True)
+    beside = installed_beside(ROOT)["installed-beside"]
+    assert beside.name == f"{ROOT.name}, with the window"
+    start_up, spent = course.spent(beside)
+    assert start_up.records >= 1
+    assert spent.records >= 0.99 * course.records - start_up.records
+    assert spent.pss_bytes > 0
 
 
 @pytest.mark.long
