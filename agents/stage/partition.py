@@ -27,6 +27,7 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.broker_times import BrokerTimes
+from agents.kafka.fetching import MAX_POLL_RECORDS
 from agents.kafka.partition_queue import FetchRequest, GroupBatch
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS
@@ -56,6 +57,9 @@ TURN_S: Final = 0.005
 
 READ_AHEAD_NS: Final = 2_000_000_000
 """Time by which a lane may be ahead of its task before the others are polled first."""
+
+READ_AHEAD: Final = 2 * MAX_POLL_RECORDS
+"""Events that may wait for other lanes; beyond it, only the lanes that are last are polled."""
 
 FAR_BEHIND_NS: Final = 10_000_000_000
 """Lag in time above which a partition has a backlog."""
@@ -188,12 +192,16 @@ class Partition:
     def is_far_ahead(self, partition: TopicPartition) -> bool:
         """Return whether a lane is so far ahead in time that the others are polled first.
 
-        Lanes whose broker has stopped answering do not count: MERGE's `max_queued` bounds the
-        records that are read beyond these.
+        While more than `READ_AHEAD` events wait for other lanes, each lane that has another behind
+        it is far ahead. Lanes whose broker has stopped answering do not count: MERGE's `max_queued`
+        bounds the records that are read beyond these.
         """
         if len(self._lanes) == 1 or not self.is_open:
             return False
-        limit_ns = self._lanes[partition].clock.now_ns - READ_AHEAD_NS
+        limit_ns = self._lanes[partition].clock.now_ns
+        alignment = self.state.stage.alignment
+        if alignment is None or alignment.queued <= READ_AHEAD:
+            limit_ns -= READ_AHEAD_NS
         behind = [each for each in self._lanes.values() if each.clock.now_ns < limit_ns]
         return any(not each.is_silent for each in behind)
 

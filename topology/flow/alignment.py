@@ -72,6 +72,11 @@ class Alignment(Operator):
         """The instant of the frontier, which is the time of the operators after the alignment."""
         return self._now_ns
 
+    @property
+    def queued(self) -> int:
+        """The number of buffered events."""
+        return self._queued
+
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         """Buffer the events, and release those that no awaited partition can precede.
 

@@ -10,6 +10,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.partition_queue import End, FetchRequest, GroupBatch, PolledBatch, steady_ns
+from agents.stage import partition
 from agents.stage.arrival import LOG_APPEND_TIME
 from agents.stage.input_lag import SILENT_AFTER_NS
 from agents.stage.partition import READ_AHEAD_NS, Partition
@@ -77,6 +78,27 @@ async def test_lanes_far_ahead_wait_for_those_that_answer() -> None:
         await task.take(poll({lane: [record(1, f"s{lane}", 1, 1)]}, asked_ns=silent_ns))
     assert not task.is_far_ahead(LANES[1]), "a broker that is away holds nobody back for good"
     assert [at for at, _ in task.faults()] == [LANES[0], LANES[2]]
+    await task.abandon()
+
+
+async def test_only_the_last_lane_is_polled_while_many_events_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition, "READ_AHEAD", 2)
+    task = task_of(Delivery())
+
+    def ahead() -> list[bool]:
+        return [task.is_far_ahead(lane) for lane in LANES]
+
+    await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
+    assert ahead() == [False, False, False]
+    await task.take(poll({0: [record(1, "s0", 1, 2), record(2, "s0", 2, 3)]}))
+    await task.take(poll({1: [record(1, "s1", 1, 1)]}))
+    assert ahead() == [True, True, False]
+    await task.take(poll({2: [record(1, "s2", 1, 3)]}))
+    assert ahead() == [True, False, True]
+    await task.take(poll({1: [record(2, "s1", 2, 5)]}))
+    assert ahead() == [False, False, False]
     await task.abandon()
 
 
