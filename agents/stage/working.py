@@ -142,7 +142,7 @@ class Work:
             self._side.put(report, outbox)
         for finding in step.results:
             self._results.put(finding, outbox)
-        left = [*step.released, *state.stage.take_moved()]
+        left = state.stage.take_moved()
         if self._aligns:
             begins = [ANY_OFFSET] * len(self.arrangement.lane_places)
             for event in batch:

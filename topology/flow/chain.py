@@ -38,7 +38,7 @@ class Chain(Composite):
         self.accepted_edges: list[JoinInput] = []
         """The edges that get the events which MERGE accepts."""
         self.moved: list[Event] | None = None
-        """The events that passed from one operator to the next, or None if they are not recorded.
+        """The events that a buffering operator has emitted, or None if they are not recorded.
 
         `Stage` sets the list to track which operator holds which event.
         """
@@ -75,8 +75,6 @@ class Chain(Composite):
                 for edge in node.edges:
                     edge.put((), now_ns)
                 continue
-            if not is_first and self.moved is not None:
-                self.moved += events
             if found.results and node.detectors is not None:
                 node.detectors.overhear(found.results)
             merge = node.operator if node.name == MERGE else None
@@ -89,6 +87,8 @@ class Chain(Composite):
             is_first = False
             found.add_found(step)
             events, now_ns = step.released, step.now_ns
+            if node.buffers and self.moved is not None:
+                self.moved += events
             for edge in node.edges:
                 edge.put(events, now_ns)
         found.now_ns = now_ns

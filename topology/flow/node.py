@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from topology.config.stages import DETECTOR
+from topology.config.stages import DETECTOR, MERGE, REORDER
 from topology.flow.accepted import ACCEPTED, Accepted, kind_of
 from topology.model.composite import CompositePart
 from topology.model.event import Event
@@ -34,6 +34,10 @@ TIME: Final = 1
 END: Final = 2
 """The kinds of input that pass through a graph: a batch of events, time, or the end of the input.
 """
+
+
+BUFFERS: Final = frozenset({REORDER, MERGE})
+"""The kinds of operators that emit events later than they got them; all others emit at once."""
 
 
 class JoinInput:
@@ -75,6 +79,7 @@ class Node(CompositePart):
         self.place = place
         self.edges: list[JoinInput] = []
         self.kind = kind_of(name)
+        self.buffers = self.kind in BUFFERS
         self.detectors = _detectors(operator) if name == DETECTOR else None
         """The detectors of this node, which read the results of the nodes before it."""
         self.reads_accepted = name.startswith(ACCEPTED) or (

@@ -291,7 +291,7 @@ class Stage(Composite):
         return {} if chain is None else chain.counts_of(source)
 
     def keep_moved(self) -> None:
-        """Begin to record the events that pass from one operator to the next.
+        """Begin to record the events that the alignment and buffering operators emit.
 
         Events that an operator had passed on and no longer holds are recorded too.
         """

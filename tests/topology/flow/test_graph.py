@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from topology.flow.registry import (
     places_of,
 )
 from topology.flow.stage import Stage
-from topology.model.event import NO_EPOCH, Event, twin
+from topology.model.event import DATA, NO_EPOCH, Event, twin
 from topology.model.operator import Operator
 from topology.model.outcome import Duplicate, Step
 
@@ -156,3 +157,14 @@ def test_places_of_held_events_follow_the_operators_of_a_changed_file() -> None:
     assert moved_places(now["window"] | now["pattern"], back) == was["pattern"]
     assert place_moves(few, few) == {}
     assert operators_of({"merge": 3, "clock": 2, "reorder": 3, "pattern": 3}) == few
+
+
+def test_only_operators_that_buffer_note_what_they_emit() -> None:
+    stage = Stage(topology(f"stream: a, {WINDOW}"), ["reorder", "merge", "window"], streams=["a"])
+    stage.keep_moved()
+    events = [event("a", seq, seq, seq, DATA) for seq in range(5)]
+    stage.on_batch(events, START + 5 * MS)
+    stage.on_time(START + 10_000 * MS)
+    moved = Counter(one.offset for one in stage.take_moved() if one.kind == DATA)
+    assert moved == {one.offset: 2 for one in events}, "by REORDER, and by MERGE"
+    assert stage.take_moved() == []
