@@ -59,10 +59,14 @@ class Lane:
 
     def own(self, events: Iterable[Event]) -> None:
         """Give events that were read from this lane its number."""
-        if self.number:
+        number = self.number
+        if number:
+            first = number_of(number, 0)
             for event in events:
-                event.lane = self.number
-                event.offset = number_of(self.number, event.offset)
+                event.lane = number
+                offset = event.offset
+                is_plain = 0 <= offset < first
+                event.offset = first + offset if is_plain else number_of(number, offset)
 
     def progress(self) -> Event:
         """Return an event that says that all records before the clock's time have been read."""

@@ -145,8 +145,8 @@ class Work:
         left = state.stage.take_moved()
         if self._aligns:
             begins = [ANY_OFFSET] * len(self.arrangement.lane_places)
-            for event in batch:
-                begins[event.lane] = min(begins[event.lane], event.offset)
+            for event in reversed(batch):
+                begins[event.lane] = event.offset
             state.held.let_go_of_lanes(left, step.reports, begins)
         else:
             before = batch[0].offset if batch else ANY_OFFSET
