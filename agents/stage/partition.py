@@ -111,7 +111,7 @@ class Partition:
         self.opening = Opening(arrangement, services, self.state, self.work, self.checkpoints)
         self.cost = EventCost(source, self.state.stage.meter)
         self.overdue = Overdue(self.state.stage, topology)
-        self.waits = True  # Whether any event was buffered at the last `observe`.
+        self.waits = True  # Whether there was a backlog or a buffered event at the last `observe`.
         self._lanes = {lane.partition: lane for lane in self.state.lanes.values()}
         self.is_open = False
         self.is_queued = False
@@ -378,11 +378,13 @@ class Partition:
 
     def observe(self) -> None:
         """Update the gauges of buffered events, overdue work and lag."""
-        oldest, lags = self.state.held.oldest(), [*self.lags]
-        self.waits = oldest is not None
+        lags = [*self.lags]
         has_backlog = any(
             lag and (lag_ns is None or lag_ns > FAR_BEHIND_NS) for _, lag, lag_ns in lags
         )
+        # With a backlog nothing counts as overdue, and many events may be buffered.
+        oldest = None if has_backlog else self.state.held.oldest()
+        self.waits = has_backlog or oldest is not None
         self.overdue.look(oldest, self.state.now_ns, has_backlog=has_backlog)
         self.metrics.overdue(self.overdue.seconds, self.overdue.waits_for)
         self.metrics.set_current(*self._current())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from aiokafka.structs import TopicPartition
@@ -99,6 +100,33 @@ async def test_only_the_last_lane_is_polled_while_many_events_wait_for_it(
     assert ahead() == [True, False, True]
     await task.take(poll({1: [record(2, "s1", 2, 5)]}))
     assert ahead() == [False, False, False]
+    await task.abandon()
+
+
+async def test_a_record_of_an_unknown_stream_waits_through_restarts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Records are aligned before anybody looks for their streams."""
+    topology = parse(TEXT + "topics: {partitions: 2}\n")
+    strange = record(0, "s1", 0, 150)
+    strange.headers = (*strange.headers, ("streamId", b"strange"))
+    chain = Chain(topology, {LANES[0]: [record(0, "s0", 0, 0)], LANES[1]: [strange]})
+    await chain.through(None, LaneAhead(), monkeypatch)
+    puts = [put for topic, put in chain.put if topic == topology.topics.dead]
+    assert [json.loads(put.value or b"")["reason"] for put in puts] == ["unknown_stream"]
+
+
+async def test_with_a_backlog_no_buffered_event_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = task_of(Delivery())
+    await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
+    looking = Mock(wraps=task.state.held.oldest)
+    monkeypatch.setattr(task.state.held, "oldest", looking)
+    for far_behind_ns, looks in ((0, 0), (1 << 62, 1)):
+        monkeypatch.setattr(partition, "FAR_BEHIND_NS", far_behind_ns)
+        task.observe()
+        assert (task.waits, looking.call_count) == (True, looks)
     await task.abandon()
 
 
