@@ -67,7 +67,7 @@ class Arrangement:
         """The input partitions, indexed by their number in the header `lane`."""
         return tuple(change.places(self.upstream))
 
-    @property
+    @cached_property
     def operator_names(self) -> list[str]:
         """The operators of the stage that have work; queries are the work of some of them."""
         return [name for name in self.stage.operators if self.topology.has_work(name)]
@@ -77,7 +77,7 @@ class Arrangement:
         """Whether the stage reads the input topics, so that it takes time from arrival times."""
         return self.reads == RAW
 
-    @property
+    @cached_property
     def reads(self) -> str:
         return stage_topics.reads(self.topology, self.stage)
 

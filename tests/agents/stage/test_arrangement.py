@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 from aiokafka.structs import TopicPartition
 
+from agents.kafka import stage_topics
 from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.outlet import OrderedOutlet, SequencedOutlet
 from tests.agents.records import arranged
+from topology.config import Topology
 from topology.config.change import differences, refusals
 from topology.flow.stage import Stage
 
@@ -116,3 +120,18 @@ def test_a_state_whose_output_has_grown_is_accepted_only_where_no_stream_moves()
     for count, grown in places.items():
         found = differences(two.contract(source), grown.contract(source), grown.topology)
         assert bool(refusals(found)) == (count not in stays)
+
+
+def test_what_each_poll_asks_for_is_determined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "streams: {default: {}}\nstages: [reorder, merge]"
+    arrangements = [arranged(text, name, 4) for name in ("reorder", "merge")]
+
+    def found() -> list[tuple[bool, bool]]:
+        return [(each.is_first, each.writes_progress) for each in arrangements]
+
+    assert found() == [(True, True), (False, False)]
+    has_work, reads = Mock(), Mock()
+    monkeypatch.setattr(Topology, "has_work", has_work)
+    monkeypatch.setattr(stage_topics, "reads", reads)
+    assert found() == [(True, True), (False, False)]
+    assert (has_work.called, reads.called) == (False, False)
