@@ -1,23 +1,23 @@
-"""Gives a partition the state in which a backfill ended as its first state.
+"""Gives a task the state in which a backfill ended as its first state.
 
 A backfill leaves the operators' snapshots, their buffered events, and the events of its last
-instant (the latest arrival time), which it has not processed. For the streams of one partition,
-these together make a state like the one in a changelog. So the partition restores it like any
-other, and writes it in its first checkpoint. The outputs of the events of the last instant, the
-state and the offset become visible in one transaction, or not at all. A worker that is killed
-before this transaction begins with the history again. One that is killed later finds a state that
-names its history.
+instant (the latest arrival time), which it has not processed. For the streams of one task, these
+together make a state like the one in a changelog. So the task restores it like any other, and
+writes it in its first checkpoint. One transaction has the outputs of the events of the last
+instant, the state, and the offsets of all lanes. A worker that is killed before this transaction
+begins with the history again. One that is killed later finds a state that names its history.
 
-If the chain is divided into stages, the partitions of every stage begin in this way. Each has its
+If the chain is divided into stages, the tasks of every stage begin in this way. Each has its
 share of the backfill operators' state (`topology.flow.share`). The last instant belongs to the
 first stage. A topic between stages begins with the events that the first stage then emits. Its
 upstream partitions have emitted everything before that instant. The history contains all older
 events, so a topic that has older events is refused.
 
-The events of a history have no offset in the log. They are numbered from -1 downwards, in their
-order. So all of them precede the log, and none is ever looked up there. The state contains buffered
-events completely, as records that are made from the fields of a line. Their headers are those of
-the contract, as in the topic that the partition reads, and the payload is JSON. A history keeps no
+The events of a history have no offset in the log. Those of each lane are numbered from -1
+downwards, in their order (`topology.flow.lanes`). So all of them precede the log, and none is ever
+looked up there. The state contains buffered events completely, as records that are made from the
+fields of a line. Their headers are those of the contract, as in the topic that the task reads, and
+the payload is JSON. A history keeps no
 other headers. A payload that is not JSON is kept as `{"base64": …}`, which is decoded to the bytes
 again. A producer's own payload of this form is also decoded if its bytes are not JSON, because both
 look the same in a line.
@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple, Protocol
@@ -41,10 +42,11 @@ from agents.kafka.log_reader import LogReader
 from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS
-from agents.stage.inlet import Inlet, Read
+from agents.stage.inlet import Read
+from agents.stage.lane import Lane
 from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
-from agents.state.changelog import Progress, StateRefused
+from agents.state.changelog import LaneProgress, Progress, StateRefused
 from agents.state.held import PAGE_BITS, Spilled, notes_of, offset_of
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
@@ -52,6 +54,7 @@ from inorder.header_writer import HeaderWriter
 from topology.clock.drift_table import DriftTable
 from topology.config import HeaderConfig, Topology
 from topology.config.change import begin_anew
+from topology.flow.lanes import lane_of, number_of
 from topology.flow.replay import SavedReplay
 from topology.flow.share import renumbered
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
@@ -70,36 +73,36 @@ WHERE: Final = {SEQUENCED: "`topics: {sequenced: …}`", ORDERED: "`output:` of 
 
 
 class History(NamedTuple):
-    """The part of a backfill that belongs to one partition.
+    """The part of a backfill that belongs to one task.
 
     Attributes:
-        saved: The partition's share of each group of streams (`topology.flow.share`).
-        waiting: The partition's share of the events of the last instant.
-        next_offset: Offset at which reading the log continues.
+        saved: The task's share of each group of streams (`topology.flow.share`).
+        waiting: The task's share of the events of the last instant, numbered with their lanes.
+        next_offsets: Offset at which reading each input partition continues.
         now_ns: Arrival time of the last event of the whole backfill.
     """
 
     saved: Sequence[SavedReplay]
     waiting: Sequence[Event | Malformed]
-    next_offset: int
+    next_offsets: Mapping[TopicPartition, int]
     now_ns: int
 
 
 class Histories(Protocol):
-    """The histories of all partitions; `name` identifies their backfill."""
+    """The histories of all tasks; `name` identifies their backfill."""
 
     name: str
 
     def of(self, arrangement: Arrangement, source: TopicPartition) -> History:
-        """Return a partition's history; raise StateRefused if the backfill does not fit it."""
+        """Return a task's history; raise StateRefused if the backfill does not fit it."""
 
 
 class Origin(NamedTuple):
-    """A history in the form of a partition's first state.
+    """A history in the form of a task's first state.
 
     Attributes:
         entries: The state's entries, without its progress.
-        records: The records in `entries`, by offset.
+        records: The records in `entries`, by number.
         last: The events and dead letters of the last instant.
         progress: The state's progress.
     """
@@ -109,14 +112,14 @@ class Origin(NamedTuple):
     last: Sequence[Event | Malformed]
     progress: Progress
 
-    def read(self, inlet: Inlet) -> Read:
-        """Return the events of the last instant as the inlet reads them, and the dead letters."""
+    def read(self, lanes: Mapping[int, Lane]) -> Read:
+        """Return the events of the last instant as the lanes read them, and the dead letters."""
         read = Read()
         for last in self.last:
             if isinstance(last, Malformed):
                 read.add(last)
                 continue
-            for event in inlet.read_again([self.records[last.offset]]):
+            for event in lanes[last.lane].read_again([self.records[last.offset]]):
                 event.epoch, event.seq = last.epoch, last.seq
                 event.arrival_ns, event.at_ns = last.arrival_ns, last.at_ns
                 read.events.append(event)
@@ -129,7 +132,7 @@ async def begun(
     source: TopicPartition,
     logs: LogReader,
 ) -> Origin:
-    """Return the partition's first state, after a check that the history fits its topic.
+    """Return the task's first state, after a check that the history fits its topic.
 
     Raises StateRefused if a topic between stages has older events.
     """
@@ -151,16 +154,7 @@ async def begun(
 
 
 def origin(histories: Histories, arrangement: Arrangement, source: TopicPartition) -> Origin:
-    """Return the first state of this partition, made from its history.
-
-    Raises StateRefused for a task that reads several partitions.
-    """
-    if len(arrangement.group_of(source).lanes) > 1:
-        raise StateRefused(
-            f"stage {arrangement.stage.name} reads several partitions in one task, which a backfill"
-            " (--from-backfill) cannot begin yet; cut it after reorder, as `stages: [reorder,"
-            " merge, window, pattern, join]`"
-        )
+    """Return the first state of the task of this name, made from its history."""
     history = histories.of(arrangement, source)
     stage = arrangement.operators(source, DriftTable())
     state: dict[str, Any] = {}
@@ -174,11 +168,9 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         stage.alignment.begin_at(history.now_ns)
     kept = sorted(stage.held(), key=offset_of) if state else []
     last = sorted(history.waiting, key=offset_of)
-    numbers: dict[int, int] = {}
-    for number, each in enumerate([*kept, *last], start=-len(kept) - len(last)):
-        numbers[each.offset] = number
-        each.offset = number
-    record_of = RecordWriter(arrangement, source)
+    numbers = _numbered(kept, last)
+    lanes = dict(arrangement.lanes_of(source))
+    writers = {lane.topic: RecordWriter(arrangement, lane.topic) for lane in lanes.values()}
     entries: dict[str, Any] = {}
     if state or stage.alignment is not None:
         kept_by = renumbered(stage.snapshot(), numbers)
@@ -189,21 +181,50 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     for each in last:
         # A dead letter with a sequence number also adds an event, which a restart reads again.
         read.add(each)
-    records = {event.offset: record_of(event) for event in [*kept, *read.events]}
+    records = {
+        event.offset: writers[lanes[event.lane].topic](event) for event in [*kept, *read.events]
+    }
     entries |= {f"{changelog.RECORD}{offset}": record for offset, record in records.items()}
     encoded = changelog.encoded(entries)
     written = {key: value for key, value in encoded.items() if value is not None}
     progress = arrangement.progress(source)
-    progress.next_offset, progress.arrival = history.next_offset, [history.now_ns, 0, 0]
+    begin_ns = [history.now_ns, 0, 0]
+    progress.next_offset, progress.arrival = history.next_offsets[source], begin_ns
+    progress.lanes = [
+        LaneProgress(lane.topic, lane.partition, history.next_offsets[lane], begin_ns)
+        for lane in lanes.values()
+        if lane != source
+    ]
     progress.history = histories.name
     return Origin(written, records, last, progress)
 
 
-class RecordWriter:
-    """The writer of events as records in the form of the topic that the partition reads."""
+def _numbered(kept: list[Event], last: list[Event | Malformed]) -> dict[int, int]:
+    """Give the events of each lane numbers from -1 downwards, and sort them by these.
 
-    def __init__(self, arrangement: Arrangement, source: TopicPartition) -> None:
-        streams = arrangement.streams_of(source.topic)
+    `last` are those of the last instant. Returns the new number of each event in `kept`.
+    """
+    numbers: dict[int, int] = {}
+    counts = Counter[int]()
+    for letter in reversed(last):
+        lane = lane_of(letter.offset)
+        counts[lane] += 1
+        letter.offset = number_of(lane, -counts[lane])
+    for event in reversed(kept):
+        counts[event.lane] += 1
+        number = number_of(event.lane, -counts[event.lane])
+        numbers[event.offset] = number
+        event.offset = number
+    kept.sort(key=offset_of)
+    last.sort(key=offset_of)
+    return numbers
+
+
+class RecordWriter:
+    """The writer of events as records in the form of the topic that the task reads."""
+
+    def __init__(self, arrangement: Arrangement, topic: str) -> None:
+        streams = arrangement.streams_of(topic)
         self._reads = arrangement.reads
         self._contract: HeaderConfig = next(iter(streams.values())).headers
         self._names = self._contract.names()
@@ -278,7 +299,7 @@ def _bytes_of(text: Any) -> bytes | None:
 def refuse_other(
     found: Progress, expected: Histories | None, source: TopicPartition, topology: Topology
 ) -> None:
-    """Raise StateRefused if a partition's existing state did not begin with this history."""
+    """Raise StateRefused if a task's existing state did not begin with this history."""
     if expected is None or found.history == expected.name:
         return
     raise StateRefused(

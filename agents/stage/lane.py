@@ -57,6 +57,12 @@ class Lane:
         self.next_offset = records[-1].offset + 1
         return read
 
+    def read_again(self, records: Sequence[Any], inlet: Inlet | None = None) -> list[Event]:
+        """Return the events of buffered records, as this inlet reads them (None: the lane's)."""
+        events = (inlet or self.inlet).read_again(records)
+        self.own(events)
+        return events
+
     def own(self, events: Iterable[Event]) -> None:
         """Give events that were read from this lane its number."""
         number = self.number

@@ -6,8 +6,8 @@
    (`agents.stage.rebuilding`).
 3. Reading begins at the offset in the state, not at the group's.
 
-A partition without a state begins with its part of a history (`agents.stage.history`), or else with
-the first record in its log.
+A task without a state begins with its part of a history (`agents.stage.history`), or else with the
+first record in each log.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Opening:
         if self.services.clock_feed is not None:
             now_ns = self.state.first.clock.now_ns
             await self.services.clock_feed.reach(self.state.source, now_ns, now_ns)
-        read = origin.read(self.state.first.inlet)
+        read = origin.read(self.state.lanes)
         self.work.events(read, [*self.state.lanes.values()])
         self.state.held.let_go(read.events)
         await self.checkpoints.write(origin.entries)

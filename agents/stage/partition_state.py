@@ -22,7 +22,7 @@ from agents.state.changelog import NOTHING_READ, LaneProgress, Progress
 from agents.state.held import HeldPages
 from agents.state.stores.seal import StateTally
 from topology.config.change import Contract
-from topology.flow.lanes import lane_bounds, lane_of, number_of
+from topology.flow.lanes import lane_of, number_of
 from topology.flow.registry import operators_of, place_moves
 from topology.flow.stage import QUERIES
 
@@ -155,7 +155,7 @@ class PartitionState:
             now.readings = {
                 until: was
                 for until, was in now.readings.items()
-                if self.held.has_any(lane_bounds(lane_of(until))[0], until)
+                if self.held.has_any(lane_of(until), until)
             }
         encoded[changelog.PROGRESS] = changelog.encode(now)
         return encoded

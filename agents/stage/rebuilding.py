@@ -35,7 +35,7 @@ from agents.state.changelog import StateRefused
 from agents.state.held import Note, Spilled, apply_note, is_stamped
 from topology.config.change import begin_anew, read_as
 from topology.flow.lanes import lane_of, number_of, offset_in_lane
-from topology.flow.registry import moved_places
+from topology.flow.registry import ALIGN_PLACE, moved_places
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 
@@ -138,7 +138,9 @@ class Rebuilding:
                 " retention above spill_after",
                 *(source, len(missing), missing[0], missing[-1]),
             )
-        strange = {e.stream for e in found.values() if e.held_by & waiting} - {*stage.streams}
+        # A task aligns records before it looks up their streams.
+        known = waiting & ~ALIGN_PLACE if self.arrangement.is_first else waiting
+        strange = {e.stream for e in found.values() if e.held_by & known} - {*stage.streams}
         if strange:
             raise StateRefused(
                 f"events of the stream {', '.join(sorted(strange))} are buffered in the state of"
@@ -187,9 +189,7 @@ class Rebuilding:
             alike, inlet, read = list(group), self._inlet_of(lane, until), set[int]()
             if inlet is not None:
                 await self.services.schemas.reach_for(inlet.registered, alike)
-                events = inlet.read_again(alike)
-                lane.own(events)
-                for event in events:
+                for event in lane.read_again(alike, inlet):
                     apply_note(event, notes[event.offset])
                     found[event.offset] = event
                     read.add(event.offset)
@@ -231,8 +231,12 @@ class Rebuilding:
         self._turn_s = time.monotonic()
 
 
-def _arrival(event: Event) -> tuple[int, int]:
-    return event.arrival_ns, event.offset
+def _arrival(event: Event) -> tuple[int, int, int]:
+    """Return the key of the order in which an alignment has released events.
+
+    Those of a history come first in their lane, because their offsets there are below 0.
+    """
+    return event.arrival_ns, event.lane, offset_in_lane(event.offset)
 
 
 def _unreadable(number: int, record: Any, note: Note) -> Malformed:

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
+from topology.flow.lanes import lane_of
 from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DATA, DEAD, Event
 from topology.model.outcome import Gap, Malformed, Report
@@ -203,12 +204,12 @@ class HeldPages:
                 return max(0, min(waiting))
         return next_offset
 
-    def has_any(self, begin: int, end: int) -> bool:
-        """Return whether an event with a number from `begin` up to `end` is buffered.
+    def has_any(self, lane: int, end: int) -> bool:
+        """Return whether an event of a lane with a number below `end` is buffered.
 
-        Its whole record may be stored.
+        Its whole record may be stored. It may be from a history.
         """
-        return any(begin <= event.offset < end for event in self._held())
+        return any(lane_of(event.offset) == lane and event.offset < end for event in self._held())
 
     def touch_all(self) -> bool:
         """Mark all pages as changed, and return True.

@@ -1,7 +1,7 @@
 """`inorder worker --from-backfill DIR` starts a live worker where a backfill ended.
 
 DIR is the `--out` of a backfill of archives that ran with `--no-to-end`. Its `_state` has the state
-of each group of streams. A worker's state is divided by stage and partition, so the saved state is
+of each group of streams. A worker's state is divided by stage and task, so the saved state is
 distributed to them (topology.flow.share). In the output of a stage, the partition of a stream is
 the one to which stages write it. For the input, the archive records which partitions have the
 records of a stream or of its sources, and at which offset each partition continues.
@@ -11,13 +11,14 @@ A state that does not fit is refused, with the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import click
 from aiokafka.structs import TopicPartition
 
+from agents.kafka.partition_queue import PartitionGroup
 from agents.kafka.stage_topics import ORDERED, RAW
 from agents.stage.arrangement import Arrangement
 from agents.stage.history import History
@@ -27,6 +28,7 @@ from cli.topology_file import Refused, refusing
 from spark_analytics.executors.setting import difference, digests, setting_of
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE
+from topology.flow.lanes import number_of
 from topology.flow.replay import SavedReplay, groups
 from topology.flow.share import share_of
 from topology.model.event import Event
@@ -46,7 +48,7 @@ from_backfill_option = click.option(
 
 
 class Backfilled:
-    """The histories that a backfill has left for the partitions of a topology.
+    """The histories that a backfill has left for the tasks of a topology.
 
     Raises `Refused` if the backfill ran another topology, or is unusable for a worker.
     """
@@ -82,28 +84,32 @@ class Backfilled:
         self.name = f"{whole[:DIGITS]}/{self._known['run']}/{self._known['begin'][0]}"
 
     def of(self, arrangement: Arrangement, source: TopicPartition) -> History:
-        """Return the history of a partition, as `agents.stage.history` describes it."""
-        here = _place(source.topic, source.partition)
+        """Return the history of a task, as `agents.stage.history` describes it."""
+        lanes = {lane: number for number, lane in arrangement.lanes_of(source)}
         saved: list[SavedReplay] = []
         waiting: list[Event | Malformed] = []
         for number, group in enumerate(groups(self._topology)):
-            part = Lying(self, arrangement, here, group)
+            part = Lying(self, arrangement, lanes, group)
             if not part.streams:
                 continue
             state = _state_of(self._states.get(number))
             if arrangement.is_first:
-                waiting += [each for each in state.waiting if _is_here(each, part)]
+                waiting += _in_lanes(state.waiting, part.lane_of_content)
             if state.saved is not None and state.saved.now_ns is not None:
                 operators = arrangement.operator_names
-                saved.append(share_of(state.saved, self._topology, operators, part.streams, part))
-        if arrangement.is_first and here == _place(arrangement.inputs[0], 0):
+                saved.append(
+                    share_of(state.saved, self._topology, operators, part.streams, part.lane_of)
+                )
+        first = TopicPartition(arrangement.inputs[0], 0)
+        if arrangement.is_first and first in lanes:
             # The last state has records that belong to no stream, and their partition is unknown.
             last = _state_of(self._states.get(len(groups(self._topology)))).waiting
-            waiting += [each for each in last if isinstance(each, Event | Malformed)]
-        next_offset = self._offsets.get(here, -1) + 1 if arrangement.is_first else 0
-        return History(saved, waiting, next_offset, self._now_ns)
+            waiting += _in_lanes(last, lambda _: lanes[first])
+        offsets = self._offsets if arrangement.is_first else {}
+        next_offsets = {lane: offsets.get(_name_of(lane), -1) + 1 for lane in lanes}
+        return History(saved, waiting, next_offsets, self._now_ns)
 
-    def places_of(self, stream: str, arrangement: Arrangement) -> Sequence[str]:
+    def places_of(self, stream: str, arrangement: Arrangement) -> Sequence[TopicPartition]:
         """Return the partitions that contain a stream's records in the topic that the stage reads.
 
         The result is empty for a stream without any records. Raises StateRefused if the backfill
@@ -114,16 +120,16 @@ class Backfilled:
             is_ordered = arrangement.reads == ORDERED
             topic = self._topology.streams[stream].output if is_ordered else topics.sequenced
             name = self._topology.partition_name_of(stream)
-            return [_place(topic, partition_of(name, arrangement.partitions[topic]))]
+            return [TopicPartition(topic, partition_of(name, arrangement.partitions[topic]))]
         places: Mapping[str, Sequence[str]] | None = self._known.get("places")
         if places is None:
             raise StateRefused(
                 f"{OPTION}: the backfill does not state the partitions of its streams; restore"
                 " its _state/current.json as it was written, or run the backfill again"
             )
-        return places.get(stream, ())
+        return [_place(each) for each in places.get(stream, ())]
 
-    def place_of(self, stream: str, source: str) -> str:
+    def place_of(self, stream: str, source: str) -> TopicPartition:
         """Return the partition of a source whose stream is in several partitions of the input.
 
         Raises StateRefused if the source has no known partition, or several.
@@ -136,44 +142,77 @@ class Backfilled:
                 f" {where}; a history can be continued only if each source is in one partition (run"
                 " the backfill again if an older version wrote it)"
             )
-        return found[0]
+        return _place(found[0])
 
 
 class Lying:
-    """The streams of a group that are in the partition `here`.
+    """The streams of a group that are in the input partitions of a task.
 
-    `streams` names them. A stream may be in several partitions, so calling the object returns
-    whether a source of a stream is in this partition. The constructor raises StateRefused if the
-    streams are in different partitions and the stage needs them in one.
+    `lanes` are these partitions, with their numbers. `streams` has the lanes of each stream. A
+    stream without any records is where the others of its group are. The constructor raises
+    StateRefused if the streams are in different tasks and the stage needs them in one.
     """
 
     def __init__(
-        self, found: Backfilled, arrangement: Arrangement, here: str, group: Sequence[str]
+        self,
+        found: Backfilled,
+        arrangement: Arrangement,
+        lanes: Mapping[TopicPartition, int],
+        group: Sequence[str],
     ) -> None:
         self._found = found
-        self._here = here
-        found_in = {name: found.places_of(name, arrangement) for name in group}
-        self._spread = {name for name, places in found_in.items() if len(places) > 1}
-        places = sorted({place for each in found_in.values() for place in each})
+        self._lanes = lanes
+        self._places = {name: found.places_of(name, arrangement) for name in group}
+        spread = any(len(self._tasks(each, arrangement)) > 1 for each in self._places.values())
+        places = sorted({place for each in self._places.values() for place in each})
         operators = arrangement.operator_names
-        if len(places) > 1 and (JOIN in operators or (self._spread and MERGE in operators)):
+        if len(self._tasks(places, arrangement)) > 1 and (
+            JOIN in operators or (spread and MERGE in operators)
+        ):
             raise StateRefused(
-                f"{OPTION}: streams {', '.join(group)} are in {', '.join(places)}, and the stage"
-                f" {arrangement.stage.name} needs them in one; put each stream, and those joined"
-                " with it, into one partition, or divide the stages between reorder and merge"
+                f"{OPTION}: streams {', '.join(group)} are in"
+                f" {', '.join(map(_name_of, places))}, and the stage {arrangement.stage.name} needs"
+                " them in one; put each stream, and those joined with it, into one partition, or"
+                " leave out `keyed_by: stream`, and run the backfill again"
             )
-        self.streams = [name for name, each in found_in.items() if here in each]
+        self.streams: dict[str, list[int]] = {}
+        for name, each in self._places.items():
+            if not lanes.keys().isdisjoint(each or places):
+                topic = each[0].topic if each else arrangement.topology.streams[name].input
+                self.streams[name] = [at for lane, at in lanes.items() if lane.topic == topic]
 
-    def __call__(self, stream: str, source: str) -> bool:
-        if stream not in self._spread:
-            return True
-        return self._found.place_of(stream, source) == self._here
+    @staticmethod
+    def _tasks(places: Sequence[TopicPartition], arrangement: Arrangement) -> set[PartitionGroup]:
+        return {arrangement.group_of(place) for place in places}
+
+    def lane_of(self, stream: str, source: str | None) -> int | None:
+        """Return the lane of a source; None if it is not in this task.
+
+        A record without a source counts for the first partition of its stream.
+        """
+        place, *others = self._places[stream]
+        if others and source is not None:
+            place = self._found.place_of(stream, source)
+        return self._lanes.get(place)
+
+    def lane_of_content(self, each: Event | Malformed) -> int | None:
+        """Return the lane of an event or dead letter; None if it is not in this task."""
+        if each.stream is None or each.stream not in self.streams:
+            return None
+        return self.lane_of(each.stream, each.source)
 
 
-def _is_here(each: Content, part: Lying) -> TypeGuard[Event | Malformed]:
-    if not isinstance(each, Event | Malformed) or each.stream not in part.streams:
-        return False
-    return each.source is None or part(each.stream, each.source)
+def _in_lanes(
+    waiting: Iterable[Content], lane_of: Callable[[Event | Malformed], int | None]
+) -> Iterator[Event | Malformed]:
+    """Yield the events and dead letters that have a lane, numbered with it."""
+    for each in waiting:
+        lane = lane_of(each) if isinstance(each, Event | Malformed) else None
+        if isinstance(each, Event | Malformed) and lane is not None:
+            each.offset = number_of(lane, each.offset)
+            if isinstance(each, Event):
+                each.lane = lane
+            yield each
 
 
 def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
@@ -206,5 +245,10 @@ def _state_of(address: str | None) -> Any:
         raise StateRefused(f"{OPTION}: {address}: {wrong}") from None
 
 
-def _place(topic: str, partition: int) -> str:
-    return f"{topic}/{partition}"
+def _name_of(place: TopicPartition) -> str:
+    return f"{place.topic}/{place.partition}"
+
+
+def _place(name: str) -> TopicPartition:
+    topic, _, partition = name.rpartition("/")
+    return TopicPartition(topic, int(partition))

@@ -246,20 +246,21 @@ def _holed(log: str, first: int, last: int) -> InputError:
 def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]]]:
     """Return the partitions of each stream's records, as `topic/partition`, by source.
 
-    If one stage orders whole streams, sources are not distinguished, and the only key is "". The
-    cost is one pass over the headers.
+    If one stage orders streams that are each in one partition, sources are not distinguished, and
+    the only key is "". The cost is one pass over the headers.
     """
+    is_whole = topology.fused and {s.keyed_by for s in topology.streams.values()} == {"stream"}
     found: dict[str, dict[str, set[str]]] = {}
     for topic in sorted({stream.input for stream in topology.streams.values()}):
         headers = topology.headers_of(topic)
         named = archive.placed(rows.where(rows["topic"] == topic), headers)
         columns = ["stream", "partition"]
-        if not topology.fused:
+        if not is_whole:
             named = named.withColumn("source", archive.source(headers))
             columns.append("source")
         for row in named.select(*columns).distinct().collect():
             stream = row["stream"] if row["stream"] in topology.streams else topology.unnamed_stream
-            source = "" if topology.fused else row["source"] or ""
+            source = "" if is_whole else row["source"] or ""
             logs = found.setdefault(stream, {}).setdefault(source, set())
             logs.add(f"{topic}/{row['partition']}")
     return {

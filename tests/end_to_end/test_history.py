@@ -45,16 +45,17 @@ def value(row: Row) -> bytes:
 @pytest.mark.parametrize(
     ("stages", "kills"),
     [
+        ("all", 1),
         ("reorder, merge+window+pattern", 1),
         pytest.param("reorder, merge, window, pattern", 2, marks=pytest.mark.chaos),
     ],
-    ids=["two stages", "four stages"],
+    ids=["one task", "two stages", "four stages"],
 )
 def test_history_and_live_have_no_seam(
     settles: Settles, tmp_path: Path, stages: str, kills: int
 ) -> None:
-    """Sources of the one stream are in two partitions. How long they are waited for is fixed: a
-    rule that learns, learns in each partition apart."""
+    """Sources of the one stream are in two partitions, which one task reads or several. How long
+    they are waited for is fixed: a rule that learns, learns in each partition apart."""
     setting = settles(
         stages=stages,
         clock="unsynced: trust, sync: none",
@@ -127,7 +128,9 @@ def no_seam(
         wait_until(lambda: len(found()) >= rest, "results", lambda: len(found()))
         worker.wait_ready()  # the killed one may have emitted all
         assert worker.stop() == 0
-    assert f"{setting.raw}/0: reads from offset" in worker.process.log.read_text()
+    log = worker.process.log.read_text()
+    for partition in range(setting.topology.topics.partitions):
+        assert f"{setting.raw}/{partition}: reads from offset" in log
     assert differences([*events, *said(ordered.records)], wanted) == []
     live = found()
     assert results_of([*before, *live], wanted.end_ns) == results

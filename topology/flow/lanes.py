@@ -54,11 +54,6 @@ def number_of(lane: int, offset: int) -> int:
     return begin + offset if offset >= 0 else offset - begin
 
 
-def lane_bounds(lane: int) -> tuple[int, int]:
-    """Return the smallest number of an event of this lane's log, and one above the largest."""
-    return lane << OFFSET_BITS, (lane + 1) << OFFSET_BITS
-
-
 def lanes_of(topic: str, partitions: int) -> Lanes:
     """Return the partitions of a single input topic, all of which can reach this partition."""
     return Lanes(tuple((topic, each) for each in range(partitions)), frozenset(range(partitions)))

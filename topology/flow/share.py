@@ -1,11 +1,13 @@
-"""Extracts the part of a replay's state that belongs to one partition of one stage.
+"""Extracts the part of a replay's state that belongs to one task of one stage.
 
 A replay runs all operators as one stage (`topology.flow.replay`). Workers run each stage
-separately, and each partition of it. Each operator of the replay is an operator of exactly one
-stage, and gets the same events at the same instants. So its whole state belongs to that stage, with
-the events that it holds. Their `held_by` gets the bit that the operator has there. Only REORDER,
-and CLOCK after it, may run in several partitions, each with its own sources. The state of a source
-then goes to the source's partition. State that concerns all sources goes to each partition.
+separately, and each task of it. Each operator of the replay is an operator of exactly one stage,
+and gets the same events at the same instants. So its whole state belongs to that stage, with the
+events that it holds. Their `held_by` gets the bit that the operator has there. Only REORDER, and
+CLOCK after it, may run in several partitions, each with its own sources. These are partitions of
+several tasks, or the lanes of one (`topology.flow.by_lane`). The state of a source then goes to the
+source's partition. State that concerns all sources goes to each partition. Folded clock reports are
+left out, because a worker reads the reports from their topic.
 
 In their states, operators identify held events by offset. Most operators rebuild these parts of
 their state from the events. Marks of joins are not rebuilt, so `renumbered` replaces their offsets.
@@ -13,12 +15,12 @@ their state from the events. Marks of joins are not rebuilt, so `renumbered` rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from topology.clock.models import FOLDED
 from topology.config import Topology
-from topology.config.stages import JOIN, REORDER
-from topology.flow.registry import BEGIN_LATE, CLOCK, places_of
+from topology.config.stages import JOIN
+from topology.flow.registry import BEGIN_LATE, BY_LANE, places_of
 from topology.flow.replay import SavedReplay
 from topology.join.marks import ABSENT, WIDE
 from topology.model.composite import SEPARATOR
@@ -28,61 +30,76 @@ from topology.query.passed import PASSED
 from topology.reorder.lost import LOST
 from topology.reorder.recent import RECENT
 
-IsOfPartition = Callable[[str, str], bool]
-"""A function that returns whether a source, given by stream and name, belongs to the partition."""
-
-BY_SOURCE: Final = (REORDER, CLOCK)
+LaneOf = Callable[[str, str], int | None]
+"""A function that returns the lane of a source, given by stream and name; None if elsewhere."""
 
 
 def share_of(
     saved: SavedReplay,
     topology: Topology,
     operators: Sequence[str],
-    streams: Collection[str],
-    is_of_partition: IsOfPartition,
+    lanes: Mapping[str, Sequence[int]],
+    lane_of: LaneOf,
 ) -> SavedReplay:
-    """Return the part of a saved state that belongs to the operators of a stage and these streams.
+    """Return the part of a saved state that belongs to the operators of a stage in one task.
 
-    For REORDER and CLOCK it has only the sources for which `is_of_partition` is true.
+    `lanes` has the streams of the task, with the lanes in which their records may be. For REORDER
+    and CLOCK, the part has only the sources that have a lane, in the state of that lane. The held
+    events have their lanes.
     """
     places = places_of(operators)
     names = {place: name for name, place in places_of(topology.operators).items()}
     state = {
-        key: value
+        own: value
         for key, value in saved.state.items()
-        if _belongs(key, places.keys(), streams, is_of_partition)
+        for own in _own_keys(key, places.keys(), lanes, lane_of)
     }
     held: list[Event] = []
     for event in saved.held:
-        if event.stream not in streams:
+        if event.stream not in lanes:
             continue
         holders = [name for place, name in names.items() if event.held_by & place]
         copy = twin(event)
         copy.held_by = sum([places[name] for name in holders if name in places])
-        if copy.held_by and (
-            not {*BY_SOURCE} & {*holders} or is_of_partition(event.stream, event.source)
-        ):
+        if not copy.held_by:
+            continue
+        lane = lane_of(event.stream, event.source)
+        copy.lane = lane or 0
+        if lane is not None or BY_LANE.isdisjoint(holders):
             held.append(copy)
     return SavedReplay(saved.now_ns, state, held, saved.words)
 
 
-def _belongs(
-    key: str,
-    operators: Collection[str],
-    streams: Collection[str],
-    is_of_partition: IsOfPartition,
-) -> bool:
+def _own_keys(
+    key: str, operators: Collection[str], lanes: Mapping[str, Sequence[int]], lane_of: LaneOf
+) -> Iterator[str]:
+    """Yield the keys that a key of a replay's state has in the task; none if it belongs elsewhere.
+
+    Only a key of REORDER or CLOCK that concerns all sources can have several, one for each lane.
+    """
     prefix = _prefix_of(key)
     if prefix.startswith(SEPARATOR):
-        return JOIN in operators and prefix.strip(SEPARATOR) in streams
+        if JOIN in operators and prefix.strip(SEPARATOR) in lanes:
+            yield key
+        return
     stream, _, node = prefix.partition(SEPARATOR)
     name = node.rstrip("/")
+    if stream not in lanes:
+        return
     if name == PASSED:
-        return stream in streams and not BEGIN_LATE.isdisjoint(operators)
-    if stream not in streams or name not in operators:
-        return False
-    source = _source_of(key[len(prefix) :]) if name in BY_SOURCE else ""
-    return not source or is_of_partition(stream, source)
+        if not BEGIN_LATE.isdisjoint(operators):
+            yield key
+    elif name in operators and name not in BY_LANE:
+        yield key
+    elif name in operators:
+        entry = key[len(prefix) :]
+        if entry.startswith(FOLDED):
+            return
+        source = _source_of(entry)
+        found = [lane_of(stream, source)] if source else lanes[stream]
+        for lane in found:
+            if lane is not None:
+                yield f"{prefix}{lane}/{entry}" if len(lanes[stream]) > 1 else key
 
 
 def _prefix_of(key: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import cycle
 from random import Random
 from unittest.mock import AsyncMock
 
@@ -90,6 +91,20 @@ class Chain:
     ) -> None:
         for place in self.places:
             await place.through(histories, rng, patch)
+
+
+class LaneAhead(Random):
+    """Reads the second of two lanes alone, and loses the task after each poll."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._polls = cycle((1.0, 0.0, 0.0))
+
+    def random(self) -> float:
+        return next(self._polls)
+
+    def getrandbits(self, k: int, /) -> int:
+        return super().getrandbits(k)  # Whole numbers are no polls.
 
 
 class Place(Delivery):
@@ -199,14 +214,15 @@ class Place(Delivery):
         """The same for a task that reads several partitions, each at a pace of its own."""
         logs = {lane: self.chain.logs[lane] for lane in lanes}
         lag_ns = self.chain.topology.tick_lag_ns
-        for ms in range(self.chain.begin_ms, self.chain.end_ms + 1_000, TICK_MS):
+        begin_ms = max(self.chain.begin_ms, task.state.now_ns // MS)
+        for ms in range(begin_ms, self.chain.end_ms + 1_000, TICK_MS):
             now_ns = ms * MS + lag_ns
             self.chain.broker_times.take_probes({BROKER: Probe(now_ns, now_ns, now_ns)})
             asked = FetchRequest(now_ns, self.chain.wall(now_ns), BROKER)
             batches = []
             is_last = ms + TICK_MS >= self.chain.end_ms + 1_000
             for lane, log in logs.items():
-                if rng.random() < 0.3 and not is_last:
+                if rng.random() > 0.7 and not is_last:
                     continue  # Its answer comes later.
                 at = task.state.offsets().get(lane, 0)
                 some = [record for record in log[at:] if record.timestamp < ms]

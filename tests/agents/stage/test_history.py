@@ -1,6 +1,8 @@
 """Law: what a backfill told, and then a worker whose partitions begin where it ended, is what one
-replay tells; wherever history ends, however the chain is cut into stages, and however often
-partitions are lost. Examples of what is refused. Without brokers (tests/agents/stage/chain)."""
+replay tells; wherever history ends, however the chain is cut into stages or one task reads several
+partitions, and however often they are lost. A worker to which all records come live tells the same,
+if one task has all of them and its rules learn nothing. Examples of what is refused. Without
+brokers (tests/agents/stage/chain)."""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from inorder.header_writer import HeaderWriter
 from recordings.topic_lines import record_line
 from spark_analytics.executors.setting import Setting, topology_of
 from tests.agents.records import FakeRecord, arranged
-from tests.agents.stage.chain import MS, Chain, Logs
+from tests.agents.stage.chain import MS, Chain, LaneAhead, Logs
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import left_off, tabled
@@ -51,17 +53,21 @@ CUTS = (
 
 
 UNNUMBERED = ("rule: time", "without_seq: by_time")
+REORDERS = (*streams.REORDERS, *UNNUMBERED)
+UNLEARNED = ("rule: fixed, max_wait: 400ms, start: zero", "rule: time, max_wait: 300ms")
+"""Rules that wait alike for a source, whatever other sources its partition has."""
 
 
-def text_of(rng: Random, *, cut: bool) -> str:
+def text_of(rng: Random, *, cut: bool, lanes: int = 1, reorders: Sequence[str] = REORDERS) -> str:
+    """`lanes`: how many partitions one stage reads in one task."""
     names = "abcd"
     stages: Sequence[str] = rng.choice(CUTS)
-    partitions = rng.randrange(1, 4) if cut and stages[0] == "reorder" else 1
-    keyed = f", keyed_by: {rng.choice(('source', 'stream'))}" if partitions > 1 else ""
+    partitions = rng.randrange(1, 4) if cut and stages[0] == "reorder" else lanes
+    keyed = f", keyed_by: {rng.choice(('source', 'stream'))}" if cut and partitions > 1 else ""
     lines = ["application: seam", f"topics: {{partitions: {partitions}}}", "state: memory"]
     lines.append("streams:")
     for name in names:
-        reorder = rng.choice(streams.REORDERS) if rng.random() < 0.7 else rng.choice(UNNUMBERED)
+        reorder = rng.choice(reorders)
         clock = rng.choice(streams.CLOCKS[:2])
         lines.append(f"  {name}: {{input: raw{keyed}, clock: {clock}, reorder: {{{reorder}}}}}")
     # One stage cannot keep events for patterns and for joins.
@@ -75,7 +81,7 @@ def text_of(rng: Random, *, cut: bool) -> str:
 
 
 def log_of(rng: Random, topology: Topology, count: int = 250) -> Logs:
-    """Late, lost, doubled and spoilt records, silences; in one partition several at one instant."""
+    """Late, lost, doubled and spoilt records, silences; in one task several at one instant."""
     writer = HeaderWriter(HeaderConfig())
     parts = topology.topics.partitions
     found: list[tuple[int, str, Any, bytes]] = []
@@ -107,7 +113,8 @@ def log_of(rng: Random, topology: Topology, count: int = 250) -> Logs:
     logs: Logs = {TopicPartition("raw", number): [] for number in range(parts)}
     last_ms = 0
     for stamp_ms, source, headers, value in found:
-        last_ms = stamp_ms if parts == 1 else max(stamp_ms, last_ms + 1)
+        is_one_task = len(topology.stages) == 1 or parts == 1
+        last_ms = stamp_ms if is_one_task else max(stamp_ms, last_ms + 1)
         log = logs[place_of(topology, source)]
         log.append(FakeRecord(len(log), tuple(headers), value, source.encode(), last_ms))
     return logs
@@ -243,7 +250,7 @@ def assert_alike(
 
 def agrees(seed: int, folder: Path, patch: pytest.MonkeyPatch, *, cut: bool) -> set[str]:
     rng = Random(seed)
-    return agree(seed, rng, text_of(rng, cut=cut), folder, patch, cut=cut)
+    return agree(seed, rng, text_of(rng, cut=cut), folder, patch)
 
 
 def agree(
@@ -253,12 +260,13 @@ def agree(
     folder: Path,
     patch: pytest.MonkeyPatch,
     *,
-    cut: bool,
     functions: str = "",
     cut_log: tuple[Logs, int] | None = None,
+    all_live: bool = False,
 ) -> set[str]:
     """The kinds of lines that the worker told. `functions`: what `functions.py` holds. `cut_log`:
-    what came, and how much of it is history; None: at random."""
+    what came, and how much of it is history; None: at random. `all_live`: what is wanted is not
+    what a replay tells, but a worker to which all of it comes live."""
     topology = topology_of(Setting(text, functions))
     logs, end = cut_log or (log_of(rng, topology), None)
     lines = dumped(topology, logs)
@@ -269,13 +277,18 @@ def agree(
         folder, text, [line for _, line in lines[:end]], ends, sources_of(topology), functions
     )
     wanted = replayed(folder, lines)
+    if all_live:
+        other = Chain(topology, logs)
+        asyncio.run(other.through(None, rng, patch))
+        wanted = told_by(other)
     live = Chain(topology, logs)
     for place in live.places:
         place.dies = rng.randrange(2)
     histories = Backfilled(str(out), topology, str(folder / "t.yaml"))
     asyncio.run(live.through(histories, rng, patch))
     history = said(json.loads(line) for told in tabled(out).values() for line in told)
-    later = assert_alike(live, wanted, history, any_order=cut, what=(seed, end))
+    any_order = len(live.stages) > 1 or topology.topics.partitions > 1
+    later = assert_alike(live, wanted, history, any_order=any_order, what=(seed, end))
     return {kind for (kind, _), told in later.items() if told}
 
 
@@ -286,6 +299,27 @@ def test_history_and_live_are_one_replay(
     seed: int, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agrees(seed, tmp_path, monkeypatch, cut=cut)
+
+
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("lanes", [3, 8])
+def test_history_and_one_task_of_several_partitions_are_one_replay(
+    seed: int, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = Random(seed)
+    agree(seed, rng, text_of(rng, cut=False, lanes=lanes), tmp_path, monkeypatch)
+
+
+@pytest.mark.in_turns(3)
+@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("lanes", [1, 3, 8])
+def test_one_task_goes_on_from_history_as_if_all_had_come_live(
+    seed: int, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = Random(seed)
+    text = text_of(rng, cut=False, lanes=lanes, reorders=UNLEARNED)
+    agree(seed, rng, text, tmp_path, monkeypatch, all_live=True)
 
 
 @pytest.mark.long
@@ -309,30 +343,34 @@ class AtEachStep(Random):
         return 0.0
 
 
+@pytest.mark.parametrize("lanes", [1, 2])
 @pytest.mark.parametrize("last", [b"x", b"%d" % ((BEGIN_MS + 20) * MS)], ids=["dead", "sound"])
 def test_what_waits_of_the_last_instant_holds_its_place_through_restarts(
-    last: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    last: bytes, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If there are two lanes, it is in the second, which passes no instant before the first."""
     reorder = "reorder: {rule: fixed, max_wait: 2s, start: zero}"
     text = f"""\
 application: seam
-topics: {{partitions: 1}}
+topics: {{partitions: {lanes}}}
 state: memory
 streams: {{a: {{input: raw, clock: {{unsynced: trust}}, {reorder}}}}}
 stages: [reorder+merge]
 """
-    sent = [("a0", 0, 0), ("a0", 2, 20), ("a1", 0, 90), ("a0", 1, 400), ("a0", 3, 500)]
-    log = []
-    for offset, (source, seq, ms) in enumerate(sent):
+    topology = parse(text)
+    sent = [("a1", 0, 0), ("a1", 2, 20), ("a0", 0, 90), ("a1", 1, 400), ("a1", 3, 500)]
+    logs: Logs = {TopicPartition("raw", number): [] for number in range(lanes)}
+    for source, seq, ms in sent:
         headers: Any = HeaderWriter(HeaderConfig()).write(
             source, seq, ts_ns=(BEGIN_MS + ms) * MS, epoch=0, stream="a"
         )
         if seq == 2:
             headers = [(name, last if name == "ts" else told) for name, told in headers]
-        key = source.encode()
-        log.append(FakeRecord(offset, tuple(headers), b'{"v":1}', key, BEGIN_MS + ms))
-    logs = {TopicPartition("raw", 0): log}
-    agree(0, AtEachStep(0), text, tmp_path, monkeypatch, cut=False, cut_log=(logs, 2))
+        log, key = logs[place_of(topology, source)], source.encode()
+        log.append(FakeRecord(len(log), tuple(headers), b'{"v":1}', key, BEGIN_MS + ms))
+    assert logs[TopicPartition("raw", lanes - 1)][0].key == b"a1"
+    rng = AtEachStep(0) if lanes == 1 else LaneAhead()
+    agree(0, rng, text, tmp_path, monkeypatch, cut_log=(logs, 2))
 
 
 FUNCTIONS = """
@@ -404,7 +442,7 @@ def test_detectors_go_on_behind_a_history(
         rng, folder = Random(seed), tmp_path / str(seed)
         folder.mkdir()
         text = detectors_of(rng, cut=cut)
-        told |= agree(seed, rng, text, folder, monkeypatch, cut=cut, functions=FUNCTIONS)
+        told |= agree(seed, rng, text, folder, monkeypatch, functions=FUNCTIONS)
     assert told >= {"event", "match"}
 
 
@@ -450,4 +488,4 @@ def test_a_payload_comes_through_a_history_as_it_was_sent(sent: bytes) -> None:
     arrangement = arranged(topology)
     (topic, *_) = arrangement.inputs
     event = Event("default", "s1", 0, 1, 5, 6, value=line["payload"])
-    assert RecordWriter(arrangement, TopicPartition(topic, 0))(event).value == wanted
+    assert RecordWriter(arrangement, topic)(event).value == wanted

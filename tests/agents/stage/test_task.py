@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +17,9 @@ from agents.stage.arrival import LOG_APPEND_TIME
 from agents.stage.input_lag import SILENT_AFTER_NS
 from agents.stage.partition import READ_AHEAD_NS, Partition
 from tests.agents.records import FakeRecord, arranged, services_of
+from tests.agents.stage.chain import Chain, LaneAhead
 from tests.agents.stage.test_partition import Delivery
+from topology.config import parse
 
 TEXT = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]\nstate: memory\n"
 LANES = [TopicPartition("events.raw", number) for number in range(3)]
@@ -114,20 +117,6 @@ async def test_a_record_of_an_unknown_stream_waits_through_restarts(
     await chain.through(None, LaneAhead(), monkeypatch)
     puts = [put for topic, put in chain.put if topic == topology.topics.dead]
     assert [json.loads(put.value or b"")["reason"] for put in puts] == ["unknown_stream"]
-
-
-async def test_with_a_backlog_no_buffered_event_is_looked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    task = task_of(Delivery())
-    await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
-    looking = Mock(wraps=task.state.held.oldest)
-    monkeypatch.setattr(task.state.held, "oldest", looking)
-    for far_behind_ns, looks in ((0, 0), (1 << 62, 1)):
-        monkeypatch.setattr(partition, "FAR_BEHIND_NS", far_behind_ns)
-        task.observe()
-        assert (task.waits, looking.call_count) == (True, looks)
-    await task.abandon()
 
 
 @pytest.mark.parametrize("own", [True, False])

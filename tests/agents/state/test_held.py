@@ -20,7 +20,7 @@ from agents.state.held import HeldPages, Note, Spilled
 from tests.kit.runs import cut
 from tests.simulation.world import World
 from topology.config import Topology, parse
-from topology.flow.lanes import lanes_of
+from topology.flow.lanes import lanes_of, number_of
 from topology.flow.stage import Stage
 from topology.model.event import DATA, DEAD, Event
 
@@ -165,6 +165,18 @@ def test_what_cannot_be_read_again_is_noted_no_longer() -> None:
     assert lost.offset not in [note[0] for note in changes[page] or ()]
     assert len(again) == len(notes) - 1
     assert dict(again.changes(0)) == {}
+
+
+def test_what_a_history_left_counts_for_its_lane() -> None:
+    """Records of it are read by the settings of their time as long as one is held."""
+    pages = HeldPages(FOREVER_NS, 1)
+    event = Event("a", "s", 0, 1, 5, 6, number_of(1, -3))
+    event.held_by = 1
+    pages.took([event])
+    below = [(lane, number_of(lane, 7)) for lane in (0, 1, 2)]
+    assert [pages.has_any(*each) for each in below] == [False, True, False]
+    event.held_by = 0
+    assert not pages.has_any(1, number_of(1, 7))
 
 
 def test_how_many_wait_and_for_how_long_the_first_has() -> None:

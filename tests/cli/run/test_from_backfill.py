@@ -14,6 +14,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.stage.arrangement import Arrangement, arrange, topics_of
+from agents.stage.history import History
 from agents.state.changelog import StateRefused
 from cli.run.from_backfill import Backfilled
 from cli.topology_file import Refused
@@ -22,13 +23,19 @@ from spark_analytics.backfill.state import GroupState, packed, unpacked
 from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import Answer, inorder, text_file
 from topology.config import parse
+from topology.flow.lanes import lane_of, offset_in_lane
 from topology.flow.replay import SavedReplay
+from topology.model.event import Event
+from topology.model.outcome import Malformed
 from topology.model.sample import Declared
+from topology.wire.line_reader import Content
 from topology.wire.marked import StateUnreadable
 
 PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
 BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"
-BY_SOURCE = "streams: {a: {input: raw}}\ntopics: {partitions: 2}\nstages: [reorder, merge]\n"
+ONE_TASK = "streams: {a: {input: raw}}\ntopics: {partitions: 2}\n"
+CUT = ONE_TASK + "stages: [reorder, merge]\n"
+RAW_0, RAW_1 = TopicPartition("raw", 0), TopicPartition("raw", 1)
 COUNTS = PLAIN + "queries: {n: {stream: a, window: tumbling 1s, aggregate: {n: count()}}}\n"
 
 
@@ -164,7 +171,8 @@ def histories(folder: Path, text: str, **more: Any) -> Backfilled:
 def test_an_archive_says_where_the_log_goes_on(tmp_path: Path) -> None:
     found = histories(tmp_path, PLAIN, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
     history = found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
-    assert (history.next_offset, history.now_ns) == (42, 7)
+    assert history.next_offsets == {TopicPartition("raw", 0): 42}
+    assert history.now_ns == 7
 
 
 def test_a_query_that_left_is_left_out_but_the_last_of_its_kind(tmp_path: Path) -> None:
@@ -180,48 +188,97 @@ def test_a_query_that_left_is_left_out_but_the_last_of_its_kind(tmp_path: Path) 
 def test_a_stream_in_several_partitions_is_refused(tmp_path: Path) -> None:
     lies = {"a": ["raw/0", "raw/1"]}
     found = histories(tmp_path, BY_STREAM, offsets={"raw/0": 1, "raw/1": 1}, places=lies)
-    with pytest.raises(StateRefused, match="streams a are in raw/0, raw/1"):
+    with pytest.raises(StateRefused, match="a are in raw/0, raw/1.*leave out `keyed_by: stream`"):
         found.of(arranged(BY_STREAM, 2), TopicPartition("raw", 0))
 
 
-def in_reorder(*sources: str) -> dict[str, Any]:
-    return {f"a\nreorder/lane/{source}": source for source in sources}
+def in_reorder(*sources: str, lane: str = "") -> dict[str, Any]:
+    return {f"a\nreorder/{lane}lane/{source}": source for source in sources}
 
 
-def of_sources(folder: Path, **more: Any) -> Backfilled:
-    """A history that knows of some sources of one stream, which two partitions hold."""
-    state = GroupState(SavedReplay(7, in_reorder("s0", "s1", "s2"), [], []), (), {})
-    found = histories(folder, BY_SOURCE, states={"0": "0.state"}, **more)
+def with_state(folder: Path, text: str, state: GroupState, **more: Any) -> Backfilled:
+    """A history whose only group of streams has this state."""
+    found = histories(folder, text, states={"0": "0.state"}, **more)
     (folder / "out" / "_state" / "1").mkdir()
     (folder / "out" / "_state" / "1" / "0.state").write_bytes(packed(state))
     return found
 
 
-def shares(found: Backfilled) -> list[dict[str, Any]]:
-    arrangement = arranged(BY_SOURCE, 2)
-    return [
-        dict(saved.state)
-        for number in (0, 1)
-        for saved in found.of(arrangement, TopicPartition("raw", number)).saved
-    ]
+def of_sources(folder: Path, text: str, *of_s0: str) -> Backfilled:
+    """A history that knows of some sources of one stream, which two partitions hold."""
+    state = GroupState(SavedReplay(7, in_reorder("s0", "s1", "s2"), [], []), (), {})
+    lies = {"s0": of_s0, "s1": ["raw/0"], "s2": ["raw/1"]}
+    known = {"offsets": {"raw/0": 3, "raw/1": 5}, "places": {"a": ["raw/0", "raw/1"]}}
+    return with_state(folder, text, state, **known, sources={"a": lies})
 
 
-@pytest.mark.parametrize("partitions", [["raw/1"], ["raw/0", "raw/1"]])
+def tasks(found: Backfilled, arrangement: Arrangement) -> list[History]:
+    """The histories of the tasks of the input."""
+    names = {arrangement.group_of(RAW_0).name, arrangement.group_of(RAW_1).name}
+    return [found.of(arrangement, name) for name in sorted(names)]
+
+
+def shares(found: Backfilled, arrangement: Arrangement) -> list[dict[str, Any]]:
+    return [dict(each.state) for task in tasks(found, arrangement) for each in task.saved]
+
+
+@pytest.mark.parametrize(
+    ("text", "dealt"),
+    [
+        (CUT, [in_reorder("s1"), in_reorder("s0", "s2")]),
+        (ONE_TASK, [in_reorder("s1", lane="0/") | in_reorder("s0", "s2", lane="1/")]),
+    ],
+    ids=["cut", "one task"],
+)
 def test_an_archive_says_in_which_partition_each_source_lies(
-    tmp_path: Path, partitions: list[str]
+    text: str, dealt: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    """It has to be one."""
-    lies = {"s0": partitions, "s1": ["raw/0"], "s2": ["raw/1"]}
-    known = {"offsets": {"raw/0": 3, "raw/1": 3}, "places": {"a": ["raw/0", "raw/1"]}}
-    found = of_sources(tmp_path, **known, sources={"a": lies})
-    if len(partitions) == 1:
-        assert shares(found) == [in_reorder("s1"), in_reorder("s0", "s2")]
-    else:
-        with pytest.raises(StateRefused, match="its source s0 is in raw/0, raw/1; a history can"):
-            shares(found)
+    assert shares(of_sources(tmp_path, text, "raw/1"), arranged(text, 2)) == dealt
+
+
+@pytest.mark.parametrize("text", [CUT, ONE_TASK], ids=["cut", "one task"])
+def test_a_source_in_several_partitions_is_refused(text: str, tmp_path: Path) -> None:
+    found = of_sources(tmp_path, text, "raw/0", "raw/1")
+    with pytest.raises(StateRefused, match="its source s0 is in raw/0, raw/1; a history can"):
+        shares(found, arranged(text, 2))
+
+
+def test_one_task_goes_on_in_each_of_its_partitions(tmp_path: Path) -> None:
+    history = of_sources(tmp_path, ONE_TASK, "raw/1").of(arranged(ONE_TASK, 2), RAW_0)
+    assert history.next_offsets == {RAW_0: 4, RAW_1: 6}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [(CUT, [[(0, 13)], [(0, 11), (0, 12)]]), (ONE_TASK, [[(1, 11), (1, 12), (0, 13)]])],
+    ids=["cut", "one task"],
+)
+def test_the_last_instant_comes_in_the_lanes_of_its_sources(
+    text: str, wanted: list[list[tuple[int, int]]], tmp_path: Path
+) -> None:
+    """Without a readable source, in the first partition of the stream, and only there."""
+    waiting: list[Content] = [
+        Event("a", "s2", 0, 1, 5, 7, 11),
+        Malformed(7, 12, "bad", "", stream="a", source="s1"),
+        Malformed(7, 13, "bad", "", stream="a"),
+    ]
+    lies = {"a": {"s1": ["raw/1"], "s2": ["raw/1"], "s3": ["raw/0"]}}
+    known = {"places": {"a": ["raw/0", "raw/1"]}, "sources": lies}
+    found = with_state(tmp_path, text, GroupState(None, waiting, {}), **known)
+    numbers = [[each.offset for each in task.waiting] for task in tasks(found, arranged(text, 2))]
+    assert [[(lane_of(each), offset_in_lane(each)) for each in of] for of in numbers] == wanted
+
+
+def test_a_stream_without_records_keeps_what_it_is_joined_by(tmp_path: Path) -> None:
+    """The state of a join is named by its first stream."""
+    text = PLAIN + "queries: {j: {join: interval 5ms, sides: {x: {stream: a}, y: {stream: b}}}}\n"
+    state = GroupState(SavedReplay(7, {"\na\nj": 1, "b\nmerge/x": 2}, [], []), (), {})
+    found = with_state(tmp_path, text, state, places={"b": ["raw/0"]})
+    assert shares(found, arranged(text, 1)) == [{"\na\nj": 1, "b\nmerge/x": 2}]
 
 
 def test_behind_the_input_reading_begins_with_the_first_record(tmp_path: Path) -> None:
-    found = histories(tmp_path, BY_SOURCE, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
-    history = found.of(arranged(BY_SOURCE, 2, at=1), TopicPartition("events.sequenced", 0))
-    assert (history.next_offset, history.now_ns) == (0, 7)
+    found = histories(tmp_path, CUT, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
+    place = TopicPartition("events.sequenced", 0)
+    history = found.of(arranged(CUT, 2, at=1), place)
+    assert (history.next_offsets, history.now_ns) == ({place: 0}, 7)

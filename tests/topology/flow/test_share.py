@@ -1,24 +1,42 @@
 """Law: whatever a replay has saved belongs to one operator of one stage, and in REORDER and CLOCK
-to the one partition that the source lies in; what is known of all sources, to each. Example: marks
-of joins follow the events that were given other offsets."""
+to the one partition that the source lies in, be it of a task of its own or a lane of the only one;
+what is known of all sources, to each. Example: marks of joins follow the events that were given
+other offsets."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
-from tests.laws.many_streams import contents_of, topology_of
+from tests.kit.topologies import in_code
+from tests.laws.many_streams import contents_of, text_of, topology_of
+from topology.config import Topology
 from topology.flow.replay import Replay, SavedReplay
 from topology.flow.share import renumbered, share_of
+from topology.model.event import Event
+
+OF_LANE = re.compile(r"(\n(?:reorder|clock)/)(\d+)/")
+OF_ALL = {"reorder/#shape", "reorder/stream", "reorder/pool/", "clock/#shape", "clock/clock"}
+"""What is known of all sources of a stream."""
 
 
-def saved_of(seed: int) -> SavedReplay:
-    replay = Replay(topology_of(seed))
-    replay.on_inputs(contents_of(topology_of(seed), seed))
+def saved_of(topology: Topology, seed: int) -> SavedReplay:
+    replay = Replay(topology)
+    replay.on_inputs(contents_of(topology, seed))
     saved = replay.saved()
     assert saved is not None
     return saved
+
+
+def holders(events: Iterable[Event]) -> Counter[tuple[str, int]]:
+    """How many operators hold each event."""
+    found = Counter[tuple[str, int]]()
+    for event in events:
+        found[event.stream, event.offset] += event.held_by.bit_count()
+    return found
 
 
 def half(source: str) -> int:
@@ -28,33 +46,69 @@ def half(source: str) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_all_of_it_is_dealt_once(seed: int) -> None:
-    topology, saved = topology_of(seed), saved_of(seed)
+    topology = in_code(text_of(seed) + "stages: [reorder, merge+window+pattern+join]\n")
+    saved, whole = saved_of(topology, seed), dict.fromkeys(topology.streams, (0,))
     shares = [
-        share_of(saved, topology, ["reorder"], topology.streams, lies)
-        for lies in (lambda _, source: half(source) == 0, lambda _, source: half(source) == 1)
+        share_of(saved, topology, ["reorder"], whole, lies)
+        for lies in (
+            lambda _, source: None if half(source) else 0,
+            lambda _, source: 0 if half(source) else None,
+        )
     ]
     shares += [
-        share_of(saved, topology, stage.operators, topology.streams, lambda *_: True)
+        share_of(saved, topology, stage.operators, whole, lambda *_: 0)
         for stage in topology.stages[1:]
     ]
     dealt = Counter(key for share in shares for key in share.state)
     assert dealt.keys() == saved.state.keys()
     twice = {key.partition("\n")[2] for key, times in dealt.items() if times > 1}
-    own = {"reorder/#shape", "reorder/stream", "reorder/pool/", "clock/#shape", "clock/clock"}
-    assert twice <= own | {"passed/#shape", "passed/passed"}
-    held, holders = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
-    for event in [each for share in shares for each in share.held]:
-        held[event.stream, event.offset] += event.held_by.bit_count()
-    for event in saved.held:
-        holders[event.stream, event.offset] += event.held_by.bit_count()
-    assert held == holders
+    assert twice <= OF_ALL | {"passed/#shape", "passed/passed"}
+    assert holders(each for share in shares for each in share.held) == holders(saved.held)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_all_of_it_is_dealt_to_the_lanes_of_one_task(seed: int) -> None:
+    topology = topology_of(seed)
+    saved, lanes = saved_of(topology, seed), dict.fromkeys(topology.streams, (1, 3))
+    share = share_of(
+        saved, topology, topology.operators, lanes, lambda _, source: 3 if half(source) else 1
+    )
+    dealt: dict[str, set[str]] = {}
+    for key, value in share.state.items():
+        found = OF_LANE.search(key)
+        whole = OF_LANE.sub(r"\1", key, count=1)
+        assert saved.state[whole] == value
+        dealt.setdefault(whole, set()).add(found[2] if found else "")
+    assert dealt.keys() == saved.state.keys()
+    of_all = {key for key, lanes in dealt.items() if lanes == {"1", "3"}}
+    assert {key.partition("\n")[2] for key in of_all} <= OF_ALL
+    of_sources = {key: lane for key, lane in dealt.items() if lane in ({"1"}, {"3"})}
+    assert of_sources
+    for key, lane in of_sources.items():
+        assert lane == ({"3"} if half(key.rpartition("/")[2]) else {"1"}), key
+    assert holders(share.held) == holders(saved.held)
+    assert all(event.lane == (3 if half(event.source) else 1) for event in share.held)
+
+
+def test_folded_reports_about_clocks_are_left_out() -> None:
+    """Nobody knows where the source of another stream lies, and workers read the reports."""
+    topology = topology_of(3)
+    (first, *_) = topology.streams
+    saved = SavedReplay(7, {f"{first}\nclock/folded/elsewhere": 1}, [], [])
+
+    def nowhere(stream: str, source: str) -> int:
+        raise AssertionError((stream, source))
+
+    assert not share_of(saved, topology, topology.operators, {first: [0, 1]}, nowhere).state
 
 
 def test_a_stream_that_lies_elsewhere_is_left_out() -> None:
-    topology, saved = topology_of(3), saved_of(3)
+    topology = topology_of(3)
+    saved = saved_of(topology, 3)
     first, *others = topology.streams
     assert others
-    share = share_of(saved, topology, ["reorder", "merge"], [first], lambda *_: True)
+    share = share_of(saved, topology, ["reorder", "merge"], {first: [0]}, lambda *_: 0)
     assert {key.partition("\n")[0] for key in share.state} == {first}
     assert {event.stream for event in share.held} <= {first}
 
