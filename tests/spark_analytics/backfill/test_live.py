@@ -50,23 +50,30 @@ def archived(spark: SparkSession, topic: str, records: Iterable[Read], folder: P
     archive.write(placed, f"{folder}/{topic}", 0)
 
 
+@pytest.mark.parametrize(
+    ("stages", "partitions"),
+    [("reorder+merge+window", 1), ("all", 2)],
+    ids=["one partition", "one task of several"],
+)
 def test_history_and_live_have_no_seam(
-    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
+    spark: SparkSession, kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int
 ) -> None:
+    """A rule that learns would learn in each partition apart."""
     setting = settle(
         kafka.bootstrap,
         tmp_path,
-        stages="reorder+merge+window",
-        partitions=1,
+        stages=stages,
+        partitions=partitions,
         clock="unsynced: estimate, sync: udp",
+        stream="" if partitions == 1 else "reorder: {rule: fixed, max_wait: 400ms}",
         more=CALM + QUERIES,
     )
     ClockedSender(setting, seed=5).start().finish()
     raw = read_all(setting.bootstrap, setting.raw)
-    until = raw[len(raw) * 6 // 10]
-    history = [read for read in raw if read.offset <= until.offset]
+    until_ms = sorted(read.timestamp_ms for read in raw)[len(raw) * 6 // 10]
+    history = [read for read in raw if read.timestamp_ms <= until_ms]
     clocks = read_all(setting.bootstrap, setting.topology.topics.clock)
-    heard = [read for read in clocks if read.timestamp_ms <= until.timestamp_ms]
+    heard = [read for read in clocks if read.timestamp_ms <= until_ms]
     assert len(heard) > 20
     archived(spark, setting.raw, history, tmp_path / "archive")
     archived(spark, setting.topology.topics.clock, heard, tmp_path / "archive")
