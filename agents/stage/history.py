@@ -169,8 +169,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     kept = sorted(stage.held(), key=offset_of) if state else []
     last = sorted(history.waiting, key=offset_of)
     numbers = _numbered(kept, last)
-    lanes = dict(arrangement.lanes_of(source))
-    writers = {lane.topic: RecordWriter(arrangement, lane.topic) for lane in lanes.values()}
+    record_of = RecordWriter(arrangement, source)
     entries: dict[str, Any] = {}
     if state or stage.alignment is not None:
         kept_by = renumbered(stage.snapshot(), numbers)
@@ -181,9 +180,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     for each in last:
         # A dead letter with a sequence number also adds an event, which a restart reads again.
         read.add(each)
-    records = {
-        event.offset: writers[lanes[event.lane].topic](event) for event in [*kept, *read.events]
-    }
+    records = {event.offset: record_of(event) for event in [*kept, *read.events]}
     entries |= {f"{changelog.RECORD}{offset}": record for offset, record in records.items()}
     encoded = changelog.encoded(entries)
     written = {key: value for key, value in encoded.items() if value is not None}
@@ -192,7 +189,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     progress.next_offset, progress.arrival = history.next_offsets[source], begin_ns
     progress.lanes = [
         LaneProgress(lane.topic, lane.partition, history.next_offsets[lane], begin_ns)
-        for lane in lanes.values()
+        for lane in arrangement.group_of(source).lanes
         if lane != source
     ]
     progress.history = histories.name
@@ -223,8 +220,8 @@ def _numbered(kept: list[Event], last: list[Event | Malformed]) -> dict[int, int
 class RecordWriter:
     """The writer of events as records in the form of the topic that the task reads."""
 
-    def __init__(self, arrangement: Arrangement, topic: str) -> None:
-        streams = arrangement.streams_of(topic)
+    def __init__(self, arrangement: Arrangement, source: TopicPartition) -> None:
+        streams = arrangement.streams_of(source.topic)
         self._reads = arrangement.reads
         self._contract: HeaderConfig = next(iter(streams.values())).headers
         self._names = self._contract.names()

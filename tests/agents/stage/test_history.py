@@ -248,9 +248,11 @@ def assert_alike(
     return later
 
 
-def agrees(seed: int, folder: Path, patch: pytest.MonkeyPatch, *, cut: bool) -> set[str]:
+def agrees(
+    seed: int, folder: Path, patch: pytest.MonkeyPatch, *, cut: bool, lanes: int
+) -> set[str]:
     rng = Random(seed)
-    return agree(seed, rng, text_of(rng, cut=cut), folder, patch)
+    return agree(seed, rng, text_of(rng, cut=cut, lanes=lanes), folder, patch)
 
 
 def agree(
@@ -292,23 +294,20 @@ def agree(
     return {kind for (kind, _), told in later.items() if told}
 
 
+LAYOUTS = pytest.mark.parametrize(
+    ("cut", "lanes"),
+    [(False, 1), (False, 3), (False, 8), (True, 1)],
+    ids=["one stage", "3 lanes", "8 lanes", "cut"],
+)
+
+
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
-@pytest.mark.parametrize("cut", [False, True], ids=["one stage", "cut"])
+@LAYOUTS
 def test_history_and_live_are_one_replay(
-    seed: int, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, cut: bool, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agrees(seed, tmp_path, monkeypatch, cut=cut)
-
-
-@pytest.mark.in_turns(3)
-@pytest.mark.parametrize("seed", FEW)
-@pytest.mark.parametrize("lanes", [3, 8])
-def test_history_and_one_task_of_several_partitions_are_one_replay(
-    seed: int, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = Random(seed)
-    agree(seed, rng, text_of(rng, cut=False, lanes=lanes), tmp_path, monkeypatch)
+    agrees(seed, tmp_path, monkeypatch, cut=cut, lanes=lanes)
 
 
 @pytest.mark.in_turns(3)
@@ -324,15 +323,15 @@ def test_one_task_goes_on_from_history_as_if_all_had_come_live(
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("cut", [False, True], ids=["one stage", "cut"])
+@LAYOUTS
 def test_many_histories_and_what_comes_live_are_one_replay(
-    cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cut: bool, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: set[str] = set()
     for seed in MANY:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        told |= agrees(seed, folder, monkeypatch, cut=cut)
+        told |= agrees(seed, folder, monkeypatch, cut=cut, lanes=lanes)
     assert told >= {"event", "gap", "window", "match", "join"}
 
 
@@ -409,7 +408,7 @@ CUTS_OF_DETECTORS = (
 )
 
 
-def detectors_of(rng: Random, *, cut: bool) -> str:
+def detectors_of(rng: Random, *, cut: bool, lanes: int) -> str:
     stages = rng.choice(CUTS_OF_DETECTORS) if cut else "reorder+merge+detector"
     kinds = ("final", "early", "speculate") if "merge+" in stages else ("final", "early")
     answers = [rng.choice(kinds) for _ in "123"]
@@ -417,7 +416,7 @@ def detectors_of(rng: Random, *, cut: bool) -> str:
     return f"""
 application: seam
 functions: functions.py
-topics: {{partitions: 1}}
+topics: {{partitions: {lanes}}}
 state: memory
 streams:
   a: {{input: raw, clock: {clocks[0]}}}
@@ -433,15 +432,15 @@ stages: [{stages}]
 """
 
 
-@pytest.mark.parametrize("cut", [False, True], ids=["one stage", "cut"])
+@LAYOUTS
 def test_detectors_go_on_behind_a_history(
-    cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cut: bool, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: set[str] = set()
     for seed in FEW:
         rng, folder = Random(seed), tmp_path / str(seed)
         folder.mkdir()
-        text = detectors_of(rng, cut=cut)
+        text = detectors_of(rng, cut=cut, lanes=lanes)
         told |= agree(seed, rng, text, folder, monkeypatch, functions=FUNCTIONS)
     assert told >= {"event", "match"}
 
@@ -488,4 +487,4 @@ def test_a_payload_comes_through_a_history_as_it_was_sent(sent: bytes) -> None:
     arrangement = arranged(topology)
     (topic, *_) = arrangement.inputs
     event = Event("default", "s1", 0, 1, 5, 6, value=line["payload"])
-    assert RecordWriter(arrangement, topic)(event).value == wanted
+    assert RecordWriter(arrangement, TopicPartition(topic, 0))(event).value == wanted

@@ -1,9 +1,12 @@
 """Law: streams with inputs of their own, of equal and of different partition counts, come to what
-one replay of all of it tells, wherever partitions are lost. Without brokers."""
+one replay of all of it tells, wherever partitions are lost, and wherever a history ends. Without
+brokers."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -21,10 +24,12 @@ from agents.stage.outlet import partition_of
 from agents.watch import overdue
 from agents.watch.metrics.worker import Metrics
 from agents.watch.watchdog import Watchdog
+from cli.run.from_backfill import Backfilled
 from inorder.header_writer import HeaderWriter
 from tests.agents.records import FakeRecord, arranged, batch_of, close
 from tests.agents.stage.chain import MS, Chain, Logs
 from tests.agents.stage.test_history import assert_alike, dumped, replayed, said
+from tests.spark_analytics.backfill.outputs import left_off, tabled
 from topology.config import HeaderConfig, Topology, parse
 from topology.flow.alignment import Alignment
 from topology.flow.lanes import Lanes
@@ -103,6 +108,34 @@ def test_streams_with_inputs_of_their_own_are_one_replay(
     later = assert_alike(live, wanted, said([]), any_order=True)
     kinds = {kind for (kind, _), told in later.items() if told}
     assert kinds >= {"event", "window", "join"}
+
+
+@pytest.mark.in_turns(2)
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("widths", [(1, 1), (4, 1), (2, 3, 1)], ids=str)
+@pytest.mark.parametrize("stages", [CUTS[0], CUTS[3]], ids=["cut", "one task"])
+def test_what_is_behind_their_history_is_one_replay(
+    stages: str, widths: Sequence[int], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, names = Random(seed), "abc"[: len(widths)]
+    text, topology = topology_of(names, 2, stages)
+    counts = {f"raw.{name}": width for name, width in zip(names, widths, strict=True)}
+    logs = logs_of(rng, names, counts)
+    lines = dumped(topology, logs)
+    history, end = [line for _, line in lines], rng.randrange(len(lines))
+    ends = Counter(f"{place.topic}/{place.partition}" for place, _ in lines[:end])
+    lies: dict[str, dict[str, list[str]]] = {name: {} for name in names}
+    for place, log in logs.items():
+        for source in {(record.key or b"").decode() for record in log}:
+            lies[source[0]][source] = [f"{place.topic}/{place.partition}"]
+    out = left_off(tmp_path, text, history[:end], ends, lies)
+    wanted = replayed(tmp_path, lines)
+    live = Chain(topology, logs, counts)
+    histories = Backfilled(str(out), topology, str(tmp_path / "t.yaml"))
+    asyncio.run(live.through(histories, rng, monkeypatch))
+    before = said(json.loads(line) for told in tabled(out).values() for line in told)
+    later = assert_alike(live, wanted, before, any_order=True, what=end)
+    assert ("event", "b") in later
 
 
 def test_each_partition_awaits_the_inputs_of_its_own_streams() -> None:
