@@ -252,14 +252,15 @@ def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]
     is_whole = topology.fused and {s.keyed_by for s in topology.streams.values()} == {"stream"}
     found: dict[str, dict[str, set[str]]] = {}
     for topic in sorted({stream.input for stream in topology.streams.values()}):
-        headers = topology.headers_of(topic)
+        headers, unnamed = topology.headers_of(topic), topology.reading(topic).unnamed
+        streams = {name for name, stream in topology.streams.items() if stream.input == topic}
         named = archive.placed(rows.where(rows["topic"] == topic), headers)
         columns = ["stream", "partition"]
         if not is_whole:
             named = named.withColumn("source", archive.source(headers))
             columns.append("source")
         for row in named.select(*columns).distinct().collect():
-            stream = row["stream"] if row["stream"] in topology.streams else topology.unnamed_stream
+            stream = row["stream"] if row["stream"] in streams else unnamed
             source = "" if is_whole else row["source"] or ""
             logs = found.setdefault(stream, {}).setdefault(source, set())
             logs.add(f"{topic}/{row['partition']}")

@@ -135,6 +135,28 @@ def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Pa
     assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl"))
 
 
+def test_where_the_records_of_each_source_lie_is_noted(spark: SparkSession) -> None:
+    """A record that names no stream is of the only one of its topic. Where each stream is in one
+    partition, nobody asks for its sources."""
+
+    def sent(topic: str, partition: int, source: str, stream: str = "") -> Record:
+        named = [(NAMES.source, source.encode())]
+        named += [(NAMES.stream, stream.encode())] if stream else []
+        return Record(b"k", b"v", named, 0, BEGIN_MS, partition, topic)
+
+    raw = [sent("raw", 0, "s0", "a"), sent("raw", 1, "s1", "a"), sent("raw", 1, "s2", "b")]
+    rows = frame(spark, [*raw, sent("own", 1, "s3")])
+    text = "streams: {a: {input: raw}, b: {input: raw}, c: {input: own}, default: {input: raw}}\n"
+    assert archived.places(rows, parse(text)) == {
+        "a": {"s0": ["raw/0"], "s1": ["raw/1"]},
+        "b": {"s2": ["raw/1"]},
+        "c": {"s3": ["own/1"]},
+    }
+    by_stream = text.replace(": raw}", ": raw, keyed_by: stream}")
+    by_stream = by_stream.replace(": own}", ": own, keyed_by: stream}")
+    assert archived.places(rows, parse(by_stream))["a"] == {"": ["raw/0", "raw/1"]}
+
+
 def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
