@@ -127,7 +127,11 @@ class Backfilled:
                 f"{OPTION}: the backfill does not state the partitions of its streams; restore"
                 " its _state/current.json as it was written, or run the backfill again"
             )
-        return [_place(each) for each in places.get(stream, ())]
+        found, config = places.get(stream, ()), self._topology.streams[stream]
+        if not found and config.fields is not None:
+            # The backfill notes what headers name, and those of such a topic may name nothing.
+            found = [log for log in self._offsets if _place(log).topic == config.input]
+        return [_place(each) for each in found]
 
     def place_of(self, stream: str, source: str) -> TopicPartition:
         """Return the partition of a source whose stream is in several partitions of the input.

@@ -277,6 +277,24 @@ def test_a_stream_without_records_keeps_what_it_is_joined_by(tmp_path: Path) -> 
     assert shares(found, arranged(text, 1)) == [{"\na\nj": 1, "b\nmerge/x": 2}]
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_streams_that_no_header_names_are_anywhere_in_their_topic(
+    partitions: int, tmp_path: Path
+) -> None:
+    reads = "input: raw, arrival: timestamp, fields: {stream: payload.s, source: payload.d}"
+    by_time = "reorder: {rule: time}"
+    text = f"streams: {{a: {{{reads}, {by_time}}}, b: {{{reads}, {by_time}}}}}\n"
+    text += f"topics: {{partitions: {partitions}}}\n"
+    state = GroupState(SavedReplay(7, in_reorder("s0"), [], []), (), {})
+    ends = {f"raw/{number}": 3 for number in range(partitions)}
+    found = with_state(tmp_path, text, state, offsets=ends, places={"default": [*ends]})
+    if partitions == 1:
+        assert shares(found, arranged(text, 1)) == [in_reorder("s0")]
+    else:
+        with pytest.raises(StateRefused, match="its source s0 has no known partition"):
+            shares(found, arranged(text, 2))
+
+
 def test_behind_the_input_reading_begins_with_the_first_record(tmp_path: Path) -> None:
     found = histories(tmp_path, CUT, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
     place = TopicPartition("events.sequenced", 0)
