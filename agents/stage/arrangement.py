@@ -134,6 +134,13 @@ class Arrangement:
         """Return the input partitions that one task reads together, with this one among them."""
         return self._groups.get(partition) or alone(partition)
 
+    @cached_property
+    def tasks(self) -> list[TopicPartition]:
+        """The names of all tasks of the stage, sorted."""
+        counts = {topic: self.partitions[topic] for topic in self.inputs}
+        found = (TopicPartition(topic, n) for topic, count in counts.items() for n in range(count))
+        return sorted({self.group_of(partition).name for partition in found})
+
     def lanes_of(self, source: TopicPartition) -> list[tuple[int, TopicPartition]]:
         """Return the partitions that the task of this name reads, with the numbers of their lanes.
 

@@ -20,6 +20,7 @@ from agents.stage.delivery import CommitFailed, CommitRefused
 from agents.stage.partition import FAR_BEHIND_NS, Partition
 from agents.stage.restoring import together
 from agents.stage.services import Services
+from agents.stage.standby import Standby
 from agents.watch.location import knows
 from agents.watch.port.question import Question
 from agents.watch.stage_log import StageLog
@@ -65,6 +66,7 @@ class StageHandler:
 
     def __post_init__(self) -> None:
         self._apart = StreamsApart(self.arrangement.in_one_partition)
+        self.standby = Standby(self.arrangement, self.services)
         self._turns = asyncio.Semaphore(OPENED_AT_ONCE)
         self._stirred = asyncio.Event()  # Set when records or partitions arrive.
         self.watchdog.leaving(time.monotonic_ns())
@@ -111,6 +113,10 @@ class StageHandler:
             opened = await together(*(self._open(source) for source in sorted(names)))
         finally:
             await asyncio.wait([moved])
+        if names:
+            await self.standby.close()
+        else:
+            self.standby.stand_by()
         held = sum(self.arrangement.held_limit_bytes(source) for source in self._partitions)
         self.services.metrics.held_limit.labels(stage).set(held)
         self._count_partitions()
@@ -141,6 +147,8 @@ class StageHandler:
                     return partition.state.offsets()
                 await partition.abandon()
                 partition = self._partitions[source] = self._new(source)
+            elif (followed := await self.standby.hand_over(source)) is not None:
+                partition.checkpoints.copying = followed
             return await partition.open()
 
     def on_reading(self, partitions: Partitions) -> None:
@@ -223,6 +231,7 @@ class StageHandler:
 
     async def close(self) -> None:
         revoked, self._revoked = self._revoked, {}
+        await self.standby.close()
         await self._release(revoked)
 
     async def _release(self, revoked: dict[TopicPartition, Partition]) -> None:
@@ -287,6 +296,7 @@ class StageHandler:
         )
 
     def observe(self) -> None:
+        self.standby.observe()
         for partition in self._opened:
             partition.observe()
         off_ns = max((each.off_ns for each in self._partitions.values()), default=0)

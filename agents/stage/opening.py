@@ -12,6 +12,7 @@ first record in each log.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from agents.stage.working import Work
 from agents.state.changelog import Progress
 from topology.config.change import Contract
 from topology.flow.stage import QUERIES, SOURCES
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -62,6 +65,10 @@ class Opening:
             to.metrics.offset_passed_over()
         to.copying.note(found.changes, found.position)
         self.state.tally, to.log_end = found.tally, found.position
+        log.info(
+            "%s/%d: restores %d entries, of which the changelog gave %d",
+            *(*self.state.source, len(found.state), len(found.changes)),
+        )
         return found
 
     async def _restore(

@@ -44,7 +44,7 @@ from agents.state.changelog import (
     StateRefused,
     claim_of,
 )
-from agents.state.local_copy import LocalCopy, same_log
+from agents.state.local_copy import NOT_WHOLE, Copied, LocalCopy, same_log
 from agents.state.stores.seal import StateTally
 from topology.config.change import Contract, begin_anew, differences, refusals, ways_out
 
@@ -115,13 +115,13 @@ class Restoring:
             position = None if claim is None else claim.since
         read = await changelog.read_changelog(self.logs, self._where, position, on_progress)
         unfit = await asyncio.to_thread(copy.why_unfit, read.end)
-        state, tally = await asyncio.to_thread(_joined, copied.state, read.changes)
-        is_part = position is not None and not _is_whole(state, tally)
+        state, tally = await asyncio.to_thread(_joined, copied, read.changes)
+        is_part = position is not None and not is_whole(state, tally)
         if unfit is None and is_part and copied.position is not None:
-            unfit = "and the changelog after it do not form a complete state"
+            unfit = NOT_WHOLE
         if unfit is not None or is_part:
             read = await changelog.read_changelog(self.logs, self._where, None, on_progress)
-            state, tally = await asyncio.to_thread(_joined, {}, read.changes)
+            state, tally = await asyncio.to_thread(_joined, Copied(), read.changes)
         progress = self._accepted(state, tally)
         passed_over = await self._is_of_an_aborted_one(progress, committed)
         self._look_for_later(progress, {} if passed_over else committed, known)
@@ -203,7 +203,7 @@ class Restoring:
                     f" made from (id {topic_id}, now {now}): it was recreated, or this is another"
                     f" cluster, so the offsets of the state do not apply to it; {anew}"
                 )
-        if not _is_whole(state, tally):
+        if not is_whole(state, tally):
             raise StateRefused(
                 f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
                 f" and {progress.entries} were written"
@@ -285,20 +285,32 @@ class Restoring:
 
 
 def _joined(
-    copied: Mapping[bytes, bytes], changes: Mapping[bytes, bytes | None]
+    copied: Copied, changes: Mapping[bytes, bytes | None]
 ) -> tuple[dict[bytes, bytes], StateTally]:
     """Return the copied state with the changes, and the tally of its entries.
 
-    The tally excludes the progress.
+    The tally excludes the progress. The state and the tally in `copied` are changed.
     """
-    merged = {**copied, **changes}
-    state = {key: value for key, value in merged.items() if value is not None}
-    tally = StateTally()
-    tally.change({key: value for key, value in state.items() if key != changelog.PROGRESS})
+    state, tally = copied.state, copied.tally
+    if tally is None:
+        tally = StateTally()
+        tally.change(_entries(state))
+    for key, value in changes.items():
+        if value is None:
+            state.pop(key, None)
+        else:
+            state[key] = value
+    tally.change(_entries(changes))
     return state, tally
 
 
-def _is_whole(state: Mapping[bytes, bytes], tally: StateTally) -> bool:
+def _entries(changes: Mapping[bytes, bytes | None]) -> dict[bytes, bytes | None]:
+    """Return all changes except that of the progress."""
+    return {key: value for key, value in changes.items() if key != changelog.PROGRESS}
+
+
+def is_whole(state: Mapping[bytes, bytes], tally: StateTally) -> bool:
+    """Return whether the state has the entries that its progress says; `tally` is that of them."""
     claim = claim_of(state)
     if claim is None:
         return not state

@@ -23,7 +23,7 @@ If the result is not a whole state, everything is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 
@@ -265,13 +265,27 @@ async def read_changelog(
     first, end = await logs.bounds(partition)
     begin = first if position is None else max(position, first)
     changes: dict[bytes, bytes | None] = {}
-    async for records, reached in logs.stretch(partition, begin, end):
-        for record in records:
-            if isinstance(record, Unreadable):
-                raise StateRefused(
-                    f"{partition.topic}/{partition.partition} cannot be read at offsets"
-                    f" {record.first} to {record.offset}: {record.detail}; restore the topic"
-                )
-            changes[record.key] = record.value
-        on_progress(reached, end)
+    async with aclosing(pieces(logs, partition, begin, end)) as found:
+        async for piece, reached in found:
+            changes |= piece
+            on_progress(reached, end)
     return LogRead(changes, end)
+
+
+async def pieces(
+    logs: LogReader, partition: TopicPartition, begin: int, end: int
+) -> AsyncGenerator[tuple[dict[bytes, bytes | None], int]]:
+    """Yield the changes from `begin` to `end` in pieces, each with the position after it.
+
+    The last piece may go beyond `end`. Close the generator if you stop early. Raises StateRefused
+    if a record is unreadable.
+    """
+    async with aclosing(logs.stretch(partition, begin, end)) as stretch:
+        async for records, reached in stretch:
+            for record in records:
+                if isinstance(record, Unreadable):
+                    raise StateRefused(
+                        f"{partition.topic}/{partition.partition} cannot be read at offsets"
+                        f" {record.first} to {record.offset}: {record.detail}; restore the topic"
+                    )
+            yield {record.key: record.value for record in records}, reached

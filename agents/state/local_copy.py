@@ -37,13 +37,20 @@ log = logging.getLogger(__name__)
 TOMBSTONE_RETENTION_NS: Final = 24 * 3600 * 1_000_000_000
 """Kafka's default `delete.retention.ms` of a changelog."""
 
+NOT_WHOLE: Final = "and the changelog after it do not form a complete state"
+"""Why a copy is discarded that does not fit the changelog."""
+
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The content of a copy and its position in the changelog; empty if the copy cannot be used."""
+    """The content of a copy and its position in the changelog; empty if the copy cannot be used.
+
+    `tally` is that of the state's entries except the progress, or None if it is not known.
+    """
 
     state: dict[bytes, bytes] = field(default_factory=dict)
     position: int | None = None
+    tally: StateTally | None = None
 
 
 def open_store(
@@ -87,6 +94,8 @@ class LocalCopy:
         self._tally = StateTally()
         self._found: Seal | None = None
         self._position: int | None = None
+        self._loaded_at: int | None = None
+        self._left: Copied | None = None
         # A cancelled await leaves its thread running, so calls may overlap.
         self._lock = threading.RLock()
 
@@ -99,12 +108,23 @@ class LocalCopy:
         """Return the content of the copy; empty if it cannot be used."""
         copied = Copied()
         with self._lock:
+            if self._left is not None:
+                copied, self._left = self._left, None
+                return copied
             with self._giving_up():
                 self._store = self.new_store()
                 if self._store is not None:
                     copied = self._read_or_set_aside(self._store)
-            self._position = copied.position
+            self._position = self._loaded_at = copied.position
             return copied
+
+    def leave(self, copied: Copied) -> None:
+        """Make the next `load` return this content, which a standby has followed in memory.
+
+        The store, if there is one, has this content or a later one.
+        """
+        with self._lock:
+            self._left, self._loaded_at, self._found = copied, copied.position, None
 
     def _read_or_set_aside(self, store: StateStore) -> Copied:
         try:
@@ -147,13 +167,15 @@ class LocalCopy:
         refused like an old one.
         """
         with self._lock:
-            found = self._found
-            if self._store is None or self._position is None or found is None:
+            found, position = self._found, self._loaded_at
+            if position is None:
                 return None
-            if not same_log(found.log_id, self.log_id):
+            if found is not None and not same_log(found.log_id, self.log_id):
                 return f"was made from another topic of the same name (id {found.log_id})"
-            if found.position > end:
-                return f"is at {found.position}, ahead of the changelog's end {end}"
+            if position > end:
+                return f"is at {position}, ahead of the changelog's end {end}"
+            if found is None:
+                return None
             age_ns = time.time_ns() - found.written_at_ns
             if abs(age_ns) < TOMBSTONE_RETENTION_NS:
                 return None
@@ -188,6 +210,7 @@ class LocalCopy:
 
     def close(self) -> None:
         with self._lock:
+            self._left = self._loaded_at = None
             store, self._store = self._store, None
             if store is None:
                 return

@@ -189,8 +189,10 @@ class Metrics(Collector):
         self.input_partitions = gauge(
             "input_partitions", "Partitions of the stage's largest input", _STAGE
         )
-        self.commits = counter("checkpoint_commits", "Transactions committed", _PARTITION)
-        self.aborts = counter("checkpoint_aborts", "Transactions aborted", _PARTITION)
+        self.commits, self.aborts = (
+            counter(f"checkpoint_{name}", f"Transactions {outcome}", _PARTITION)
+            for name, outcome in (("commits", "committed"), ("aborts", "aborted"))
+        )
         self.offsets_passed_over = counter(
             "aborted_offsets",
             "Restores for which the brokers returned the offset of an aborted transaction",
@@ -220,6 +222,11 @@ class Metrics(Collector):
             "state_store_errors",
             "Failures of the local state store, by reason",
             ("stage", "reason"),
+        )
+        self.standby_lag = gauge(
+            "standby_lag_records",
+            "Changelog records that this standby has not read yet; absent if it cannot read them",
+            _STAGE,
         )
         self.purged = counter(
             "purged_offsets", "Offsets deleted because no stage needs their records", _STAGE
@@ -304,6 +311,13 @@ class Metrics(Collector):
             self.input_lag.labels(*place).set(sum(records for records, _ in lags))
         if known_ns:
             self.input_lag_seconds.labels(*place).set(max(known_ns) / NS_PER_S)
+
+    def follows(self, behind: int | None) -> None:
+        """Set how many changelog records a standby has not read; None if it is none, or unknown."""
+        if behind is None:
+            self.standby_lag.remove(self.stage)
+        else:
+            self.standby_lag.labels(self.stage).set(behind)
 
     def forget(self, source: TopicPartition) -> None:
         """Drop the data and the gauges of a partition that this worker no longer owns."""

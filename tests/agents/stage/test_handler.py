@@ -26,7 +26,7 @@ from agents.state.stores.seal import StateTally
 from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import S_NS, Patience, Watchdog
-from tests.agents.records import arranged, batch_of, services_of
+from tests.agents.records import arranged, batch_of, no_copy, services_of
 from tests.agents.watch.test_watchdog import State, state_of
 from tests.waiting import until
 
@@ -85,6 +85,8 @@ def handler(
         broker_times=None,
         schemas=SchemaFeed(),
         metrics=Metrics(CollectorRegistry(), "reorder+merge"),
+        logs=None,
+        new_copy=no_copy,
     )
     log: Any = StageLog(around.metrics)
     found = StageHandler(arranged(text, stage, of), around, Watchdog(), log)
@@ -228,6 +230,7 @@ async def test_one_that_comes_back_is_opened_again_only_where_another_was_at_wor
     offsets = await found.on_assigned(frozenset({source} if comes_back else ()))
     assert offsets == ({source: 9 if opened else 7} if comes_back else {})
     assert (new.call_count, before.is_open) == (opened, comes_back and is_current)
+    await found.close()
 
 
 def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
