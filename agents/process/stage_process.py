@@ -59,6 +59,7 @@ from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy, open_store
 from agents.state.stores.store import StoreName
 from agents.watch.last_lines import LOG, LastLines
+from agents.watch.location import STANDBY
 from agents.watch.metrics.worker import Metrics
 from agents.watch.port.http import Health, HttpServer
 from agents.watch.sentences import open_ends
@@ -335,13 +336,19 @@ class StageProcess:
         reasons = self._why_not_ready(self._handler.verdict())
         of_topics = () if self._topics is None else self._topics.notes
         of_input = (*self._handler.behind(), *self._handler.stale())
-        notes = (*of_topics, *OF_PROCESS.notes(time.monotonic_ns()), *of_input)
+        of_standby = self._handler.standby.notes
+        notes = (*of_standby, *of_topics, *OF_PROCESS.notes(time.monotonic_ns()), *of_input)
         of_times = () if self._probing is None else self._probing.times.notes(steady_ns())
         return Health(not reasons, reasons, (*notes, *of_times))
 
     def _about(self) -> dict[str, Any]:
-        """Return the versions of core and codec, and the last warnings and errors of the log."""
+        """Return the versions of core and codec, and the last warnings and errors of the log.
+
+        A standby also says that it is one.
+        """
+        standby = self._handler.standby.words
         return {
+            **({STANDBY: standby} if standby else {}),
             "core": CORE,
             "codec": str(codec.AT_WORK),
             LOG: self._lines.plain(),

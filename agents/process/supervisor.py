@@ -51,7 +51,7 @@ from agents.process.child_process import SIGNALS, Child, NotBegun, Process
 from agents.process.memory import memory_limit
 from agents.process.scrapes import SUPERVISOR, Scrapes, resident_bytes
 from agents.watch.last_lines import LOG, LastLines
-from agents.watch.location import verdict
+from agents.watch.location import STANDBY, verdict
 from agents.watch.page.serving import Page
 from agents.watch.page.view import View, view
 from agents.watch.port.http import Health, HttpServer, address
@@ -365,7 +365,8 @@ class Supervisor:
             if facts is None
         ]
         known = [fact for facts in answers for fact in orjson.loads(facts or b"[]")]
-        return verdict(asked, known, silent)
+        standbys = [child.stage for child in self._children if child.health.get(STANDBY)]
+        return verdict(asked, known, silent, standbys)
 
     def _look_after(self, child: Child, elapsed_s: float) -> None:
         """Kill the child if it has not answered for too long."""

@@ -56,6 +56,10 @@ WHY_GIVEN_UP: Final[Mapping[str, str]] = {
     outcome.END: "the input ended",
 }
 TOPICS: Final = "look for it in events.late, events.gaps and the stream's output"
+STANDBY: Final = "standby"
+"""The field in the `/health` of a stage that is a standby; it says so in words."""
+
+ASK_ANOTHER: Final = "this worker is a standby and has no events; ask the worker with the task"
 LEDGERS: Final = "older notes are only in the topics of late events, gaps and dead letters"
 
 
@@ -64,16 +68,25 @@ def knows(fact: Fact) -> bool:
     return bool(fact["streams"] or fact["decided"] or fact["alignment"])
 
 
-def verdict(asked: Question, facts: Iterable[Fact], silent: Sequence[str] = ()) -> dict[str, Any]:
+def verdict(
+    asked: Question,
+    facts: Iterable[Fact],
+    silent: Sequence[str] = (),
+    standbys: Sequence[str] = (),
+) -> dict[str, Any]:
     """Return the explanation of an event from the partitions' facts.
 
-    `silent` has the stages that did not answer, with the reason. In the result, `where` is the word
+    `silent` has the stages that did not answer, with the reason. `standbys` has the stages of which
+    this worker has no partition, because others have them all. In the result, `where` is the word
     for the stream about which most is known, and `said` has the sentences about all streams.
     """
     facts = sorted(facts, key=_rank)
     streams = sorted({stream for fact in facts for stream in _streams_of(fact)})
     answers = [_of_stream(asked, stream, facts) for stream in streams]
     missing = [f"{who}: its facts are missing here" for who in silent]
+    missing += [f"stage {name}: {ASK_ANOTHER}" for name in standbys]
+    if not answers and standbys:
+        return {"where": "unknown", "said": missing, "found": facts}
     if not answers:
         nobody = f"no partition that answered has seen source {asked.source}"
         hint = "check its name and stream, and whether this worker owns its partition"

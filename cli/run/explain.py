@@ -9,7 +9,7 @@ the last lines name the remedy.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -18,6 +18,7 @@ import click
 
 from agents.watch import sentences
 from agents.watch.deaths import joined
+from agents.watch.location import ASK_ANOTHER, STANDBY
 from cli.as_json import json_option
 from cli.http_token import answered
 from cli.printable import printable
@@ -74,7 +75,8 @@ def command(
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
-    for line in explained(answer, source) if seq is None else answer["said"]:
+    standbys = [] if answer else standbys_at(worker)
+    for line in explained(answer, source, standbys) if seq is None else answer["said"]:
         click.echo(printable(line))
 
 
@@ -90,8 +92,22 @@ def asked(worker: str, path: str) -> Any:
         ) from error
 
 
-def explained(partitions: list[dict[str, Any]], source: str | None) -> Iterator[str]:
-    """Yield the answer in words, with a line for each buffered event or wait."""
+def standbys_at(worker: str) -> list[str]:
+    """Return the stages of which the worker is a standby."""
+    stages = asked(worker, "/health").get("stages", {})
+    return [name for name, about in stages.items() if about.get(STANDBY)]
+
+
+def explained(
+    partitions: list[dict[str, Any]], source: str | None, standbys: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yield the answer in words, with a line for each buffered event or wait.
+
+    `standbys` has the stages of which this worker is a standby, if it has no partition.
+    """
+    if standbys:
+        yield from (f"stage {name}: {ASK_ANOTHER}" for name in standbys)
+        return
     if source is None:
         yield from _amiss(partitions)
     empty = 0

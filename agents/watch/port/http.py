@@ -6,7 +6,8 @@
 | `/ready`   | the same; 503 means that there is no progress; `notes`, if there are any, say   |
 |            | what lags although there is progress                                            |
 | `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for frequent requests, and    |
-|            | how the process runs: `core` and `codec` of a stage, `stages` of a worker       |
+|            | how the process runs: `core` and `codec` of a stage, `stages` of a worker;      |
+|            | `standby` of a stage says that it has no partition because others have them all |
 | `/metrics` | the registry, as Prometheus or OpenMetrics text                                 |
 | `/explain` | JSON of the buffered events and what they wait for                              |
 | `/event`   | JSON of one event: where it is and why (`agents.watch.port.question`); 400 says |
