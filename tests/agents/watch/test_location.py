@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY, Decisions
-from agents.watch.location import WHY_GIVEN_UP, WORDS, knows, verdict
+from agents.watch.location import ASK_ANOTHER, WHY_GIVEN_UP, WORDS, knows, verdict
 from agents.watch.port.question import LARGEST, NoQuestion, Question, question
 from topology.model import outcome
 from topology.model.event import NO_EPOCH, Event
@@ -177,6 +177,12 @@ def test_who_does_not_answer_is_named() -> None:
     found = verdict(ASKED, [reorder(PASSED)], [silent])
     assert found["said"][-1] == f"{silent}: its facts are missing here"
     assert silent in verdict(ASKED, [], [silent])["said"][-1]
+
+
+def test_a_standby_is_told() -> None:
+    said = f"stage all: {ASK_ANOTHER}"
+    assert verdict(ASKED, [], standbys=["all"])["said"] == [said]
+    assert verdict(ASKED, [reorder(PASSED)], standbys=["all"])["said"][-1] == said
 
 
 def test_a_source_of_several_streams_is_told_for_each() -> None:

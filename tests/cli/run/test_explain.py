@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 
+from agents.watch.location import ASK_ANOTHER, STANDBY
 from cli.run.explain import explained
 from tests.cli.invoking import inorder
 
@@ -154,24 +156,43 @@ ANSWER = {"where": "held", "said": ["default: s 1/2/17: held", "  waits"], "foun
 
 
 class Worker(BaseHTTPRequestHandler):
+    answers: ClassVar[dict[str, Any]] = {"/explain": [REORDER, MERGE], EVENT: ANSWER}
+
     def do_GET(self) -> None:
-        answers: dict[str, Any] = {"/explain": [REORDER, MERGE], EVENT: ANSWER}
-        self.send_response(200 if self.path in answers else 404)
+        self.send_response(200 if self.path in self.answers else 404)
         self.end_headers()
-        self.wfile.write(json.dumps(answers.get(self.path)).encode())
+        self.wfile.write(json.dumps(self.answers.get(self.path)).encode())
 
     def log_message(self, *_: object) -> None:
         """Silence."""
 
 
-@pytest.fixture
-def worker() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Worker) as server:
+class Standby(Worker):
+    answers: ClassVar[dict[str, Any]] = {
+        "/explain": [],
+        "/health": {"stages": {"all": {"core": "in Python", STANDBY: "yes"}, "windows": {}}},
+    }
+
+
+@contextmanager
+def serving(kind: type[Worker]) -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def worker() -> Iterator[str]:
+    with serving(Worker) as address:
+        yield address
+
+
+def test_a_standby_says_that_another_worker_knows() -> None:
+    with serving(Standby) as standby:
+        assert inorder("explain", standby).well().out == f"stage all: {ASK_ANOTHER}\n"
 
 
 def test_a_worker_is_asked(worker: str) -> None:
