@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from recordings.summary import Summary
 from topology.config import StreamConfig, Topology
 from topology.flow.batches import batches
+from topology.flow.lanes import offset_in_lane
 from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
-from topology.model.outcome import Malformed, Step
+from topology.model.outcome import Duplicate, Late, Malformed, Step
 from topology.wire.line_reader import Content, bears_arrivals
 
 Advance = Callable[[int], object]
@@ -25,13 +26,19 @@ def replayed(
     summary: Summary,
     to_end: bool = True,
     advance: Advance = lambda _: None,
+    *,
+    by_lane: bool = False,
 ) -> Iterator[Step]:
-    """Yield the steps of the whole topology over the lines, and count them in `summary`."""
+    """Yield the steps of the whole topology over the lines, and count them in `summary`.
+
+    With `by_lane`, the lines are those of several partitions (`recordings.laned`).
+    """
     has_arrivals, contents = bears_arrivals(lines)
     running = topology if has_arrivals else summary.without_arrivals(topology)
-    replay = Replay(running)
+    replay = Replay(running, by_lane=by_lane)
     yield from passed(replay, contents, summary, advance=advance)
     if to_end and (step := replay.on_end()) is not None:
+        _number_lines(step)
         summary.emitted(step)
         yield step
     left(replay, running.streams.values(), summary)
@@ -59,8 +66,18 @@ def passed(
         summary.read(taken)
         step = replay.on_inputs(inputs, until_ns)
         if step is not None:
+            _number_lines(step)
             summary.emitted(step)
             yield step
+
+
+def _number_lines(step: Step) -> None:
+    """Give reported lines their line numbers again, without the number of their lane."""
+    for report in step.reports:
+        if isinstance(report, Malformed):
+            report.offset = offset_in_lane(report.offset)
+        elif isinstance(report, Late | Duplicate):
+            report.event.offset = offset_in_lane(report.event.offset)
 
 
 def left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) -> None:

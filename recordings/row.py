@@ -15,7 +15,7 @@ from recordings.near import meant_column, near_name
 BATCH_ROWS: Final = 8_192
 TEXT_COLUMNS: Final = frozenset({"source", "stream", "type", "kind", "clock"})
 TIME_COLUMNS: Final = frozenset({"ts", "arrival", "at", "t1", "t2", "t3", "t4"})
-INTEGER_COLUMNS: Final = TIME_COLUMNS | {"seq", "epoch", "offset", "error"}
+INTEGER_COLUMNS: Final = TIME_COLUMNS | {"seq", "epoch", "partition", "offset", "error"}
 PAYLOAD: Final = "payload"
 INSIDE_PAYLOAD: Final = "payload."
 _INTEGER: Final = re.compile(r"-?[0-9]{1,400}", re.ASCII)

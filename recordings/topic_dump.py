@@ -2,8 +2,9 @@
 
 Each partition has its own arrival clock (agents.stage.arrival), as in a stage. The lines of several
 partitions come in the order (arrival, topic, partition, offset), but clock lines precede all other
-lines of the same arrival. Only committed records are read; nothing is written, and no group is
-joined. Memory: one fetch of each partition.
+lines of the same arrival. Each line of an input topic has `topic`, `partition` and `offset`, by
+which a replay keeps the partitions apart (`recordings.laned`). Only committed records are read;
+nothing is written, and no group is joined. Memory: one fetch of each partition.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ class _Part:
 
     async def take(self, records: Collection[Any]) -> None:
         await self._of.known(records)
+        where = {} if self._is_clock else self.source._asdict()
         lines = (self._of.line(record, self.clock) for record in records)
-        self.lines.extend(line for line in lines if line is not None)
+        self.lines.extend({**line, **where} for line in lines if line is not None)
 
 
 def topics_with_clocks(topology: Topology, topics: Iterable[str]) -> list[str]:

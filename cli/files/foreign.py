@@ -32,6 +32,7 @@ NS_PER_MS: Final = 1_000_000
 SHOWN: Final = 3
 OWN: Final = frozenset(
     {"source", "seq", "ts", "arrival", "stream", "epoch", "type", "payload", "kind", "offset"}
+    | {"topic", "partition"}
 )
 """Keys of a line in our own form."""
 

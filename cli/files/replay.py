@@ -6,14 +6,17 @@ the first lines (`recordings.plausible`). Dead letters are part of the output, a
 0. If most lines are dead letters, a warning says so. If there are twenty or more lines and none
 could be read, the exit code is 4.
 
+If the lines have partitions, each partition is a lane, as in a worker's task (`recordings.laned`).
+
 Memory: the state of the operators, and one number for each emitted event, for the quantiles of the
-wait.
+wait. Lines with partitions take `laned.MOST_AHEAD` lines more.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
@@ -27,6 +30,8 @@ from cli.recordings import readable
 from cli.topology_file import Refused, load, topology_named, warn
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
+from recordings.file import STDIN
+from recordings.laned import recording_of
 from recordings.lines import contents_of
 from recordings.plausible import SAMPLE, Plausibility, watched
 from recordings.replayed import replayed
@@ -65,7 +70,7 @@ NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
     "--to-end/--no-to-end", default=True, help="Flush everything at the end of the input (default)."
 )
 @json_option("REPLAY")
-@click.argument("events", default="-", metavar="[EVENTS | -]")
+@click.argument("events", nargs=-1, metavar="[EVENTS … | -]")
 def command(
     topology_path: str | None,
     mapping: MappingOptions,
@@ -73,32 +78,42 @@ def command(
     show: str,
     to_end: bool,
     as_json: bool,
-    events: str,
+    events: tuple[str, ...],
 ) -> None:
     """Run a topology on recorded EVENTS (JSON lines or array, CSV, Parquet, also .gz).
 
     With --source or --values the file may have any columns; --source needs no topology file.
+
+    Several files are read together, each with other partitions of the input topics.
     """
+    paths = events or (STDIN,)
+    first = paths[0]
     kinds = shown(show)
     topology = None if topology_path is None else load(topology_path)
-    options = mapping.implied(topology, events, value_format)
-    values = options.on_file(topology, events, value_format)
+    options = mapping.implied(topology, first, value_format)
+    values = options.on_file(topology, first, value_format)
     if topology is None:
         topology = without_file(values)
     if values is not None:
-        warn_without_time(options, values, events)
+        refuse_several(paths)
+        warn_without_time(options, values, first)
     started_s, cpu_s = time.perf_counter(), time.process_time()
     summary = Summary()
     with readable():
         with counting("events") as advance:
             reading = topology.reading()
+            by_lane = False
+            if values is None:
+                by_lane, contents = recording_of(paths, topology, options.layout())
+            else:
+                contents = contents_of(first, values, reading, options.layout())
             lines = watched(
-                contents_of(events, values, reading, options.layout()),
+                contents,
                 Plausibility(options.as_read(values, reading), time.time_ns()),
                 warn,
             )
             warned = False
-            steps = replayed(topology, lines, summary, to_end, advance)
+            steps = replayed(topology, lines, summary, to_end, advance, by_lane=by_lane)
             for step in whole_instants(steps, topology):
                 write(step, kinds, sys.stdout.buffer)
                 if not warned and summary.lines >= SAMPLE:
@@ -107,6 +122,15 @@ def command(
         sys.stdout.buffer.flush()
     summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
     print_summary(summary, as_json=as_json)
+
+
+def refuse_several(paths: Sequence[str]) -> None:
+    """Refuse several files that are read by a mapping, which has no place for a partition."""
+    if len(paths) > 1:
+        raise Refused(
+            f"{paths[1]}: a mapping reads one file; put all rows into one file, in the order of"
+            " their arrival"
+        )
 
 
 def warn_without_time(options: MappingOptions, values: FileMapping, events: str) -> None:

@@ -3,10 +3,10 @@
 If the stream syncs clocks, `clock.offsets` is dumped with the topic. A clock line precedes the
 events that arrived at the same time or later.
 
-A replay of the lines gives a worker's results if they do not depend on the partitions of the
-sources. This holds with one partition, with `rule: fixed` and a known start, and with `rule: time`.
-Three things depend on the partition: the pooled fill times of `rule: miss`, the first wait for
-unknown starts, and the bounds on all sources together.
+Each line has the topic, partition and offset of its record. So a replay keeps the partitions apart,
+and gives a worker's results (`recordings.laned`). Without `partition`, all sources count as those
+of one partition. Then three things can differ: the waits that `rule: miss` learns, the first wait
+for unknown starts, and the bounds on all sources together.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Cost: that of the operators, O(events) for each batch, and O(lanes) for each cal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topology.model.composite import Composite, CompositePart
@@ -24,13 +24,31 @@ from topology.query.queries import worst
 
 
 class ByLane(Composite):
-    """One operator for each lane that can have events of the stream, by the lane's number."""
+    """One operator for each lane that can have events of the stream, by the lane's number.
 
-    def __init__(self, operators: Mapping[int, Operator]) -> None:
+    With `build`, a lane that has none gets its operator with its first event.
+    """
+
+    def __init__(
+        self,
+        operators: Mapping[int, Operator],
+        build: Callable[[], Operator | None] | None = None,
+    ) -> None:
         parts = {lane: CompositePart(f"{lane}", it, f"{lane}/") for lane, it in operators.items()}
         super().__init__([*parts.values()])
         self._by_lane = parts
+        self._build = build
         self.operators = dict(operators)
+
+    def _begin(self, lanes: Iterable[int]) -> None:
+        """Build the operators of these lanes, and keep all in the order of the lanes."""
+        for lane in lanes:
+            operator = None if self._build is None else self._build()
+            assert operator is not None, "an event of a lane that cannot have it"
+            self.operators[lane] = operator
+            self._by_lane[lane] = CompositePart(f"{lane}", operator, f"{lane}/")
+        self.operators = dict(sorted(self.operators.items()))
+        self._parts = [self._by_lane[lane] for lane in self.operators]
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         batches: dict[int, list[Event]] = {}
@@ -40,6 +58,8 @@ class ByLane(Composite):
                 batches[event.lane] = [event]
             else:
                 batch.append(event)
+        if new := batches.keys() - self.operators.keys():
+            self._begin(new)
         steps: list[Step] = []
         for lane, operator in self.operators.items():
             batch = batches.get(lane)

@@ -32,6 +32,7 @@ from topology.clock.models import FOLDED, Rounds, unfolded
 from topology.clock.operator import Clock
 from topology.config.stages import REORDER
 from topology.flow.by_lane import lanes_in
+from topology.flow.registry import CLOCK
 from topology.flow.stage import Stage
 from topology.model.composite import SEPARATOR
 from topology.model.operator import Changes, Operator, Plain, State
@@ -46,7 +47,8 @@ class ClockReports:
 
     def __init__(self, table: DriftTable, stage: Stage) -> None:
         self._table = table
-        self._clocks: list[Clock] = []
+        self._nodes: list[Operator] = []
+        """The CLOCK operators; one may keep the state of each lane apart."""
         self._before: list[Operator] = []
         """The REORDER operators, which hold events that CLOCK has not seen."""
         self._prefixes: dict[Rounds, str] = {}
@@ -55,10 +57,11 @@ class ClockReports:
             for node in chain.nodes:
                 if node.name == REORDER:
                     self._before.append(node.operator)
+                elif node.name == CLOCK:
+                    self._nodes.append(node.operator)
                 for lane, operator in lanes_in(node.operator):
                     prefix = f"{stream}{SEPARATOR}{node.prefix}{lane}{FOLDED}"
                     if isinstance(operator, Clock) and (rounds := operator.used_rounds) is not None:
-                        self._clocks.append(operator)
                         self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
                         self._prefixes.setdefault(rounds, prefix)
         self._news = 0
@@ -93,7 +96,12 @@ class ClockReports:
 
         It is at most `until`.
         """
-        received = [clock.received(source) for clock in self._clocks]
+        clocks = [each for node in self._nodes for _, each in lanes_in(node)]
+        received = [
+            clock.received(source)
+            for clock in clocks
+            if isinstance(clock, Clock) and clock.used_rounds is not None
+        ]
         return min([until, *(each for each in received if each is not None)])
 
     # -- State -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ belongs to REORDER.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Final, NamedTuple
 
@@ -41,7 +42,7 @@ FIRST_PLACE: Final = 2
 """The bit of the first operator; each operator after it has the next higher bit."""
 
 
-NO_LANES: Final[Mapping[str, Sequence[int]]] = {}
+NO_LANES: Final[Mapping[str, Sequence[int] | None]] = {}
 BY_LANE: Final = frozenset({REORDER, CLOCK})
 """The operators that keep the state of each lane of a task apart."""
 
@@ -152,22 +153,24 @@ def chain_of(
     stream: str,
     operators: Sequence[str],
     table: DriftTable | None = None,
-    lanes: Sequence[int] = (),
+    lanes: Sequence[int] | None = (),
 ) -> Chain:
     """Return the chain of one stream's operators, without those that join several streams.
 
-    `lanes` are those that can have events of the stream, if there are several
-    (`topology.flow.by_lane`).
+    `lanes` are those that can have events of the stream, if there are several; None if each begins
+    with its first event (`topology.flow.by_lane`).
     """
     nodes: list[Node] = []
     for name, place in places_of(operators).items():
         row = _row_of(name)
         site = Site(topology, [stream], place, table, name != row.name)
         operator = None if row.takes_several else row.build(site)
-        if operator is not None and name in BY_LANE and len(lanes) > 1:
-            made = {lane: row.build(site) for lane in lanes[1:]}
+        if operator is not None and name in BY_LANE and (lanes is None or len(lanes) > 1):
+            first, *others = lanes or [0]
+            made = {lane: row.build(site) for lane in others}
             rest = {lane: each for lane, each in made.items() if each is not None}
-            operator = ByLane({lanes[0]: operator, **rest})
+            build_next = partial(row.build, site) if lanes is None else None
+            operator = ByLane({first: operator, **rest}, build_next)
         if operator is not None:
             nodes.append(Node(name, operator, place, f"{name}/"))
     passed = Passed(announced=topology.watermark) if BEGIN_LATE & {*operators} else None
@@ -180,12 +183,12 @@ def graph_of(
     operators: Sequence[str],
     table: DriftTable | None = None,
     *,
-    lanes: Mapping[str, Sequence[int]] = NO_LANES,
+    lanes: Mapping[str, Sequence[int] | None] = NO_LANES,
     begins_ordered: bool = False,
 ) -> Graph:
     """Return the graph of these streams and operators.
 
-    `lanes` are the lanes of each stream in a task of several (`topology.flow.by_lane`).
+    `lanes` are the lanes of each stream in a task of several, as in `chain_of`.
     `begins_ordered` means that the input is the ordered topic.
     """
     chains = {

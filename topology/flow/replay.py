@@ -54,6 +54,9 @@ class Replay:
     `streams` restricts the replay to these streams (default: all). `reads_reports` is false for a
     replay that gets only records that name no stream: it keeps no clock reports. `now_ns` is the
     arrival of the last input, or the last time given to `on_time`. It is None before the first.
+
+    With `by_lane`, the inputs are those of several partitions, in the order of a task's alignment.
+    Each event has the number of its lane (`topology.flow.by_lane`). Such a replay cannot be saved.
     """
 
     def __init__(
@@ -62,11 +65,18 @@ class Replay:
         streams: Iterable[str] | None = None,
         *,
         reads_reports: bool = True,
+        by_lane: bool = False,
     ) -> None:
         self.topology = topology
         self._streams = list(topology.streams if streams is None else streams)
         self._table = DriftTable()
-        self._stage = Stage(topology, topology.operators, streams=self._streams, table=self._table)
+        self._stage = Stage(
+            topology,
+            topology.operators,
+            streams=self._streams,
+            table=self._table,
+            is_aligned=by_lane,
+        )
         # The CLOCKs of these streams determine which reports are kept.
         self._stage.begin(self._streams)
         self._reads_reports = reads_reports

@@ -68,8 +68,8 @@ class Stage(Composite):
 
     `lanes` are the partitions whose events are aligned first. They are those of the input of a
     task, or the upstream partitions of the sequenced topic (by default there is one). A task gives
-    each event the number of its lane. With `aligns` false, the caller gives the events of all lanes
-    in the order of the alignment.
+    each event the number of its lane. With `is_aligned`, the caller gives the events of any lanes
+    in the order of the alignment, and a lane begins with its first event.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Stage(Composite):
         streams: Iterable[str] | None = None,
         table: DriftTable | None = None,
         *,
-        aligns: bool = True,
+        is_aligned: bool = False,
     ) -> None:
         self._topology = topology
         self._operators = operators
@@ -97,9 +97,11 @@ class Stage(Composite):
         merges_lanes = operators[0] == REORDER and MERGE in operators
         is_task = merges_lanes and lanes is not None and len(lanes.places) > 1
         self._begins_ordered = operators[0] != REORDER and not is_derived
-        self._lanes: dict[str, list[int]] = {}
-        """The lanes of each stream, in a task of several lanes."""
-        if lanes is not None and is_task:
+        self._lanes: dict[str, list[int] | None] = {}
+        """The lanes of each stream, in a task of several; None if they begin with their events."""
+        if is_aligned:
+            self._lanes = dict.fromkeys(self.streams)
+        elif lanes is not None and is_task:
             for name in self.streams:
                 topic = topology.streams[name].input
                 found = [lane for lane, place in enumerate(lanes.places) if place[0] == topic]
@@ -120,7 +122,7 @@ class Stage(Composite):
         self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
         self._in_front: list[CompositePart] = []
-        if is_derived or (is_task and aligns):
+        if is_derived or is_task:
             merges = [topology.streams[name].merge for name in self.streams]
             self.alignment = Alignment(
                 lanes_of(topology.topics.sequenced, 1) if lanes is None else lanes,

@@ -77,6 +77,9 @@ REASONS: Final[dict[str, Words]] = {
     ),
     "ts_missing": Words("is missing", "name a time field that every record has"),
     "clock_missing": Words("is missing", "write t1, t2, t3 and t4, or at, offset and error"),
+    "partition_unreadable": Words(
+        "is not the number of a partition", "write the record's partition in every line, or in none"
+    ),
     "source_empty": Words("is empty", "write a name"),
     "seq_empty": Words("is empty", f"write {TAKES}{WITHOUT_SEQ}"),
     "ts_empty": Words("is empty", f"write {TAKES}"),
