@@ -93,6 +93,7 @@ class Partition:
             source,
             self.state.stage.streams,
             lambda stream, source: counts_in(stream, source).get("received", 0),
+            arrangement.lanes_of(source),
         )
         delivery = services.new_delivery(source)
         outbox = Outbox(delivery.new_batch)

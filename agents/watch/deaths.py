@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Final
 
+from topology.flow.lanes import lane_of, offset_in_lane
 from topology.model.outcome import Malformed
 
 MOST_DEAD: Final = 0.5
@@ -39,14 +40,19 @@ class DeadReason:
 
 @dataclass(slots=True)
 class Deaths:
-    """The dead letters of a log; `read` counts all records, including dead ones."""
+    """The dead letters of a log, or of a task; `read` counts all records, including dead ones.
+
+    `logs` has the names of the logs of a task that reads several, by the number of their lane.
+    """
 
     log: str = ""
     read: int = 0
+    logs: Mapping[int, str] = field(default_factory=dict)
     _reasons: dict[str, DeadReason] = field(default_factory=dict)
 
     def add(self, report: Malformed) -> None:
-        first = DeadReason(report.at_ns, report.offset, report.detail, log=self.log)
+        log, offset = self.logs.get(lane_of(report.offset), self.log), offset_in_lane(report.offset)
+        first = DeadReason(report.at_ns, offset, report.detail, log=log)
         self._of(report.reason, first).count += 1
 
     def join(self, other: Deaths) -> None:
@@ -61,7 +67,7 @@ class Deaths:
 
     def since(self, before: Deaths) -> Deaths:
         """Return the counts since `before`; each reason keeps its first dead letter as example."""
-        found = Deaths(self.log, self.read - before.read)
+        found = Deaths(self.log, self.read - before.read, self.logs)
         for reason, dead in self._reasons.items():
             known = before._reasons.get(reason)
             count = dead.count - (0 if known is None else known.count)
@@ -125,5 +131,5 @@ def joined(parts: Iterable[Mapping[str, Any]]) -> Deaths:
     whole = Deaths()
     for part in parts:
         reasons = {reason: DeadReason(*values) for reason, values in part["reasons"].items()}
-        whole.join(Deaths("", part["read"], reasons))
+        whole.join(Deaths("", part["read"], _reasons=reasons))
     return whole

@@ -10,10 +10,11 @@ Cost: O(reports), nothing for events in order. Memory: `KEPT` notes, below 2 MB 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from topology.flow.lanes import lane_of, offset_in_lane
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 
@@ -32,7 +33,8 @@ GIVEN_UP: Final = "gap"
 class Decision(NamedTuple):
     """A note about the sequence numbers `first` to `last` of a source.
 
-    `what` is one of the words above. `by_ns` is how late the event was; 0 means unknown.
+    `what` is one of the words above. `by_ns` is how late the event was; 0 means unknown. `log` is
+    the partition with the record, in a task that reads several.
     """
 
     what: str
@@ -46,21 +48,31 @@ class Decision(NamedTuple):
     arrival_ns: int
     offset: int
     by_ns: int = 0
+    log: str = ""
 
 
 class Decisions:
-    """The notes on the last irregular events of one partition."""
+    """The notes on the last irregular events of one task.
 
-    def __init__(self, kept: int = KEPT) -> None:
+    `logs` has the names of its partitions by the number of their lane, if there are several.
+    """
+
+    def __init__(self, kept: int = KEPT, logs: Mapping[int, str] | None = None) -> None:
         self._notes: deque[Decision] = deque(maxlen=kept)
+        self._logs = logs or {}
 
     def saw(self, reports: Sequence[Report]) -> None:
         if reports:
-            self._notes.extend(map(_decision, reports[-(self._notes.maxlen or 0) :]))
+            self._add(map(_decision, reports[-(self._notes.maxlen or 0) :]))
 
     def passed(self, late: Iterable[Event]) -> None:
         """Add notes on late events that were emitted with the mark of late events."""
-        self._notes.extend(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
+        self._add(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
+
+    def _add(self, decisions: Iterable[Decision]) -> None:
+        for each in decisions:
+            log, offset = self._logs.get(lane_of(each.offset), ""), offset_in_lane(each.offset)
+            self._notes.append(each._replace(log=log, offset=offset))
 
     def about(self, stream: str | None, source: str, epoch: int, seq: int) -> list[dict[str, Any]]:
         """Return the notes about one event, oldest first.

@@ -249,7 +249,7 @@ def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
     dead = seen.last(DEAD)
     if dead is not None:
         fact, note = dead
-        where = f"its record is at offset {note['offset']}, and events.dead has the full reason"
+        where = f"its record is {_place(note)}, and events.dead has the full reason"
         return "dead", [f"a dead letter {_at(fact)}, reason {note['reason']}: {where}"]
     return None
 
@@ -328,6 +328,11 @@ def _by_merge_alone(seen: _Seen) -> tuple[str, list[str]]:
     return "not_known", [f"its epoch is over, and no facts about it are stored {_at(fact)}"]
 
 
+def _place(note: Mapping[str, Any]) -> str:
+    log = note.get("log")
+    return f"at offset {note['offset']}{f' of {log}' if log else ''}"
+
+
 def _copies(seen: _Seen) -> list[str]:
     copies = [each for each in seen.decided if each[1]["what"] in {COPY, DIFFERS}]
     if not copies:
@@ -335,7 +340,7 @@ def _copies(seen: _Seen) -> list[str]:
     fact, note = copies[-1]
     differs = ", and differs from the first" if note["what"] == DIFFERS else ""
     times = "once more" if len(copies) == 1 else f"{len(copies)} more times"
-    last = f"last {_since(fact, note['at_ns'])} ago at offset {note['offset']}"
+    last = f"last {_since(fact, note['at_ns'])} ago {_place(note)}"
     return [f"arrived {times}, {last}{differs}: a duplicate"]
 
 

@@ -48,25 +48,28 @@ class ShellTotals(NamedTuple):
 
 @dataclass(eq=False)
 class PartitionMetrics:
-    """The metrics of one partition.
+    """The metrics of one task.
 
-    `source` is the partition with its input topic; a stage may read several topics. `streams` are
-    the streams that can occur in that topic. `read` returns the number of events read from a
-    source.
+    `source` is its first partition, with the input topic. `streams` are the streams that can occur
+    in its input. `read` returns the number of events read from a source. `lanes` has all partitions
+    by the number of their lane, if there are several.
     """
 
     metrics: Metrics
     source: TopicPartition
     streams: Sequence[str]
     read: InitVar[Read] = no_reading
+    lanes: InitVar[Iterable[tuple[int, TopicPartition]]] = ()
 
-    def __post_init__(self, read: Read) -> None:
+    def __post_init__(self, read: Read, lanes: Iterable[tuple[int, TopicPartition]]) -> None:
         metrics, source = self.metrics, self.source
         self._labels = (metrics.stage, str(source.partition))
         self._places: dict[str, PlaceMetrics] = {}
-        self.decisions = Decisions()
+        named = {number: f"{topic}/{partition}" for number, (topic, partition) in lanes}
+        logs = named if len(named) > 1 else {}
+        self.decisions = Decisions(logs=logs)
         place = f"{source.topic}/{source.partition}"
-        self.deaths = metrics.deaths[source] = Deaths(place)
+        self.deaths = metrics.deaths[source] = Deaths(place, logs=logs)
         self.unhealthy = UnhealthySources(f"stage {metrics.stage}, {place}", read)
         metrics.unhealthy[source] = self.unhealthy
         self.streams_seen: set[str] = set()  # The streams of which events have been read.

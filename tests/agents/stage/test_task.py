@@ -20,6 +20,7 @@ from tests.agents.records import FakeRecord, arranged, services_of
 from tests.agents.stage.chain import Chain, LaneAhead
 from tests.agents.stage.test_partition import Delivery
 from topology.config import parse
+from topology.model.event import NO_EPOCH
 
 TEXT = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]\nstate: memory\n"
 LANES = [TopicPartition("events.raw", number) for number in range(3)]
@@ -82,6 +83,20 @@ async def test_lanes_far_ahead_wait_for_those_that_answer() -> None:
         await task.take(poll({lane: [record(1, f"s{lane}", 1, 1)]}, asked_ns=silent_ns))
     assert not task.is_far_ahead(LANES[1]), "a broker that is away holds nobody back for good"
     assert [at for at, _ in task.faults()] == [LANES[0], LANES[2]]
+    await task.abandon()
+
+
+async def test_people_are_told_the_partition_and_the_offset_there() -> None:
+    """Inside the task an event has the number of its lane in its offset."""
+    task = task_of(Delivery())
+    bad = record(3, "s1", 0, 0)
+    bad.headers = (("sourceId", b"s1"), ("seqNum", b"none"))
+    lanes = {lane: [record(0, f"s{lane}", 0, 0)] for lane in (0, 2)}
+    await task.take(poll({**lanes, 1: [bad]}))
+    ((_, dead),) = task.metrics.deaths.reasons()
+    assert (dead.log, dead.offset) == ("events.raw/1", 3)
+    (note,) = task.metrics.decisions.about(None, "s1", NO_EPOCH, -1)
+    assert (note["log"], note["offset"]) == ("events.raw/1", 3)
     await task.abandon()
 
 
