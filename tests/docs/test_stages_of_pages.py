@@ -7,7 +7,6 @@ import re
 from tests import ROOT
 from topology.config import parse
 from topology.config.change import abandoned
-from topology.config.groups import topics_read_together
 
 CHANGE = ROOT / "docs/operate/change.md"
 SIZE = ROOT / "docs/operate/size.md"
@@ -36,9 +35,9 @@ def test_the_table_of_tasks_is_that_of_the_groups() -> None:
     """For each row of the page: the topics that one task reads whole."""
     two = "streams: {a: {input: a%s}, b: {input: b%s}}\n"
     join = "queries: {j: {join: interval 1s, sides: {l: {stream: a}, r: {stream: b}}}}\n"
-    assert [*topics_read_together(DEFAULT)] == [["events.raw"]]
-    assert [*topics_read_together(parse(two % ("", "")))] == [["a"], ["b"]]
-    assert [*topics_read_together(parse(two % ("", "") + join))] == [["a", "b"]]
+    assert DEFAULT.topics_read_together == [["events.raw"]]
+    assert parse(two % ("", "")).topics_read_together == [["a"], ["b"]]
+    assert parse(two % ("", "") + join).topics_read_together == [["a", "b"]]
     keyed = ", keyed_by: stream"
-    assert [*topics_read_together(parse(two % (keyed, keyed)))] == []
+    assert parse(two % (keyed, keyed)).topics_read_together == []
     assert SIZE.read_text().count("| one for each input topic, with all its partitions |") == 1

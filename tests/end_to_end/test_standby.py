@@ -58,7 +58,7 @@ def test_a_standby_takes_over_with_the_state_it_has(
         flow.for_seconds(3.0)
         before = len(RESTORED.findall(standby.log))
         goes(owner)
-        flow.until(standby.partitions, "the task at the standby")
+        flow.until(lambda: bool(standby.partitions()), "the task at the standby")
         flow.for_seconds(1.0)
         ((entries, read),) = RESTORED.findall(standby.log)[before:]
         print(f"{flow.silence_s:.1f} s of silence, {read} of {entries} entries read")

@@ -23,7 +23,6 @@ from tests.infra.test_helm import (
 )
 from tests.services import require
 from topology.config import parse, parse_with
-from topology.config.groups import topics_read_together
 from topology.detector.detector import Detector
 from topology.model.user_functions import UserFunctions
 
@@ -168,7 +167,7 @@ def test_pods_are_scaled_only_if_more_than_one_can_have_work(
     """The chart agrees with the groups of partitions that the topology has."""
     topology = parse(text)
     inputs = {stream.input for stream in topology.streams.values()}
-    groups = [*topics_read_together(topology)] if topology.fused else []
+    groups = topology.topics_read_together if topology.fused else []
     assert is_one == (len(groups) == 1 and {*groups[0]} == inputs)
     file = tmp_path / "t.yaml"
     file.write_text(text)

@@ -134,6 +134,20 @@ async def test_a_record_of_an_unknown_stream_waits_through_restarts(
     assert [json.loads(put.value or b"")["reason"] for put in puts] == ["unknown_stream"]
 
 
+async def test_with_a_backlog_no_buffered_event_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = task_of(Delivery())
+    await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
+    looking = Mock(wraps=task.state.held.oldest)
+    monkeypatch.setattr(task.state.held, "oldest", looking)
+    for far_behind_ns, looks in ((0, 0), (1 << 62, 1)):
+        monkeypatch.setattr(partition, "FAR_BEHIND_NS", far_behind_ns)
+        task.observe()
+        assert (task.waits, looking.call_count) == (True, looks)
+    await task.abandon()
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_each_partition_is_a_task_where_a_stream_is_in_one(own: bool) -> None:
     keyed = "keyed_by: stream, " if own else ""
