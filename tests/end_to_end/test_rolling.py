@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from cli.local.poll import share_of_processors
 from tests.end_to_end.flow import Flow, flowing, has_events
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, Settles
+from tests.end_to_end.setting import FUSED, ONE_TASK, SPLIT, Setting, Settles
 from tests.end_to_end.worker import SESSION_S, Worker, worker_on
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
@@ -54,13 +55,17 @@ def several(setting: Setting, count: int, *, named: bool = False) -> list[Worker
     ]
 
 
-def grown(flow: Flow, workers: Sequence[Worker]) -> float:
-    """The first runs, the others come; the longest silence until all have work."""
+def grown(flow: Flow, workers: Sequence[Worker], tasks: int) -> float:
+    """The first runs, the others come; the longest silence until all have work that can have."""
     for worker in workers[1:]:
         worker.start()
     for worker in workers[1:]:
         flow.until_ready(worker)
-    flow.until(lambda: all(each.partitions() for each in workers), "work for all workers")
+    at_work = min(len(workers), tasks)
+    flow.until(
+        lambda: sum(bool(each.partitions()) for each in workers) == at_work,
+        f"work for {at_work} workers",
+    )
     flow.for_seconds(FLOWS_S)
     return flow.silence_s
 
@@ -74,12 +79,23 @@ def stopped(flow: Flow, *workers: Worker) -> None:
         assert worker.exit_code() == 0, worker.log
 
 
-@pytest.mark.parametrize("stages", [FUSED, SPLIT], ids=["fused", "split"])
-def test_four_workers_are_upgraded_one_after_the_other(settles: Settles, stages: str) -> None:
-    setting = settles(stages=stages, partitions=4)
-    workers = several(setting, 4)
+@pytest.mark.parametrize(
+    ("shape", "count"),
+    [
+        ({"stages": FUSED, "partitions": 4}, 4),
+        ({"stages": SPLIT, "partitions": 4}, 4),
+        (ONE_TASK, 2),
+    ],
+    ids=["fused", "split", "one task and a standby"],
+)
+def test_workers_are_upgraded_one_after_the_other(
+    settles: Settles, shape: dict[str, Any], count: int
+) -> None:
+    setting = settles(**shape)
+    workers = several(setting, count)
     with flowing(setting, workers, 1, BEFORE) as flow:
-        print(f"\nthree more: {grown(flow, workers):.1f} s of silence")
+        more_s = grown(flow, workers, setting.tasks)
+        print(f"\n1 to {count}: {more_s:.1f} s of silence")
         pauses = []
         for worker in workers:
             stopped(flow, worker)
@@ -96,7 +112,7 @@ def test_one_worker_becomes_four_and_then_two(settles: Settles, stages: str) -> 
     setting = settles(stages=stages, partitions=4)
     workers = several(setting, 4)
     with flowing(setting, workers, 1, BEFORE) as flow:
-        more_s = grown(flow, workers)
+        more_s = grown(flow, workers, setting.tasks)
         stopped(flow, *workers[2:])
         flow.for_seconds(FLOWS_S)
         fewer_s = flow.silence_s
@@ -104,9 +120,12 @@ def test_one_worker_becomes_four_and_then_two(settles: Settles, stages: str) -> 
         assert max(more_s, fewer_s) < pause_bound_s()
 
 
-def test_a_killed_worker_pauses_no_longer_than_its_session_and_a_little(settles: Settles) -> None:
+@pytest.mark.parametrize("shape", [{"stages": FUSED, "partitions": 1}, ONE_TASK])
+def test_a_killed_worker_pauses_no_longer_than_its_session_and_a_little(
+    settles: Settles, shape: dict[str, Any]
+) -> None:
     """One that is back at once is in test_instance.py."""
-    setting = settles.fused()
+    setting = settles(**shape)
     workers = several(setting, 2, named=True)
     with flowing(setting, workers, 1, BEFORE) as flow:
         workers[1].start()
