@@ -144,12 +144,18 @@ class Arrangement:
     def lanes_of(self, source: TopicPartition) -> list[tuple[int, TopicPartition]]:
         """Return the partitions that the task of this name reads, with the numbers of their lanes.
 
-        A task that reads one partition has the lane 0, whatever the number is in other stages.
+        They are counted from the first one, which names the task. So they stay the same if others
+        come behind them or go, also if the task had one partition before.
         """
         lanes = self.group_of(source).lanes
         if len(lanes) == 1:
             return [(0, source)]
-        return [(self.lane_places.index(lane), lane) for lane in lanes]
+        places = self._places_from(source)
+        return [(places.index(lane), lane) for lane in lanes]
+
+    def _places_from(self, source: TopicPartition) -> tuple[tuple[str, int], ...]:
+        """Return the input partitions from this one on, in the order of `lane_places`."""
+        return self.lane_places[self.lane_places.index(source) :]
 
     def held_limit_bytes(self, source: TopicPartition) -> int:
         """Return the maximum payload in bytes that the task of this name may buffer.
@@ -263,9 +269,9 @@ class Arrangement:
 
         A task of one lane has no alignment.
         """
-        group = self.group_of(source).lanes
-        if len(group) > 1:
-            return Lanes(self.lane_places, frozenset(map(self.lane_places.index, group)))
+        if len(self.group_of(source).lanes) > 1:
+            numbers = (number for number, _ in self.lanes_of(source))
+            return Lanes(self._places_from(source), frozenset(numbers))
         if self.reads != SEQUENCED:
             return None
         come = {
@@ -316,7 +322,7 @@ class Arrangement:
     def side_outlet(self, source: TopicPartition) -> outlets.SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
         lanes = self.group_of(source).lanes
-        sources: list[Target] = [*self.lane_places] if len(lanes) > 1 else [source]
+        sources: list[Target] = [*self._places_from(source)] if len(lanes) > 1 else [source]
         return outlets.SideOutlet(sources, self.topology.topics, self.partitions, late)
 
     def _partition_of(self, stream: str, topic: str) -> int:

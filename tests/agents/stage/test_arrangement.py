@@ -92,6 +92,18 @@ def test_what_a_task_may_hold(text: str, stage: str, topic: str, mib: int) -> No
     assert arranged(text, stage, 8).held_limit_bytes(TopicPartition(topic, 0)) == mib << 20
 
 
+def test_the_lanes_of_a_task_are_counted_from_its_first_partition() -> None:
+    """So a task of one partition keeps its numbers when another one comes behind."""
+    two = "streams: {a: {input: ra}, b: {input: rb}}"
+    first, second = (TopicPartition("rb", number) for number in range(2))
+    assert arranged(two, "all", 1).lanes_of(first) == [(0, first)]
+    grown = arranged(two, "all", 1, {"rb": 2})
+    assert grown.lanes_of(first) == [(0, first), (1, second)]
+    lanes = grown.lanes(first)
+    assert lanes is not None
+    assert lanes.places == (first, second)
+
+
 def test_a_changelog_with_too_few_partitions_is_refused() -> None:
     few = {"inorder.reorder.events.raw.changelog": 2}
     with pytest.raises(ArrangementError, match="run `inorder topics create --grow`"):
