@@ -194,9 +194,22 @@ class _Looking:
                 if lane.topic in arrangement.inputs:
                     now = arrangement.group_of(lane).name
                     if now != source:
-                        yield change.regrouped(lane.topic, source.topic, now.topic, self._topology)
-                elif lane != source and await self._has_records(lane, offset):
-                    yield change.abandoned(stage, lane.topic, change.UNREAD, self._topology)
+                        yield change.regrouped(lane, source, now, self._topology)
+                elif lane != source and (left := await self._left_in(stage, source, lane, offset)):
+                    yield change.abandoned(stage, lane.topic, left, self._topology)
+
+    async def _left_in(
+        self, stage: str, source: TopicPartition, lane: TopicPartition, offset: int
+    ) -> str:
+        """Return the kind of unfinished work in a partition that the task no longer reads."""
+        changelog = self._changelog(stage, source.topic)
+        contract = self._known(changelog)[source.partition]
+        _, waiting = await self._held(contract, TopicPartition(changelog, source.partition))
+        places = change.places(contract.lanes)
+        number = places.index(lane) - places.index(source)
+        if any(lane_of(each) == number for each in waiting):
+            return change.BUFFERED
+        return change.UNREAD if await self._has_records(lane, offset) else ""
 
     def _states_of(self, stage: str) -> Iterator[tuple[TopicPartition, Claim]]:
         """Yield the tasks of a stage that have a state, with its progress."""
@@ -257,9 +270,10 @@ class _Looking:
         parts, waiting = await self._held(old, TopicPartition(*arrangement.changelog(source)))
         former = replace(arrangement, topology=change.read_as(arrangement.topology, old.streams))
         places = change.places(old.lanes)
+        first = places.index(source) if source in places else 0
         events: list[Event] = []
         for number in sorted({lane_of(each) for each in waiting}):
-            lane = TopicPartition(*places[number]) if number else source
+            lane = TopicPartition(*places[first + number]) if number else source
             of_lane = {each for each in waiting if lane_of(each) == number}
             records = [spilled for at, spilled in parts.spilled.items() if at in of_lane]
             if missing := {offset_in_lane(each) for each in of_lane - parts.spilled.keys()}:

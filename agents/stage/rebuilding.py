@@ -126,17 +126,22 @@ class Rebuilding:
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
         self.dead = [d for d in self.dead if parts.notes[d.offset].held_by & waiting]
+        there = {lane.number: lane.partition for lane in self.into.lanes.values()}
+        gone = sorted(parts.notes.keys() - unread - found.keys())
         # A stream that was removed may have left a lane without events that wait.
-        there = {lane.number for lane in self.into.lanes.values()}
-        gone = parts.notes.keys() - unread - found.keys()
-        missing = sorted(number for number in gone if lane_of(number) in there)
-        if missing:
-            self.services.metrics.store_error("held_record_gone", len(missing))
+        if any(lane_of(at) not in there and parts.notes[at].held_by & waiting for at in gone):
+            raise StateRefused(
+                f"events are buffered in the state of {source.topic}/{source.partition} from an"
+                " input that the topology file no longer reads; put it back"
+            )
+        for number, lost in groupby((at for at in gone if lane_of(at) in there), lane_of):
+            offsets = [*map(offset_in_lane, lost)]
+            self.services.metrics.store_error("held_record_gone", len(offsets))
             log.error(
-                "%s: %d buffered records, from offset %d to %d, are no longer in the"
+                "%s/%d: %d buffered records, from offset %d to %d, are no longer in the"
                 " input; raise its"
                 " retention above spill_after",
-                *(source, len(missing), missing[0], missing[-1]),
+                *(*there[number], len(offsets), offsets[0], offsets[-1]),
             )
         # A task aligns records before it looks up their streams.
         known = waiting & ~ALIGN_PLACE if self.arrangement.is_first else waiting

@@ -20,6 +20,7 @@ from tests.end_to_end.changing import (
 )
 from tests.end_to_end.records import Headers
 from tests.services import SharedKafka
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -33,6 +34,12 @@ BEATS = (49, 59, 99, 119, 249)
 """The last numbers of what is sent at once."""
 OLD = {"default": "k", "other": "p"}
 """The streams that are there, each with a word in the name of its input."""
+
+JOIN = {
+    "join": "interval 1s",
+    "sides": {"a": {"stream": "default"}, "b": {"stream": "other"}},
+    "values": {"i": "a.payload.i"},
+}
 
 TWO_STAGES: dict[str, Any] = {"stages": ["reorder", "merge", "window"]}
 
@@ -160,12 +167,7 @@ def test_no_change_takes_an_input_from_the_task_that_has_its_state(
     kafka: SharedKafka, tmp_path: Path
 ) -> None:
     """A join of two streams has one task read the inputs of both."""
-    join = {
-        "join": "interval 1s",
-        "sides": {"a": {"stream": "default"}, "b": {"stream": "other"}},
-        "values": {"i": "a.payload.i"},
-    }
-    for before, after in (({}, {"j": join}), ({"j": join}, {})):
+    for before, after in (({}, {"j": JOIN}), ({"j": JOIN}, {})):
         app = App(kafka.bootstrap, tmp_path, queries=before)
         app.file["streams"] = {name: app.stream(word) for name, word in OLD.items()}
         app.create()
@@ -179,6 +181,22 @@ def test_no_change_takes_an_input_from_the_task_that_has_its_state(
         app.refuses(f"input p-{app.name}: the task of ", "restore the old value")
         app.file["queries"] = before
         app.changes_nothing()
+
+
+def test_an_input_of_a_joined_stream_is_not_left_while_its_events_wait(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    app = App(kafka.bootstrap, tmp_path, queries={"j": JOIN})
+    app.file["streams"] = {name: app.stream(word) for name, word in OLD.items()}
+    app.create()
+    app.start()
+    for name, word in OLD.items():
+        send(app, name, word, (seq for seq in range(40) if (name, seq) != ("other", HOLE)))
+    wait_until(lambda: app.waiting >= len(SOURCES) * 9, "events behind the hole")
+    app.stop()
+    app.file["streams"]["other"]["input"] = f"q-{app.name}"
+    app.create()
+    app.refuses(f"input p-{app.name}", "buffered events")
 
 
 def refused_while_it_waits(app: App, words: Mapping[str, str], *says: str) -> None:

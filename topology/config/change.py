@@ -403,18 +403,25 @@ def abandoned(stage: str, topic: str, left: str, topology: TopologyFile) -> Diff
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 
-def regrouped(topic: str, was: str, now: str, topology: TopologyFile) -> Difference:
-    """Return the refusal to read an input by another task than the one that has its state.
+def regrouped(
+    lane: tuple[str, int], was: tuple[str, int], now: tuple[str, int], topology: TopologyFile
+) -> Difference:
+    """Return the refusal to read a partition by another task than the one that has its state.
 
-    `was` and `now` are the first inputs of both tasks.
+    `was` and `now` are the first partitions of both tasks.
     """
+    why = (
+        "`keyed_by` and joins decide whether one task reads all partitions of an input"
+        if was[0] == now[0]
+        else "one task reads the inputs of streams that are joined"
+    )
     effect = (
-        "one task reads the inputs of streams that are joined, and the state of another task is of"
-        " no use to it: it would begin with the first record and emit everything again"
+        f"{why}, and the state of another task is of no use to it: it would begin with the first"
+        " record and emit everything again"
     )
     remedy = back_or_anew(topology)
-    tasks = f"the task of {was}", f"the task of {now}"
-    return Difference(f"input {topic}", *tasks, REFUSED, effect, remedy)
+    before, after = (f"the task of {topic}/{number}" for topic, number in (was, now))
+    return Difference(f"input {lane[0]}", before, after, REFUSED, effect, remedy)
 
 
 def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
