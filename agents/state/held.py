@@ -121,6 +121,7 @@ class HeldPages:
         self._looked_at: set[int] = set()  # Pages that have no more records to write whole.
         self._pages: dict[int, list[Event]] = {}
         self._written: set[int] = set()
+        self._has_lanes = False  # Whether there were events of other lanes than the first.
         # The page of each offset whose whole record was written.
         self._spilled: dict[int, int] = {}
         self.touched: set[int] = set()
@@ -133,6 +134,7 @@ class HeldPages:
             page = held[begin].offset >> PAGE_BITS
             end = bisect_left(held, (page + 1) << PAGE_BITS, begin, key=offset_of)
             self._pages.setdefault(page, []).extend(held[begin:end])
+            self._has_lanes |= lane_of(held[begin].offset) > 0
             self.touched.add(page)
             begin = end
 
@@ -248,6 +250,8 @@ class HeldPages:
             if page in self._looked_at:
                 continue
             if not events or events[0].arrival_ns + self._spill_after_ns >= now_ns:
+                if self._has_lanes:
+                    continue  # The pages of several lanes are in no order of arrival.
                 return
             self._looked_at.add(page)
             for event in events:
@@ -279,6 +283,7 @@ class HeldPages:
         offsets of whole records.
         """
         found = {event.offset: event for event in events}
+        self._has_lanes = any(lane_of(offset) > 0 for offset in notes)
         for offset in sorted(notes):
             page, event = offset >> PAGE_BITS, found.get(offset)
             self._pages.setdefault(page, []).extend([] if event is None else [event])

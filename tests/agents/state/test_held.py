@@ -189,3 +189,17 @@ def test_how_many_wait_and_for_how_long_the_first_has() -> None:
     pages.took([first, second, other, dead])
     assert pages.by_stream(["a", "b"], 10) == {"a": (2, 7), "b": (0, 0)}
     assert pages.by_stream(["a"], 2) == {"a": (2, 0)}
+
+
+def test_a_young_page_of_one_lane_delays_no_record_of_another() -> None:
+    """Pages of several lanes are in no order of arrival."""
+    pages = HeldPages(30 * SECOND_NS, 1)
+    record = SimpleNamespace(
+        timestamp=1, timestamp_type=1, key=b"", value=b"", headers=[], offset=7
+    )
+    for lane, at_s in ((0, 100), (1, 1)):
+        event = Event("default", "s", 0, 1, 0, at_s * SECOND_NS, number_of(lane, 7), record)
+        event.lane, event.held_by = lane, 1
+        pages.took([event])
+    changed = dict(pages.changes(110 * SECOND_NS))
+    assert [key for key in changed if key.startswith("record/")] == [f"record/{number_of(1, 7)}"]
