@@ -65,7 +65,9 @@ class PartitionMetrics:
         metrics, source = self.metrics, self.source
         self._labels = (metrics.stage, str(source.partition))
         self._places: dict[str, PlaceMetrics] = {}
-        named = {number: f"{topic}/{partition}" for number, (topic, partition) in lanes}
+        by_number = dict(lanes) or {0: source}
+        self._partitions = [*by_number.values()]
+        named = {number: f"{topic}/{partition}" for number, (topic, partition) in by_number.items()}
         logs = named if len(named) > 1 else {}
         self.decisions = Decisions(logs=logs)
         place = f"{source.topic}/{source.partition}"
@@ -196,7 +198,8 @@ class PartitionMetrics:
         for place in self._places.values():
             place.forget()
         self._places.clear()
-        self.metrics.forget(self.source)
+        for partition in self._partitions:
+            self.metrics.forget(partition)
 
 
 def stream_of(report: Report) -> str:

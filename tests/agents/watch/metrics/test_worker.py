@@ -355,3 +355,20 @@ def test_streams_beyond_the_bound_are_told_together(
     partition.forget()
     assert told("s0") == told(OTHER) == [None, None, None]
     assert value(registry, "inorder_merge_overflows_total", stream=OTHER) == 3
+
+
+def test_no_lag_of_any_partition_of_a_task_outlives_it() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, "all")
+    places = [TopicPartition("raw", number) for number in range(3)]
+    task = PartitionMetrics(metrics, places[0], ["pitch"], lanes=enumerate(places))
+    for place in places:
+        metrics.lags(place, 5, None)
+    assert [lag_of(registry, place) for place in places] == [5, 5, 5]
+    task.forget()
+    assert [lag_of(registry, place) for place in places] == [None, None, None]
+
+
+def lag_of(registry: CollectorRegistry, place: TopicPartition) -> float | None:
+    labels = {"stage": "all", "partition": f"{place.partition}"}
+    return registry.get_sample_value("inorder_input_lag_records", labels)
