@@ -283,7 +283,16 @@ def test_each_stage_has_pods_of_its_own() -> None:
     assert by_cpu["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 600
 
 
-def test_pods_of_a_stateful_set_have_volumes_and_names() -> None:
+def test_pods_that_share_tasks_keep_their_places_in_the_group_by_their_names() -> None:
+    found = manifests(PLAIN, "--set-string", "topology=streams: {default: {keyed_by: stream}}")
+    (workers,) = named(found, "StatefulSet").values()
+    (worker,) = workers["spec"]["template"]["spec"]["containers"]
+    assert "--session=20s" in worker["args"]
+    (instance,) = [one for one in worker["env"] if one["name"] == "INORDER_INSTANCE"]
+    assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def test_pods_of_a_stateful_set_have_volumes() -> None:
     found = manifests(PLAIN)
     workers = named(found, "StatefulSet")["test-all"]["spec"]
     assert workers["replicas"] == 2
@@ -297,9 +306,8 @@ def test_pods_of_a_stateful_set_have_volumes_and_names() -> None:
     (worker,) = workers["template"]["spec"]["containers"]
     assert {"name": "state", "mountPath": "/var/lib/inorder"} in worker["volumeMounts"]
     assert "--state-dir=/var/lib/inorder" in worker["args"]
-    assert "--session=20s" in worker["args"], "it keeps its place in the group by its name"
-    (instance,) = [one for one in worker["env"] if one["name"] == "INORDER_INSTANCE"]
-    assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert {"name": "INORDER_INSTANCE", "value": "none"} in worker["env"], "a standby takes over"
+    assert not [word for word in worker["args"] if word.startswith("--session")]
     grace_s = workers["template"]["spec"]["terminationGracePeriodSeconds"]
     assert grace_s >= supervisor.STOP_TIMEOUT_S + http.STOP_TIMEOUT_S
     assert workers["podManagementPolicy"] == "Parallel"
