@@ -120,7 +120,7 @@ def test_a_stage_that_waits_for_brokers_leaves_with_its_worker(tmp_path: Path) -
     try:
         assert worker.stderr is not None
         line = worker.stderr.readline()
-        while b" reorder" not in line:
+        while b" all" not in line:
             assert line, "ended before"
             line = worker.stderr.readline()
     finally:
