@@ -5,7 +5,8 @@ and `arrival`, each partition of each input topic is a *lane*. A lane has its ow
 its own state in REORDER and CLOCK (`topology.flow.by_lane`). The input topic is that of the line's
 stream. The lines are merged in the order (arrival in the lane, lane, place in the file), which is
 that of a worker (`topology.flow.alignment`). So a replay has the same waits, gaps and late events.
-Lanes are numbered by (topic, partition), the topics in alphabetical order, as in a worker.
+Lanes are numbered by (topic, partition), the topics in alphabetical order. So does a worker, whose
+later inputs and partitions come behind; their order counts within one instant only.
 
 Several files can be read together; the lines of a partition must then lie in one of them. Within a
 partition lines are in the order of the log. The partitions of a file may be interleaved in any
