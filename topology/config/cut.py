@@ -32,24 +32,16 @@ class Cut(NamedTuple):
         """Whether reorder and merge share a stage."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
-    def with_merge(self, moved: Sequence[str]) -> Cut:
-        """Return the cut with the operators `moved` in the stage of MERGE."""
-        stages = [stage for stage in self.stages if not {*stage.operators} <= {*moved}]
-        at = next(n for n, stage in enumerate(stages) if MERGE in stage.operators)
-        first = stages[at]
-        more = [name for name in moved if name not in first.operators]
-        stages[at] = first._replace(operators=(*first.operators, *more))
-        return self._replace(stages=tuple(stages))
 
-
-def default_cut(apart: Collection[str], rare: Collection[str] = ()) -> Cut:
+def default_cut(apart: Collection[str], rare: Sequence[str], *, with_merge: bool) -> Cut:
     """Return the cut for a topology file that names no stages.
 
     `apart` are the streams whose records may be in several partitions, or that are joined. `rare`
-    has the rare operators for which there is a query, each of which is a stage.
+    has the rare operators for which there is a query. They share the stage of MERGE if `with_merge`
+    is true, and otherwise each of them is a stage.
     """
-    first = StageConfig(usual_operators(), is_default=True)
-    rest = [StageConfig((name,)) for name in rare]
+    first = StageConfig((*usual_operators(), *(rare if with_merge else ())), is_default=True)
+    rest = [] if with_merge else [StageConfig((name,)) for name in rare]
     why = "each partition is a task, as each stream is in one partition (`keyed_by: stream`)"
     if apart:
         named = ", ".join(f"`{name}`" for name in sorted(apart))

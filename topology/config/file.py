@@ -192,13 +192,8 @@ class TopologyFile(Section):
         rare = [DETECTOR] if self.has_work(DETECTOR) else []
         whole = {topic for topics in self.topics_read_together for topic in topics}
         apart = [name for name, stream in self.streams.items() if stream.input in whole]
-        cut = default_cut(apart, rare)
-        moved = (
-            [DETECTOR]
-            if rare and (DETECTOR in self.reading_accepted or self.read_operators)
-            else []
-        )
-        return cut.with_merge(moved)
+        with_merge = DETECTOR in self.reading_accepted or bool(self.read_operators)
+        return default_cut(apart, rare, with_merge=with_merge)
 
     @property
     def topics_read_together(self) -> list[list[str]]:
