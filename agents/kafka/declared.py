@@ -88,9 +88,11 @@ def declared(topology: Topology) -> list[TopicSpec]:
     }
     specs: list[TopicSpec] = []
 
-    def add(names: Iterable[str], *configs: Mapping[str, str]) -> None:
+    def add(
+        names: Iterable[str], *configs: Mapping[str, str], partitions: int = topics.partitions
+    ) -> None:
         config = {key: value for each in configs for key, value in each.items()}
-        specs.extend(TopicSpec(name, topics.partitions, config) for name in names)
+        specs.extend(TopicSpec(name, partitions, config) for name in names)
 
     streams = topology.streams.values()
     for name in sorted({stream.input for stream in streams}):
@@ -108,8 +110,7 @@ def declared(topology: Topology) -> list[TopicSpec]:
     inputs = {topic for stage in working(topology) for topic in inputs_of(topology, stage)}
     widths = changelog_widths(topology, dict.fromkeys(inputs, topics.partitions))
     for name in changelogs_of(topology):
-        add([name], COMPACTED, segments, written)
-        specs[-1] = specs[-1]._replace(partitions=widths[name])
+        add([name], COMPACTED, segments, written, partitions=widths[name])
     shown = {broker_times_topic(topology, stage) for stage in working(topology)} - {None}
     specs.extend(TopicSpec(name, 1, BROKER_TIMES, per_broker=True) for name in shown if name)
     return specs
