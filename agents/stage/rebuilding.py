@@ -121,8 +121,11 @@ class Rebuilding:
         """Return all buffered events, in the order of arrival; add unreadable records to `dead`."""
         source, stage = self.into.source, self.into.stage
         found: dict[int, Event] = {}
+        numbers: dict[int, list[int]] = {}
+        for number in sorted(parts.notes.keys() | parts.spilled.keys()):
+            numbers.setdefault(lane_of(number), []).append(number)
         for lane in self.into.lanes.values():
-            await self._read_lane(lane, parts, found)
+            await self._read_lane(lane, numbers.get(lane.number, []), parts, found)
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
         self.dead = [d for d in self.dead if parts.notes[d.offset].held_by & waiting]
@@ -156,20 +159,17 @@ class Rebuilding:
             return [found[number] for number in sorted(found)]
         return sorted(found.values(), key=_arrival)
 
-    async def _read_lane(self, lane: Lane, parts: StateParts, found: dict[int, Event]) -> None:
-        """Read the buffered events of one input partition again."""
-        of_lane = {number for number in parts.notes if lane_of(number) == lane.number}
-        spilled = [
-            (number, parts.spilled[number])
-            for number in sorted(parts.spilled)
-            if lane_of(number) == lane.number
-        ]
+    async def _read_lane(
+        self, lane: Lane, numbers: Sequence[int], parts: StateParts, found: dict[int, Event]
+    ) -> None:
+        """Read the buffered events of one input partition again; `numbers` are all of its own."""
+        spilled = [parts.spilled[number] for number in numbers if number in parts.spilled]
         self._end += len(spilled)
         for first in range(0, len(spilled), MADE_AT_ONCE):
-            records = dict(spilled[first : first + MADE_AT_ONCE])
-            await self._make(lane, [*records.values()], parts, found)
+            records = spilled[first : first + MADE_AT_ONCE]
+            await self._make(lane, records, parts, found)
             await self._went(len(records))
-        offsets = {offset_in_lane(number) for number in of_lane - parts.spilled.keys()}
+        offsets = {offset_in_lane(number) for number in numbers if number not in parts.spilled}
         if offsets:
             position = min(offsets)
             self._end += max(offsets) + 1 - position
