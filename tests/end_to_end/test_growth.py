@@ -11,15 +11,34 @@ from cli.local.poll import wait_until as within
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, ONE_TASK, SPLIT, Settles
+from tests.end_to_end.setting import FUSED, ONE_TASK, SPLIT, Setting, Settles
 from tests.end_to_end.topics import grow
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import at_work
+from tests.end_to_end.worker import Worker, at_work
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
 TOLD_S = 10.0
 BEFORE, AFTER = 2, 4
+
+
+def epochs(setting: Setting) -> tuple[Sender, Sender]:
+    """What is sent before the partitions are added, and after."""
+    first, second = (
+        Sender(setting, crowd(3_000, seed=5 + epoch).rows, speed=0.5, epoch=epoch)
+        for epoch in range(2)
+    )
+    return first, second
+
+
+def told_of_growth(setting: Setting, worker: Worker, before: int) -> str:
+    """Add partitions to the input; return the line by which `/ready` tells of it."""
+    grow(setting.bootstrap, setting.raw, AFTER)
+    grown_s = time.monotonic()
+    told = f"{setting.raw} has {AFTER} partitions, {before} when this stage started"
+    within(lambda: told in str(worker.ask("ready")), TOLD_S, told)
+    print(f"not ready after {time.monotonic() - grown_s:.1f} s")
+    return told
 
 
 @pytest.mark.parametrize("stages", [SPLIT, FUSED])
@@ -29,20 +48,12 @@ def test_partitions_that_are_added(settles: Settles, stages: str) -> None:
     although sources move; a fused stage has two partitions at work on one stream then, whose
     watermarks mix, and of it only is asked that each event comes out once."""
     setting = settles(stages=stages, partitions=BEFORE)
-    before, after = (
-        Sender(setting, crowd(3_000, seed=5 + epoch).rows, speed=0.5, epoch=epoch)
-        for epoch in range(2)
-    )
+    before, after = epochs(setting)
     with at_work(setting) as worker:
         emitted = Emitted(setting)
         before.start().finish()
         emitted.wait_for(before.different)
-
-        grow(setting.bootstrap, setting.raw, AFTER)
-        grown_s = time.monotonic()
-        told = f"{setting.raw} has {AFTER} partitions, {BEFORE} when this stage started"
-        within(lambda: told in str(worker.ask("ready")), TOLD_S, told)
-        print(f"not ready after {time.monotonic() - grown_s:.1f} s")
+        told = told_of_growth(setting, worker, BEFORE)
         assert told in worker.log
         assert worker.ask("live")[0] == 200
         assert worker.stop() == 0, worker.log
@@ -70,17 +81,12 @@ def test_partitions_that_are_added(settles: Settles, stages: str) -> None:
 def test_partitions_that_are_added_to_a_task(settles: Settles, before: int) -> None:
     """Its state has room for them, and goes on: each event comes out once and in order."""
     setting = settles(**{**ONE_TASK, "partitions": before})
-    first, second = (
-        Sender(setting, crowd(3_000, seed=5 + epoch).rows, speed=0.5, epoch=epoch)
-        for epoch in range(2)
-    )
+    first, second = epochs(setting)
     with at_work(setting) as worker:
         emitted = Emitted(setting)
         first.start().finish()
         emitted.wait_for(first.different)
-        grow(setting.bootstrap, setting.raw, AFTER)
-        told = f"{setting.raw} has {AFTER} partitions, {before} when this stage started"
-        within(lambda: told in str(worker.ask("ready")), TOLD_S, told)
+        told_of_growth(setting, worker, before)
         assert worker.stop() == 0, worker.log
         worker.begin()
         second.start().finish()
