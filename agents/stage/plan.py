@@ -186,7 +186,8 @@ class _Looking:
     async def _regrouped(self, arrangement: Arrangement) -> AsyncIterator[Difference]:
         """Yield the refusal of each input that another task read than the one that reads it now.
 
-        Also yield it for an input with unread records that its task no longer reads.
+        Also yield it for an input that its task no longer reads, if it has unread records, or
+        events of it are buffered.
         """
         stage = arrangement.stage.name
         for source, claim in self._states_of(stage):
@@ -195,21 +196,12 @@ class _Looking:
                     now = arrangement.group_of(lane).name
                     if now != source:
                         yield change.regrouped(lane, source, now, self._topology)
-                elif lane != source and (left := await self._left_in(stage, source, lane, offset)):
-                    yield change.abandoned(stage, lane.topic, left, self._topology)
-
-    async def _left_in(
-        self, stage: str, source: TopicPartition, lane: TopicPartition, offset: int
-    ) -> str:
-        """Return the kind of unfinished work in a partition that the task no longer reads."""
-        changelog = self._changelog(stage, source.topic)
-        contract = self._known(changelog)[source.partition]
-        _, waiting = await self._held(contract, TopicPartition(changelog, source.partition))
-        places = change.places(contract.lanes)
-        number = places.index(lane) - places.index(source)
-        if any(lane_of(each) == number for each in waiting):
-            return change.BUFFERED
-        return change.UNREAD if await self._has_records(lane, offset) else ""
+                elif lane != source:
+                    contract = self._known(self._changelog(stage, source.topic))[source.partition]
+                    places = change.places(contract.lanes)
+                    number = places.index(lane) - places.index(source)
+                    if left := await self._left(contract, source, lane, offset, number):
+                        yield change.abandoned(stage, lane.topic, left, self._topology)
 
     def _states_of(self, stage: str) -> Iterator[tuple[TopicPartition, Claim]]:
         """Yield the tasks of a stage that have a state, with its progress."""
@@ -345,23 +337,32 @@ class _Looking:
                         found.append((contract.stage, each))
                 if self._was_left(contract.stage, topic, claim, made):
                     continue
-                left = await self._left(contract, TopicPartition(topic, number), claim)
+                source = TopicPartition(topic, number)
+                gone = all(stage.name != contract.stage for stage in self._stages)
+                left = "" if gone else await self._left(contract, source, source, claim.next_offset)
                 each = change.abandoned(contract.stage, topic, left, self._topology)
                 found.append((contract.stage, each))
         return found
 
-    async def _left(self, contract: Contract, source: TopicPartition, claim: Claim) -> str:
-        """Return the kind of unfinished work that a remaining stage has on an input it dropped.
+    async def _left(
+        self,
+        contract: Contract,
+        source: TopicPartition,
+        lane: TopicPartition,
+        offset: int,
+        number: int | None = None,
+    ) -> str:
+        """Return the kind of unfinished work on a partition that a remaining stage dropped.
 
-        The kind is `change.BUFFERED`, `change.UNREAD`, or "" if there is none.
+        `source` names the task whose state has it. `offset` is the next one of the partition `lane`
+        and `number` its number in the task (None: all events of the task count). The kind is
+        `change.BUFFERED`, `change.UNREAD`, or "" if there is none.
         """
-        if all(stage.name != contract.stage for stage in self._stages):
-            return ""
         changelog = self._changelog(contract.stage, source.topic)
         _, held = await self._held(contract, TopicPartition(changelog, source.partition))
-        if held:
+        if any(number is None or lane_of(each) == number for each in held):
             return change.BUFFERED
-        return change.UNREAD if await self._has_records(source, claim.next_offset) else ""
+        return change.UNREAD if await self._has_records(lane, offset) else ""
 
     def _moved(self, contract: Contract, topic: str) -> set[str]:
         """Return the inputs from which the streams of this former input come now."""
