@@ -17,10 +17,9 @@ The events of a history have no offset in the log. Those of each lane are number
 downwards, in their order (`topology.flow.lanes`). So all of them precede the log, and none is ever
 looked up there. The state contains buffered events completely, as records that are made from the
 fields of a line. Their headers are those of the contract, as in the topic that the task reads, and
-the payload is JSON. A history keeps no
-other headers. A payload that is not JSON is kept as `{"base64": …}`, which is decoded to the bytes
-again. A producer's own payload of this form is also decoded if its bytes are not JSON, because both
-look the same in a line.
+the payload is JSON. A history keeps no other headers. A payload that is not JSON is kept as
+`{"base64": …}`, which is decoded to the bytes again. A producer's own payload of this form is also
+decoded if its bytes are not JSON, because both look the same in a line.
 
 Cost: one transaction of the whole state, within the bound of every commit
 (`agents.stage.delivery`).
