@@ -14,6 +14,7 @@ from typing import Any, Final
 from tests.cli.invoking import Answer, inorder
 from tests.end_to_end.records import ANY_PARTITION, Headers, Read, Reader, deliver, read_all
 from tests.end_to_end.setting import Setting
+from tests.end_to_end.topics import offsets_of_all
 from tests.end_to_end.worker import REFUSED, Worker
 from tests.waiting import wait_until
 from topology.config import parse
@@ -324,20 +325,27 @@ class App:
         finally:
             reader.close()
 
+    def await_read(self) -> None:
+        """Until each stage has read all that its input has."""
+        wait_until(lambda: self._all_is_read(self.worker.partitions()), "no lag", quiet_s=QUIET_S)
+
     def await_drained(self) -> None:
         """Until each stage has read its input, and nothing waits."""
 
         def rests() -> bool:
             partitions = self.worker.partitions()
-            return bool(partitions) and all(map(_rests, partitions))
+            return self._all_is_read(partitions) and not any(part["held"] for part in partitions)
 
         wait_until(rests, "no lag, and nothing that waits", quiet_s=QUIET_S)
 
-
-def _rests(partition: Line) -> bool:
-    lanes = partition["lanes"]
-    is_read = all(lane["high_watermark"] == (lane["next_offset"] or 0) for lane in lanes)
-    return is_read and not partition["held"]
+    def _all_is_read(self, partitions: Sequence[Line]) -> bool:
+        """The brokers say where a log ends: what a worker has of it is as old as its last fetch."""
+        lanes = [lane for partition in partitions for lane in partition["lanes"]]
+        ends = {lane["topic"]: offsets_of_all(self.bootstrap, lane["topic"]) for lane in lanes}
+        return bool(lanes) and all(
+            (lane["next_offset"] or 0) >= ends[lane["topic"]][lane["partition"]][1]
+            for lane in lanes
+        )
 
 
 def name_of(event: Read) -> tuple[str, int]:

@@ -20,7 +20,6 @@ from tests.end_to_end.changing import (
 )
 from tests.end_to_end.records import Headers
 from tests.services import SharedKafka
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -192,7 +191,7 @@ def test_an_input_of_a_joined_stream_is_not_left_while_its_events_wait(
     app.start()
     for name, word in OLD.items():
         send(app, name, word, (seq for seq in range(40) if (name, seq) != ("other", HOLE)))
-    wait_until(lambda: app.waiting >= len(SOURCES) * 9, "events behind the hole")
+    app.await_read()
     app.stop()
     app.file["streams"]["other"]["input"] = f"q-{app.name}"
     app.create()
@@ -206,6 +205,7 @@ def refused_while_it_waits(app: App, words: Mapping[str, str], *says: str) -> No
     send(app, "other", words["other"], (seq for seq in range(50) if seq != HOLE))
     send(app, "default", words["default"], range(50))
     app.await_events(UNTIL_HOLE + len(SOURCES) * 49)
+    app.await_read()
     app.stop()
     other = app.file["streams"].pop("other")
     app.refuses(*says)

@@ -80,10 +80,20 @@ def largest(setting: Setting, size: int) -> None:
 
 def offsets_of(bootstrap: str, topic: str) -> tuple[int, int]:
     """Where partition 0 begins and ends."""
+    return offsets_of_all(bootstrap, topic)[0]
+
+
+def offsets_of_all(bootstrap: str, topic: str) -> dict[int, tuple[int, int]]:
+    """Where each partition begins and ends."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looks"})
-    begin, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
-    consumer.close()
-    return begin, end
+    try:
+        partitions = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
+        return {
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), TIMEOUT_S)
+            for number in partitions
+        }
+    finally:
+        consumer.close()
 
 
 def changelogs(setting: Setting) -> list[str]:
