@@ -37,7 +37,8 @@ class Twice(NamedTuple):
 
     def nearest_ns(self, to_ns: int) -> int:
         """Return the instant that is nearer to `to_ns`, and the earlier one if both are as near."""
-        return min(self, key=lambda each_ns: abs(each_ns - to_ns))
+        is_early = abs(self.early_ns - to_ns) <= abs(self.late_ns - to_ns)
+        return self.early_ns if is_early else self.late_ns
 
 
 def zone_of(name: str) -> ZoneInfo | None:
