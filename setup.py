@@ -73,7 +73,7 @@ def hot_modules() -> list[str]:
     return [str(file.relative_to(ROOT)) for file in files if file.name not in INTERPRETED]
 
 
-CODEC = ("records", "events", "batches")
+CODEC = ("records", "scanner", "events", "batches")
 """The modules in `codec/native/`; a digest of all sources there goes in, to detect a stale build.
 """
 

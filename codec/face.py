@@ -105,6 +105,8 @@ class MappedValues(NamedTuple):
         ts_is_record: Whether the record's own timestamp is the time.
         source_is_key: Whether the key is the source.
         stream: The stream of all records.
+        keys: The names of the `fields` on the first level of a JSON value, in their order; empty if
+            values have another form.
     """
 
     pick: Callable[[bytes], Any]
@@ -113,6 +115,7 @@ class MappedValues(NamedTuple):
     ts_is_record: bool
     source_is_key: bool
     stream: str
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

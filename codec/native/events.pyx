@@ -35,6 +35,7 @@ from libc.string cimport memcmp
 
 from codec.native.digest cimport crc32_on, prepare_crc32
 from codec.native.records cimport UNREAD, Record
+from codec.native.scanner cimport ABSENT, INTEGER, MAX_NAMES, NULL_, TEXT, Field, Scanner
 from codec.native.wire cimport (
     cursor, digits, put_bytes, put_number, put_varint, signed_digits, take_length,
 )
@@ -90,6 +91,13 @@ cdef struct Look:
     int64_t size[MAX_FIELDS]
     uint32_t seen
     uint32_t repeated
+
+
+# What a foreign record says. Names are UTF-8, of which a source has at least one byte.
+cdef struct Said:
+    int64_t seq, epoch, ts_ns
+    cursor source, type_
+    Py_ssize_t source_size, type_size
 
 
 cdef inline bint two(cursor p, int64_t low, int64_t high, int64_t* number) noexcept:
@@ -192,6 +200,7 @@ cdef class EventReader:
     cdef int _place[KIND]  # The index of each field in the picked values, or -1.
     cdef bint _is_struct, _ts_is_record, _source_is_key
     cdef Py_ssize_t _picked
+    cdef Scanner _scanner  # None if values are not JSON, or fields lie deeper.
 
     def __init__(self, form, general):
         names = form.names
@@ -232,6 +241,7 @@ cdef class EventReader:
         self._ts_is_record, self._source_is_key = mapped.ts_is_record, mapped.source_is_key
         self._stream = mapped.stream
         self._picked = len(fields)
+        self._scanner = Scanner(mapped.keys) if 0 < len(mapped.keys) <= MAX_NAMES else None
         self._stream_bytes = self._stream.encode()
         self._sig = names.sig.encode()
         self._spelled = [bytes([2 * len(name)]) + name for name in self._names[:KIND]]
@@ -312,11 +322,7 @@ cdef class EventReader:
         if look.seen >> EPOCH & 1 and not digits(look.at[EPOCH], look.size[EPOCH], &epoch):
             return None
         if look.seen >> TS & 1:
-            if digits(look.at[TS], look.size[TS], &ts_ns):
-                if ts_ns > self._most_ts:
-                    return None
-                ts_ns *= self._unit_ns
-            elif not rfc3339_ns(look.at[TS], look.size[TS], &ts_ns):
+            if not self._time_of(look.at[TS], look.size[TS], &ts_ns):
                 return None
         elif 0 <= record.timestamp <= max_ms:
             ts_ns = record.timestamp * NS_PER_MS
@@ -369,89 +375,58 @@ cdef class EventReader:
 
     cdef object _mapped(self, Record record, object arrival):
         """Return the event of a foreign record, or None, as `_plain` does."""
-        cdef int64_t seq = -1, epoch = -1, ts_ns = 0, whole = 0
-        cdef Py_ssize_t source_size = 0, type_size = 0, text_size = 0
-        cdef const char* text
+        cdef Said said
+        cdef int64_t whole = 0
         cdef uint8_t block[MAPPED_ROOM]
         cdef uint8_t* p = block
         cdef int32_t count = 3
         if record.value is None or record.is_padded or not self._is_foreign(record, &whole):
             return None
-        try:
-            values = self._pick(record.value)
-            if self._is_struct:
-                values = astuple(values)
-        except Exception:
-            return None
-        if len(values) != self._picked:
-            return None
-        if not count_of(values[self._place[SEQ]], &seq):
-            return None
-        if self._place[EPOCH] >= 0:
-            given = values[self._place[EPOCH]]
-            if given is not None and not count_of(given, &epoch):
-                return None
+        said.seq = said.epoch = -1
+        said.type_size = 0
         if self._ts_is_record:
             if not 0 <= record.timestamp <= max_ms:
                 return None
-            ts_ns = record.timestamp * NS_PER_MS
-        else:
-            given = values[self._place[TS]]
-            if type(given) is str:
-                text = PyUnicode_AsUTF8AndSize(given, &text_size)
-                if digits(<cursor>text, text_size, &ts_ns):
-                    if ts_ns > self._most_ts:
-                        return None
-                    ts_ns *= self._unit_ns
-                elif not rfc3339_ns(<cursor>text, text_size, &ts_ns):
-                    return None
-            elif count_of(given, &ts_ns) and ts_ns <= self._most_ts:
-                ts_ns *= self._unit_ns
-            else:
-                return None
-        type_ = ""
-        if self._place[TYPE] >= 0:
-            type_ = values[self._place[TYPE]]
-            if type_ is None:
-                type_ = ""
-            elif type(type_) is not str:
-                return None
+            said.ts_ns = record.timestamp * NS_PER_MS
         if self._source_is_key:
             if record.key is None:
                 return None
-            source = record.key
-            text = PyBytes_AS_STRING(record.key)
-            source_size = PyBytes_GET_SIZE(record.key)
-        else:
-            source = values[self._place[SOURCE]]
-            if type(source) is not str:
+            said.source = <cursor>PyBytes_AS_STRING(record.key)
+            said.source_size = PyBytes_GET_SIZE(record.key)
+        values = None  # It keeps the texts that were decoded.
+        if self._scanner is None or not self._scan(record.value, &said):
+            values = self._pick_values(record.value)
+            if values is None or not self._take(values, &said):
                 return None
-            text = PyUnicode_AsUTF8AndSize(source, &source_size)
-        if not 0 < source_size <= max_source_bytes:
+        if not 0 < said.source_size <= max_source_bytes or said.type_size > MAX_TYPE_BYTES:
             return None
         try:
-            source = self._text(<cursor>text, source_size)
+            source = self._text(said.source, said.source_size)
+            type_ = self._text(said.type_, said.type_size) if said.type_size else ""
         except UnicodeDecodeError:
             return None
-        p = put_header(p, self._spelled[SOURCE], text, source_size, &whole)
+        p = put_header(
+            p, self._spelled[SOURCE], <const char*>said.source, said.source_size, &whole
+        )
         record.seq_from = <int32_t>(p - block)
-        p = put_count(p, self._spelled[SEQ], seq, &whole)
+        p = put_count(p, self._spelled[SEQ], said.seq, &whole)
         record.seq_to = <int32_t>(p - block)
-        p = put_count(p, self._spelled[TS], ts_ns, &whole)
-        text = PyUnicode_AsUTF8AndSize(type_, &type_size)
-        if type_size > MAX_TYPE_BYTES:
-            return None
-        if type_size:
-            type_ = self._text(<cursor>text, type_size)
-            p = put_header(p, self._spelled[TYPE], text, type_size, &whole)
+        p = put_count(p, self._spelled[TS], said.ts_ns, &whole)
+        if said.type_size:
+            p = put_header(
+                p, self._spelled[TYPE], <const char*>said.type_, said.type_size, &whole
+            )
             count += 1
-        if epoch >= 0:
-            p = put_count(p, self._spelled[EPOCH], epoch, &whole)
+        if said.epoch >= 0:
+            p = put_count(p, self._spelled[EPOCH], said.epoch, &whole)
             count += 1
         if self._stream != self._default:
-            text = PyBytes_AS_STRING(self._stream_bytes)
             p = put_header(
-                p, self._spelled[STREAM], text, PyBytes_GET_SIZE(self._stream_bytes), &whole
+                p,
+                self._spelled[STREAM],
+                PyBytes_AS_STRING(self._stream_bytes),
+                PyBytes_GET_SIZE(self._stream_bytes),
+                &whole,
             )
             count += 1
         if whole > self._max_record_bytes or record.count + count > max_headers:
@@ -461,16 +436,117 @@ cdef class EventReader:
         record.kept = record.count
         record.kept_to = <int32_t>PyBytes_GET_SIZE(record.block)
         record.contract = self._contract
-        record.seq = seq
-        record.epoch = epoch
+        record.seq = said.seq
+        record.epoch = said.epoch
         event = Event(
-            self._stream, source, epoch, seq, ts_ns, arrival, record.offset, record, record.value,
+            self._stream,
+            source,
+            said.epoch,
+            said.seq,
+            said.ts_ns,
+            arrival,
+            record.offset,
+            record,
+            record.value,
             type_,
         )
         event.is_stamped = not self._ts_is_record
-        if epoch < 0 and record.value:
+        if said.epoch < 0 and record.value:
             event.digest = digest_of(record.value, type_)
         return event
+
+    cdef bint _scan(self, bytes value, Said* said) noexcept:
+        """Read the fields in place; return False if decoding has to find out what they say."""
+        cdef Field found[MAX_NAMES]
+        cdef Field* field
+        cdef cursor begin = <cursor>PyBytes_AS_STRING(value)
+        if not self._scanner.scan(begin, begin + PyBytes_GET_SIZE(value), found):
+            return False
+        field = &found[self._place[SEQ]]
+        if field.kind != INTEGER or field.number < 0:
+            return False
+        said.seq = field.number
+        if self._place[EPOCH] >= 0:
+            field = &found[self._place[EPOCH]]
+            if field.kind == INTEGER and field.number >= 0:
+                said.epoch = field.number
+            elif field.kind != ABSENT and field.kind != NULL_:
+                return False
+        if not self._ts_is_record:
+            field = &found[self._place[TS]]
+            if field.kind == INTEGER and field.number >= 0:
+                if not self._in_ns(field.number, &said.ts_ns):
+                    return False
+            elif field.kind != TEXT or not self._time_of(field.begin, field.size, &said.ts_ns):
+                return False
+        if self._place[TYPE] >= 0:
+            field = &found[self._place[TYPE]]
+            if field.kind == TEXT:
+                said.type_, said.type_size = field.begin, field.size
+            elif field.kind != ABSENT and field.kind != NULL_:
+                return False
+        if not self._source_is_key:
+            field = &found[self._place[SOURCE]]
+            if field.kind != TEXT:
+                return False
+            said.source, said.source_size = field.begin, field.size
+        return True
+
+    cdef object _pick_values(self, bytes value):
+        """Return the decoded fields of a value, or None if it cannot be decoded."""
+        try:
+            values = self._pick(value)
+            if self._is_struct:
+                values = astuple(values)
+        except Exception:
+            return None
+        return values if len(values) == self._picked else None
+
+    cdef bint _take(self, object values, Said* said) except -1:
+        """Store what the decoded fields say; return False if it needs the general path.
+
+        The names point into the texts of `values`.
+        """
+        cdef Py_ssize_t size = 0
+        cdef int64_t number = 0
+        cdef const char* text
+        if not count_of(values[self._place[SEQ]], &said.seq):
+            return False
+        if self._place[EPOCH] >= 0:
+            given = values[self._place[EPOCH]]
+            if given is not None and not count_of(given, &said.epoch):
+                return False
+        if not self._ts_is_record:
+            given = values[self._place[TS]]
+            if type(given) is str:
+                text = PyUnicode_AsUTF8AndSize(given, &size)
+                if not self._time_of(<cursor>text, size, &said.ts_ns):
+                    return False
+            elif not (count_of(given, &number) and self._in_ns(number, &said.ts_ns)):
+                return False
+        if self._place[TYPE] >= 0:
+            given = values[self._place[TYPE]]
+            if type(given) is str:
+                said.type_ = <cursor>PyUnicode_AsUTF8AndSize(given, &said.type_size)
+            elif given is not None:
+                return False
+        if not self._source_is_key:
+            given = values[self._place[SOURCE]]
+            if type(given) is not str:
+                return False
+            said.source = <cursor>PyUnicode_AsUTF8AndSize(given, &said.source_size)
+        return True
+
+    cdef inline bint _in_ns(self, int64_t number, int64_t* ns) noexcept:
+        ns[0] = number * self._unit_ns if number <= self._most_ts else 0
+        return number <= self._most_ts
+
+    cdef bint _time_of(self, cursor text, int64_t size, int64_t* ns) noexcept:
+        """Read a time as digits or as RFC 3339; return False for anything else."""
+        cdef int64_t number = 0
+        if digits(text, size, &number):
+            return self._in_ns(number, ns)
+        return rfc3339_ns(text, size, ns)
 
     cdef bint _is_foreign(self, Record record, int64_t* whole) noexcept:
         """Return whether no header has one of our names, and add the record's size to `whole`."""

@@ -76,7 +76,12 @@ def short_way(reader: FieldReader) -> MappedValues | None:
         return None
     structured = reader.pick.structured if isinstance(reader.pick, JsonPick) else None
     names = [name for name, where in reader.places.items() if where.place == "payload"]
-    pick = structured or reader.pick
     return MappedValues(
-        pick, structured is not None, tuple(names), is_record, is_key, reader.reading.unnamed
+        structured or reader.pick,
+        structured is not None,
+        tuple(names),
+        is_record,
+        is_key,
+        reader.reading.unnamed,
+        () if structured is None else tuple([str(reader.places[name].path[0]) for name in names]),
     )
