@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from codec.choice import AT_WORK as AT_WORK
     from codec.choice import EventReader as EventReader
     from codec.choice import EventWriter as EventWriter
+    from codec.choice import make_scan as make_scan
     from codec.choice import memory_records as memory_records
     from codec.choice import new_batch as new_batch
 
-__all__ = ["AT_WORK", "EventReader", "EventWriter", "memory_records", "new_batch"]
+__all__ = ["AT_WORK", "EventReader", "EventWriter", "make_scan", "memory_records", "new_batch"]
 
 
 def __getattr__(name: str) -> object:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from codec.seams import MISFIT
 
-__all__ = ["AT_WORK", "EventReader", "EventWriter", "memory_records", "new_batch"]
+__all__ = ["AT_WORK", "EventReader", "EventWriter", "make_scan", "memory_records", "new_batch"]
 
 WANTED: Final = os.environ.get("INORDER_CODEC", "")
 
@@ -29,8 +29,9 @@ AT_WORK: Final = (
 )
 
 if TYPE_CHECKING or not IS_NATIVE:
-    from codec.plain import EventReader, EventWriter, memory_records, new_batch
+    from codec.plain import EventReader, EventWriter, make_scan, memory_records, new_batch
 else:
     from codec.native.batches import EventWriter, new_batch
     from codec.native.events import EventReader
     from codec.native.records import memory_records
+    from codec.native.scanner import make_scan

@@ -15,10 +15,13 @@ from codec.compression import BY_NAME
 from codec.face import RAW, Clock, Form, General, GeneralPut, Outbox, Record, Targets, Unreadable
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.model.payload import MakeScan
 
-__all__ = ["EventReader", "EventWriter", "memory_records", "new_batch"]
+__all__ = ["EventReader", "EventWriter", "make_scan", "memory_records", "new_batch"]
 
 memory_records: Callable[[bytes], Any] = Batches
+make_scan: MakeScan | None = None
+"""Nothing: without the native codec, payloads are decoded whole (`topology.model.payload`)."""
 
 
 class EventReader:

@@ -23,6 +23,7 @@ from agents.stage import outlet as outlets
 from agents.stage.inlet import Inlet, MappedInlet, OrderedInlet, RawInlet, SequencedInlet
 from agents.state.changelog import STATE_FORMAT, Progress, encode
 from agents.state.held import Spilled
+from codec import make_scan
 from codec.face import Target
 from codec.values.mapped import field_reader, registered_schemas, short_way
 from codec.values.payloads import payload_readers, tables_of
@@ -262,7 +263,8 @@ class Arrangement:
 
     def operators(self, source: TopicPartition, table: DriftTable | None = None) -> Stage:
         streams = self.streams_of_task(source)
-        return Stage(self.topology, self.operator_names, self.lanes(source), streams, table)
+        names, lanes = self.operator_names, self.lanes(source)
+        return Stage(self.topology, names, lanes, streams, table, make_scan=make_scan)
 
     def lanes(self, source: TopicPartition) -> Lanes | None:
         """Return the lanes of a task, or the upstream partitions of `events.sequenced`; else None.

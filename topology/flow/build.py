@@ -20,6 +20,7 @@ from topology.config.stages import DETECTOR, JOIN, PATTERN, WINDOW
 from topology.detector.settings import Inputs, fingerprint
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
+from topology.model.payload import Payloads
 from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
@@ -36,7 +37,7 @@ class Site(NamedTuple):
     `streams` is the one stream whose chain contains the operator, or the streams that it joins.
     `place` is the bit with which the operator marks the events that it holds. `table` has the clock
     reports of all sources. `is_accepted` means that the operator reads the events that MERGE
-    accepts.
+    accepts. `payloads` are those of the stage's events.
     """
 
     topology: Topology
@@ -44,6 +45,7 @@ class Site(NamedTuple):
     place: int
     table: DriftTable | None = None
     is_accepted: bool = False
+    payloads: Payloads | None = None
 
     @property
     def stream(self) -> str:
@@ -132,10 +134,17 @@ def windows(site: Site) -> Operator | None:
             functions_digest=functions_digest(topology, query),
             ordered=not site.is_accepted,
             announced=topology.watermark,
+            payloads=site.payloads if _calls_none(topology, query) else None,
         )
         for query in site.asked(WINDOW).values()
     ]
     return Queries(found) if found else None
+
+
+def _calls_none(topology: Topology, query: QueryConfig) -> bool:
+    """Return whether no aggregate is a user's, which might change the values that it gets."""
+    own = topology.user_functions.aggregates
+    return all(each.function not in own for each in (query.aggregate or {}).values())
 
 
 def pattern(site: Site) -> Operator | None:
@@ -150,6 +159,8 @@ def pattern(site: Site) -> Operator | None:
         site.place,
         ordered=not site.is_accepted,
         announced=site.topology.watermark,
+        # A user's function might change the values that it gets.
+        payloads=None if site.topology.user_functions.functions else site.payloads,
     )
 
 
@@ -176,7 +187,12 @@ def joins(site: Site) -> Operator | None:
     from topology.join.queries import JoinQueries
 
     found = [
-        Join(query, ordered=not site.is_accepted, announced=site.topology.watermark)
+        Join(
+            query,
+            ordered=not site.is_accepted,
+            announced=site.topology.watermark,
+            payloads=site.payloads,
+        )
         for query in site.asked(JOIN).values()
     ]
     return JoinQueries(found, site.place) if found else None

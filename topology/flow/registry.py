@@ -32,6 +32,7 @@ from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
 from topology.flow.node import JoinInput, Node
 from topology.model.operator import Figure, Operator
+from topology.model.payload import Payloads
 from topology.query.passed import Passed
 
 CLOCK: Final = "clock"
@@ -154,6 +155,7 @@ def chain_of(
     operators: Sequence[str],
     table: DriftTable | None = None,
     lanes: Sequence[int] | None = (),
+    payloads: Payloads | None = None,
 ) -> Chain:
     """Return the chain of one stream's operators, without those that join several streams.
 
@@ -163,7 +165,7 @@ def chain_of(
     nodes: list[Node] = []
     for name, place in places_of(operators).items():
         row = _row_of(name)
-        site = Site(topology, [stream], place, table, name != row.name)
+        site = Site(topology, [stream], place, table, name != row.name, payloads)
         operator = None if row.takes_several else row.build(site)
         if operator is not None and name in BY_LANE and (lanes is None or len(lanes) > 1):
             first, *others = lanes or [0]
@@ -185,6 +187,7 @@ def graph_of(
     *,
     lanes: Mapping[str, Sequence[int] | None] = NO_LANES,
     begins_ordered: bool = False,
+    payloads: Payloads | None = None,
 ) -> Graph:
     """Return the graph of these streams and operators.
 
@@ -192,14 +195,16 @@ def graph_of(
     `begins_ordered` means that the input is the ordered topic.
     """
     chains = {
-        stream: chain_of(topology, stream, operators, table, lanes.get(stream, ()))
+        stream: chain_of(topology, stream, operators, table, lanes.get(stream, ()), payloads)
         for stream in streams
     }
     junctions: list[Junction] = []
     for name, place in places_of(operators).items():
         row = _row_of(name)
         for met in _joined(topology, streams) if row.takes_several else ():
-            operator = row.build(Site(topology, met, place, is_accepted=name != row.name))
+            is_accepted = name != row.name
+            site = Site(topology, met, place, is_accepted=is_accepted, payloads=payloads)
+            operator = row.build(site)
             if operator is not None:
                 inputs = {stream: _edge(chains[stream], name, place) for stream in met}
                 junctions.append(

@@ -45,6 +45,7 @@ from topology.model.field_use import FieldUse
 from topology.model.meter import Meter
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Malformed, Report, Step, dead_letter
+from topology.model.payload import MakeScan, Payloads
 from topology.model.result import LEAVES_AS, Result
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
@@ -70,6 +71,9 @@ class Stage(Composite):
     task, or the upstream partitions of the sequenced topic (by default there is one). A task gives
     each event the number of its lane. With `is_aligned`, the caller gives the events of any lanes
     in the order of the alignment, and a lane begins with its first event.
+
+    `make_scan` makes the functions that read single fields of a payload (`topology.model.payload`).
+    By default payloads are decoded whole.
     """
 
     def __init__(
@@ -81,7 +85,9 @@ class Stage(Composite):
         table: DriftTable | None = None,
         *,
         is_aligned: bool = False,
+        make_scan: MakeScan | None = None,
     ) -> None:
+        self._payloads = Payloads(make_scan)
         self._topology = topology
         self._operators = operators
         self.waiting_places = waiting_places(operators)
@@ -153,6 +159,7 @@ class Stage(Composite):
             self._table,
             lanes=self._lanes,
             begins_ordered=self._begins_ordered,
+            payloads=self._payloads,
         )
         self.reading_ahead += [
             each.detectors for each in part.nodes if each.reads_accepted and each.detectors
@@ -230,6 +237,7 @@ class Stage(Composite):
         return step
 
     def _bounded(self, step: Step) -> Step:
+        self._payloads.clear()
         if step.results:
             step.results = bounded(step.results, self._most_bytes)
         if self._moved is not None:

@@ -10,7 +10,7 @@ from topology.answer.frontier import NOT_YET
 from topology.join.settings import JoinSettings
 from topology.model.event import Event
 from topology.model.one_clock import Distance, Play, distance, has_one_clock
-from topology.model.payload import UNREADABLE, read_payload
+from topology.model.payload import UNREADABLE, Payloads
 from topology.query.fields import SOURCE_KEY, KeyTexts, at
 
 Place = tuple[int, str, int, int]
@@ -84,7 +84,8 @@ class JoinReading:
     `unkeyed`.
     """
 
-    def __init__(self, query: JoinSettings) -> None:
+    def __init__(self, query: JoinSettings, payloads: Payloads) -> None:
+        self._payloads = payloads
         self._sides = [*enumerate(zip(query.streams, query.types, strict=True))]
         self._keys = query.key_paths
         self._heeds_errors = query.heeds_errors
@@ -93,6 +94,8 @@ class JoinReading:
             [path for _, number, path in query.fields if number == side]
             for side in range(len(query.streams))
         ]
+        keys = [path for path in self._keys if path is not None and path != SOURCE_KEY]
+        payloads.will_read([*keys, *(path for paths in self._paths for path in paths)])
         self.unreadable = 0
         self.unkeyed = 0
 
@@ -108,7 +111,7 @@ class JoinReading:
         """Return an entry for each of the sides on which the event has a key."""
         payload: Any = None
         if any(self._paths[side] or self._keys[side] not in (None, SOURCE_KEY) for side in sides):
-            payload = read_payload(event.value)
+            payload = self._payloads.of(event)
             if payload is UNREADABLE:
                 payload = None
                 self.unreadable += 1

@@ -47,6 +47,7 @@ from topology.join.settings import JoinSettings, fingerprint
 from topology.model.event import DATA, Event
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
+from topology.model.payload import Payloads
 from topology.model.saved import FLAG, INT, Shape, list_of
 from topology.model.tables import SavedState
 from topology.query.beginning import BEGINNINGS
@@ -94,6 +95,7 @@ class Join(KeepingQuery):
         *,
         ordered: bool = True,
         announced: bool = True,
+        payloads: Payloads | None = None,
     ) -> None:
         super().__init__(query.name, fingerprint(query))
         self._max_rows = query.max_rows
@@ -104,7 +106,7 @@ class Join(KeepingQuery):
         self.is_ordered = ordered
         self._frontiers = frontiers_of(query, ordered=ordered, announced=announced)
         self.beginnings.extend(self._frontiers.beginnings)  # mypyc leaks one that is set twice.
-        self._reading = JoinReading(query)
+        self._reading = JoinReading(query, payloads or Payloads())
         self._emitter = RowEmitter(query, self._relation)
         self._owners = Owners(query, self._relation, self._rows, self._frontiers, self._emitter)
         self._is_outer = query.is_outer

@@ -47,7 +47,7 @@ from topology.model.instant import InstantOperator
 from topology.model.meter import Meter
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
-from topology.model.payload import UNREADABLE, read_payload
+from topology.model.payload import UNREADABLE, Payloads
 from topology.model.ramp import climb, is_ramp, pieces
 from topology.model.saved import FLAG, INT, Shape
 from topology.model.tables import SavedState
@@ -111,6 +111,7 @@ class Pattern(InstantOperator):
         position: The operator's bit in `Event.held_by`.
         ordered: Whether events arrive as MERGE emits them; otherwise as MERGE accepts them.
         announced: Whether watermarks arrive.
+        payloads: The payloads that the queries share with others; by default they read their own.
     """
 
     keeps_passed = True
@@ -123,8 +124,11 @@ class Pattern(InstantOperator):
         *,
         ordered: bool = True,
         announced: bool = True,
+        payloads: Payloads | None = None,
     ) -> None:
         super().__init__()
+        self._payloads = payloads or Payloads()
+        self._payloads.will_read(None)
         one = next(iter(queries.values()))
         self._targets = {
             name: QualityTarget(query.quality, reach_ns=engine.compiled[name].reach_ns)
@@ -267,7 +271,7 @@ class Pattern(InstantOperator):
         return engine.accept(Entry(event, self._payload_of(event), self._play), event.at_ns)
 
     def _payload_of(self, event: Event) -> Any:
-        payload = read_payload(event.value)
+        payload = self._payloads.of(event)
         if payload is UNREADABLE:
             self._unreadable += 1
             return None

@@ -49,6 +49,7 @@ from topology.model.event import DATA, Event
 from topology.model.field_use import FieldUse
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
+from topology.model.payload import Payloads
 from topology.model.saved import FLAG, INT, Shape
 from topology.model.tables import SavedState
 from topology.query.beginning import BEGINNINGS, QueryBeginning
@@ -147,6 +148,7 @@ class Windows(QueryOperator):
         announced: Whether the stream has watermarks.
         plain: Whether plain events (`run`) are processed in batches. The results are the same
             without this, but slower.
+        payloads: The payloads that the query shares with others; by default it reads its own.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class Windows(QueryOperator):
         ordered: bool = True,
         announced: bool = True,
         plain: bool = True,
+        payloads: Payloads | None = None,
     ) -> None:
         super().__init__(query.name, fingerprint(query) + functions_digest.encode())
         self._early_ns = query.emits_every_ns
@@ -178,7 +181,7 @@ class Windows(QueryOperator):
         self.beginnings.extend(self._progress.beginnings)  # mypyc leaks one that is set twice.
         self._emitter = WindowEmitter(stream, query, self._frontier)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
-        self._reading = WindowReading(query, makers)
+        self._reading = WindowReading(query, makers, payloads or Payloads())
         kind = KINDS[query.windows.kind]
         self._windows = kind(query, makers, self._frontier, self._emitter)
         self._saved = SavedState(QUERY, WINDOWS, self._windows.tables)

@@ -19,7 +19,7 @@ from topology.answer.settings import key_path
 from topology.model.event import Event
 from topology.model.field_use import FieldUse
 from topology.model.paths import spelled_path
-from topology.model.payload import UNREADABLE, read_payload
+from topology.model.payload import UNREADABLE, Payloads
 from topology.query.fields import NO_KEY, SOURCE_KEY, KeyTexts, at
 from topology.query.numbers import number
 from topology.window.cells import THE_ROW, Makers, Values
@@ -43,7 +43,7 @@ class Columns:
 class WindowReading:
     """A parser of events for one query; `unreadable` and `unkeyed` are counters."""
 
-    def __init__(self, query: WindowSettings, makers: Makers) -> None:
+    def __init__(self, query: WindowSettings, makers: Makers, payloads: Payloads) -> None:
         self._query = query.name
         self._key = key_path(query.key)
         self._texts = KeyTexts()
@@ -62,6 +62,10 @@ class WindowReading:
         """Whether all fields that `columns` reads are on the first level of the payload."""
         self._blind = self._key is None and not self._fields
         self._reads_payload = bool(self._fields) or self._key != SOURCE_KEY
+        self._payloads = payloads
+        if self._reads_payload and not self._blind:
+            keys = [self._key] if self._key is not None and self._key != SOURCE_KEY else []
+            payloads.will_read([*keys, *self._paths])
         self._events = 0
         """The number of events with a key, of which a field is read."""
         self.unreadable = 0
@@ -91,7 +95,7 @@ class WindowReading:
             return NO_KEY, ()
         payload = event.value
         if not isinstance(payload, dict) and self._reads_payload:
-            payload = self._payload(payload)
+            payload = self._payload(event)
         key = self._texts.of(event.source, payload, self._key)
         if key is None:
             self.unkeyed += 1
@@ -122,7 +126,7 @@ class WindowReading:
         for event in events:
             payload = event.value
             if not isinstance(payload, dict) and self._reads_payload:
-                payload = self._payload(payload)
+                payload = self._payload(event)
             if is_flat:
                 fields = payload if isinstance(payload, dict) else NO_FIELDS
             key = NO_KEY
@@ -149,8 +153,8 @@ class WindowReading:
                     own.values[i].append(value)
         return found
 
-    def _payload(self, value: Any) -> Any:
-        payload = read_payload(value)
+    def _payload(self, event: Event) -> Any:
+        payload = self._payloads.of(event)
         if payload is UNREADABLE:
             self.unreadable += 1
         return payload
