@@ -27,6 +27,7 @@ from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
 from topology.flow.chain import Chain
 from topology.flow.stage import Stage
+from topology.merge.stretch import Stretches
 from topology.model.event import BYE, DATA, DEAD, HEARTBEAT, Event
 from topology.model.operator import Operator
 
@@ -55,7 +56,7 @@ def calm(seed: int) -> list[Event]:
         if trouble and rng.random() < 0.005:
             epochs[at], numbers[at] = epochs[at] + 1, 0
         for _ in range(rng.choice((1, 1, 3, 8))):
-            ts += 1
+            ts += rng.choice((0, 1, 1, 1))  # Several events of a source may have one time.
             delay = rng.randint(0, 60) if rng.random() < trouble else rng.choice((0, 0, 1))
             arrival = (ts + 8 + delay) * MS
             name, number = f"s{at}", numbers[at]
@@ -203,3 +204,20 @@ def test_the_streams_go_to_and_fro() -> None:
         assert sum(one != other for one, other in pairwise(plain)) > 30
         runs = groupby(events, key=lambda event: (event.source, event.at_ns))
         assert max(len(list(run)) for _, run in runs) >= 6
+
+
+MERGES = [case for case in CALM if case.name.startswith("merge")]
+
+
+@pytest.mark.parametrize("case", MERGES, ids=repr)
+def test_an_instant_that_a_plain_event_leaves_closed_would_emit_nothing(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that is said to open nothing (`Stretches.opens`) changes nothing that is emitted."""
+    if not hasattr(Stretches.opens, "__code__"):
+        pytest.skip("methods of the compiled core cannot be replaced")
+    for seed in (*SEEDS, 1, 2, 3):
+        said = [[*each[:3]] for each in course(case, seed, 7, case.make)]
+        with monkeypatch.context() as patch:
+            patch.setattr(Stretches, "opens", lambda *_: True)
+            assert said == [[*each[:3]] for each in course(case, seed, 7, case.make)], seed

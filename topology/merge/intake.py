@@ -77,7 +77,7 @@ class Intake:
         """
         return (
             event.seq == progress.seq + 1
-            and event.ref_time_ns > progress.newest_ns
+            and event.ref_time_ns >= progress.newest_ns
             and event.ref_time_ns >= self._passage.floor_ns
             and event.epoch == progress.epoch
             and event.kind == DATA

@@ -61,7 +61,7 @@ class Stretches(Intake):
             if (
                 progress is None
                 or event.seq != progress.seq + 1
-                or ref_ns <= progress.newest_ns
+                or ref_ns < progress.newest_ns
                 or ref_ns < floor_ns
                 or event.epoch != progress.epoch
                 or event.kind != DATA
@@ -148,7 +148,7 @@ class Stretches(Intake):
                 event.source != source
                 or event.at_ns != at_ns
                 or event.seq != seq + 1
-                or ref_ns <= newest_ns
+                or ref_ns < newest_ns
                 or event.epoch != epoch
                 or event.kind != DATA
                 or event.late
