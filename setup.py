@@ -69,6 +69,7 @@ def hot_modules() -> list[str]:
     left = {core / room for room in INTERPRETED_ROOMS}
     files = [file for file in sorted(core.rglob("*.py")) if left.isdisjoint(file.parents)]
     files += [ROOT / "agents" / "stage" / f"{name}.py" for name in SHELL]
+    files.append(ROOT / "agents" / "state" / "held.py")
     files.append(ROOT / "agents" / "watch" / "metrics" / "wait_counts.py")
     return [str(file.relative_to(ROOT)) for file in files if file.name not in INTERPRETED]
 

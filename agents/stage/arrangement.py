@@ -22,7 +22,7 @@ from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
 from agents.stage import outlet as outlets
 from agents.stage.inlet import Inlet, MappedInlet, OrderedInlet, RawInlet, SequencedInlet
 from agents.state.changelog import STATE_FORMAT, Progress, encode
-from agents.state.held import Spilled
+from agents.state.notes import Spilled
 from codec import make_scan
 from codec.face import Target
 from codec.values.mapped import field_reader, registered_schemas, short_way

@@ -46,7 +46,8 @@ from agents.stage.lane import Lane
 from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
 from agents.state.changelog import LaneProgress, Progress, StateRefused
-from agents.state.held import PAGE_BITS, Spilled, notes_of, offset_of
+from agents.state.held import PAGE_BITS, notes_of, offset_of
+from agents.state.notes import Spilled
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
 from inorder.header_writer import HeaderWriter

@@ -32,7 +32,7 @@ from agents.stage.partition_state import PartitionState
 from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import StateRefused
-from agents.state.held import Note, Spilled, apply_note, is_stamped
+from agents.state.notes import Note, Spilled, apply_note, is_stamped
 from topology.config.change import begin_anew, read_as
 from topology.flow.lanes import lane_of, number_of, offset_in_lane
 from topology.flow.registry import ALIGN_PLACE, moved_places

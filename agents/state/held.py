@@ -13,6 +13,9 @@ operators never process it twice. Every note says whether its event is late. MER
 events together with those in order, and duplicates of these may be among them. The whole record of
 an event that is buffered for longer than `spill_after` is written once, so the input may delete the
 record.
+
+This module is compiled, so it imports no library (setup.py). `agents.state.notes` defines what the
+state has.
 """
 
 from __future__ import annotations
@@ -21,8 +24,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
-
-import msgspec
 
 from topology.flow.lanes import lane_of
 from topology.flow.registry import FIRST_PLACE
@@ -35,6 +36,8 @@ STAMPED_FROM: Final = FIRST_PLACE << 1
 
 offset_of = attrgetter("offset")
 _age = attrgetter("arrival_ns", "offset")
+_of_record = attrgetter("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+"""A function that returns the fields of a `Spilled`, in the form that msgspec encodes."""
 
 ANYWHERE: Final = -1
 """Mask that selects all places at which events are buffered."""
@@ -43,69 +46,21 @@ ANY_OFFSET: Final = 1 << 63
 """An offset above all others."""
 
 
-class Note(msgspec.Struct, array_like=True, omit_defaults=True):
-    """The places of a buffered event (`Event.held_by`), and all facts that its record lacks.
-
-    `late` is the reason why the event is late, or "" if it is not late; it overrides what the
-    record says. The fields from `epoch` on are written only if it `is_stamped`; otherwise they have
-    their defaults.
-    """
-
-    offset: int
-    held_by: int
-    arrival_ns: int = 0
-    at_ns: int = 0
-    late: str = ""
-    epoch: int = -1
-    seq: int = 0
-    ref_time_ns: int = 0
-    error_ns: int = 0
-    segment: int = 0
-
-
-class Spilled(msgspec.Struct, array_like=True):
-    """A whole input record that is stored in the state."""
-
-    offset: int
-    timestamp: int
-    timestamp_type: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-
-
-_stamped = attrgetter(*Note.__struct_fields__)
-_late = attrgetter(*Note.__struct_fields__[:5])
-_plain = attrgetter(*Note.__struct_fields__[:4])
-NOTED: Final = Note.__struct_fields__[1:]
-NOTED_PLAINLY: Final = Note.__struct_fields__[1:5]
-_of_record = attrgetter(*Spilled.__struct_fields__)
-
-
-def is_stamped(event: Event | Note) -> bool:
-    """Return whether the event already has the results of REORDER and CLOCK.
-
-    Events at places from `STAMPED_FROM` on have these results. So do events of a history
-    (`agents.stage.history`), whose negative offset is not in the log.
-    """
-    return event.held_by >= STAMPED_FROM or event.offset < 0
-
-
-def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+def notes_of(events: Sequence[Event]) -> list[tuple[object, ...]]:
     """Return the fields of a `Note` for each event, in the form that msgspec encodes.
 
     This costs a tenth of making `Note` objects.
     """
-    return [
-        _stamped(event) if is_stamped(event) else _late(event) if event.late else _plain(event)
-        for event in events
-    ]
-
-
-def apply_note(event: Event, note: Note) -> None:
-    """Restore the places and the earlier results of an event that was read again."""
-    for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
-        setattr(event, name, getattr(note, name))
+    notes: list[tuple[object, ...]] = []
+    for e in events:
+        if e.held_by >= STAMPED_FROM or e.offset < 0:  # The event `is_stamped`.
+            results = (e.epoch, e.seq, e.ref_time_ns, e.error_ns, e.segment)
+            notes.append((e.offset, e.held_by, e.arrival_ns, e.at_ns, e.late, *results))
+        elif e.late:
+            notes.append((e.offset, e.held_by, e.arrival_ns, e.at_ns, e.late))
+        else:
+            notes.append((e.offset, e.held_by, e.arrival_ns, e.at_ns))
+    return notes
 
 
 class HeldPages:
@@ -261,7 +216,7 @@ class HeldPages:
                     continue
                 if event.held_by & self._waiting and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
-                    yield f"record/{event.offset}", Spilled(*_of_record(event.record))
+                    yield f"record/{event.offset}", _of_record(event.record)
 
     def _forget_spilled(self) -> Iterator[tuple[str, Any]]:
         if not self._spilled:
@@ -274,11 +229,11 @@ class HeldPages:
             yield f"record/{offset}", None
 
     def restore(
-        self, events: Iterable[Event], notes: Mapping[int, Note], spilled: Iterable[int]
+        self, events: Iterable[Event], notes: Mapping[int, Any], spilled: Iterable[int]
     ) -> None:
         """Restore the pages of a state.
 
-        `events` are the events that the operators accepted again. `notes` has their notes by
+        `events` are the events that the operators accepted again. `notes` has their `Note`s by
         offset, and the notes of events that could not be read, which are removed. `spilled` are the
         offsets of whole records.
         """

@@ -17,7 +17,8 @@ from agents.stage.inlet import (
     largest_size,
 )
 from agents.stage.outbox import Headers
-from agents.state.held import Note, apply_note, notes_of
+from agents.state.held import notes_of
+from agents.state.notes import Note, apply_note
 from tests.agents.records import SOUND, FakeRecord
 from topology.config import HeaderConfig
 from topology.flow.registry import FIRST_PLACE

@@ -12,7 +12,7 @@ import pytest
 from agents.stage.arrangement import input_reader
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.stage.inlet import Read
-from agents.state.held import Spilled
+from agents.state.notes import Spilled
 from inorder.contract import MAX_INT64, HeaderContract
 from inorder.signing_keys import SigningKey, signing_key
 from tests.agents.records import FakeRecord

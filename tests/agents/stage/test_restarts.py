@@ -14,7 +14,8 @@ import pytest
 
 from agents.stage.rebuilding import StateParts
 from agents.state import changelog
-from agents.state.held import HeldPages, apply_note
+from agents.state.held import HeldPages
+from agents.state.notes import apply_note
 from inorder.engine import Detector, Found, Seen, parse
 from tests.agents.state.stores.memory import apply_to
 from tests.kit.events import copies, copy_of

@@ -1,0 +1,64 @@
+"""Defines the notes about buffered events, and the whole records, that a state has.
+
+A note has the places of an event and all facts that its record lacks (`agents.state.held`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from agents.state.held import STAMPED_FROM
+from topology.model.event import Event
+
+
+class Note(msgspec.Struct, array_like=True, omit_defaults=True):
+    """The places of a buffered event (`Event.held_by`), and all facts that its record lacks.
+
+    `late` is the reason why the event is late, or "" if it is not late; it overrides what the
+    record says. The fields from `epoch` on are written only if it `is_stamped`; otherwise they have
+    their defaults.
+    """
+
+    offset: int
+    held_by: int
+    arrival_ns: int = 0
+    at_ns: int = 0
+    late: str = ""
+    epoch: int = -1
+    seq: int = 0
+    ref_time_ns: int = 0
+    error_ns: int = 0
+    segment: int = 0
+
+
+class Spilled(msgspec.Struct, array_like=True):
+    """A whole input record that is stored in the state."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+NOTED: Final = Note.__struct_fields__[1:]
+NOTED_PLAINLY: Final = Note.__struct_fields__[1:5]
+
+
+def is_stamped(event: Event | Note) -> bool:
+    """Return whether the event already has the results of REORDER and CLOCK.
+
+    Events at places from `STAMPED_FROM` on have these results. So do events of a history
+    (`agents.stage.history`), whose negative offset is not in the log.
+    """
+    return event.held_by >= STAMPED_FROM or event.offset < 0
+
+
+def apply_note(event: Event, note: Note) -> None:
+    """Restore the places and the earlier results of an event that was read again."""
+    for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
+        setattr(event, name, getattr(note, name))
