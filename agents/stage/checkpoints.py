@@ -4,9 +4,11 @@ The calls, in order: `Partition._begin_checkpoint`, then here `begin`, `_cut` an
 `Delivery.commit` and `CopyWriter.note`.
 
 * A checkpoint is due `checkpoint` after the last cut, when the waiting work is at its limit
-  (`agents.stage.checkpoint_size`), and within a long batch. It is cut (its content is collected)
-  between two pieces of a batch, without an await. So the encoded outputs, the changes of state
-  (`agents.stage.partition_state`) and the next offset belong together.
+  (`agents.stage.checkpoint_size`), and within a long batch. While a backlog would fill several
+  checkpoints, nobody waits for the newest outputs, and the limit alone counts for up to
+  `BACKLOG_S`. A checkpoint is cut (its content is collected) between two pieces of a batch, without
+  an await. So the encoded outputs, the changes of state (`agents.stage.partition_state`) and the
+  next offset belong together.
 * The next batches are processed during the commit. Only one checkpoint is in flight at a time.
 * It reaches Kafka in one transaction (`agents.stage.delivery`); with `at_least_once` the outputs
   are sent before that transaction. A separate thread writes the local copy after the commit, so the
@@ -54,6 +56,9 @@ log = logging.getLogger(__name__)
 
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
+BACKLOG_S: Final = 1.0
+"""Time between two cuts up to which checkpoints grow while there is a backlog."""
+
 MARKER: Final = 1
 """Number of offsets that the commit marker of a transaction takes."""
 
@@ -96,14 +101,18 @@ class PartitionCheckpoints:
         """Whether no more work may wait for the next checkpoint."""
         return self.taken >= self.size.records or self.outbox.bytes >= self.size.bytes
 
-    def is_due(self) -> bool:
-        """Return whether a checkpoint is due, and none is in flight or has failed."""
+    def is_due(self, unread: int) -> bool:
+        """Return whether a checkpoint is due, and none is in flight or has failed.
+
+        `unread` is the number of records that the input has beyond those that were taken.
+        """
         if self._in_flight is not None and self._in_flight.done():
             if self._in_flight.exception() is not None:
                 # `take` raises the exception, and the transport then resets the partition.
                 return False
             self._in_flight = None
-        return self._in_flight is None and time.monotonic() - self._cut_s >= self.every_s
+        every_s = max(self.every_s, BACKLOG_S) if unread > self.size.records else self.every_s
+        return self._in_flight is None and time.monotonic() - self._cut_s >= every_s
 
     @property
     def is_owed(self) -> bool:

@@ -274,7 +274,7 @@ class Partition:
 
     def pulse(self) -> None:
         """Begin a checkpoint if one is due and none is in flight."""
-        if self.checkpoints.is_due():
+        if self.checkpoints.is_due(sum(lane.records_behind for lane in self._lanes.values())):
             self._begin_checkpoint()
 
     def _begin_checkpoint(self) -> None:

@@ -17,6 +17,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.partition_queue import End, GroupBatch
 from agents.stage.checkpoint_size import FIRST_BYTES
+from agents.stage.checkpoints import BACKLOG_S
 from agents.stage.delivery import Checkpoint
 from agents.stage.partition import LONG_S, Partition
 from agents.state import changelog
@@ -210,6 +211,33 @@ def numbered(count: int) -> list[FakeRecord]:
         )
         for n in range(count)
     ]
+
+
+async def test_in_a_backlog_checkpoints_are_cut_by_size_and_else_by_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, delivery = SlowClock(), Delivery()
+    monkeypatch.setattr("agents.stage.checkpoints.time", clock)
+    partition = partition_of(delivery)
+    most = partition.checkpoints.size.records
+    clock.now_s = BACKLOG_S
+
+    async def offsets_after(offset: int, passed_s: float, unread: int) -> list[int]:
+        clock.now_s += passed_s
+        end = End(offset + 1, offset + 1 + unread)
+        await partition.take(batch_of(SOURCE, [FakeRecord(offset)], end))
+        await partition.checkpoints.arrived()
+        return delivery.offsets
+
+    assert await offsets_after(0, 0.0, most) == [1]
+    assert await offsets_after(1, BACKLOG_S / 2, most + 1) == [1]
+    assert await offsets_after(2, BACKLOG_S / 4, most) == [1, 3]
+    assert await offsets_after(3, BACKLOG_S * 3 / 4, most + 1) == [1, 3]
+    assert await offsets_after(4, BACKLOG_S / 4, most + 1) == [1, 3, 5]
+    await partition.take(batch_of(SOURCE, numbered(5 + most)[5:], End(5 + most, 5 + 3 * most)))
+    await partition.checkpoints.arrived()
+    assert delivery.offsets == [1, 3, 5, 5 + most]
+    await close(partition)
 
 
 async def worked(cost_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[Any]]:
