@@ -83,7 +83,8 @@ class Alignment(Operator):
         The frontier is recomputed at the end. It is also recomputed when the buffer is full, and
         before an event that is out of order or whose partition is not awaited.
         """
-        newest_ns, waits = self._newest_ns, self._waits
+        # Buffering is written out here, because it happens for every event and calls cost time.
+        newest_ns, waits, queues = self._newest_ns, self._waits, self._queues
         released: list[Event] = []
         for event in events:
             lane = event.lane
@@ -92,12 +93,30 @@ class Alignment(Operator):
                 self._settle(event)
             else:
                 newest_ns[lane] = event.at_ns
-            if event.kind != PROGRESS:
-                self._hold(event)
-                if self._is_full():
-                    self._advance(released)
+            if event.kind == PROGRESS:
+                continue
+            queue = queues[lane]
+            if not queue:
+                heappush(self._heads, (event.at_ns, lane))
+            queue.append(event)
+            self._queued += 1
+            value = event.value
+            if isinstance(value, bytes):
+                self._bytes += len(value)
+            if self._queued > self._max_queued or self._bytes > self._max_queued_bytes:
+                self._advance(released)
         self._advance(released)
+        self._mark_new()
         return Step(self._now_ns, released)
+
+    def _mark_new(self) -> None:
+        """Mark the events of this batch that stay, which are the last ones of each queue."""
+        position = self._position
+        for queue in self._queues:
+            for event in reversed(queue):
+                if event.held_by == position:
+                    break
+                event.held_by = position
 
     def on_time(self, now_ns: int) -> Step:
         """Return a step without events, up to the last instant that is over.
@@ -198,12 +217,16 @@ class Alignment(Operator):
             if lane > end_lane:  # At the same instant, the other partition is first.
                 end_ns -= 1
             queue = self._queues[lane]
+            size, before = 0, len(queue)
             while queue and queue[0].at_ns <= end_ns:
                 event = queue.popleft()
                 event.held_by = 0
                 released.append(event)
-                self._queued -= 1
-                self._bytes -= size_of(event)
+                value = event.value
+                if isinstance(value, bytes):
+                    size += len(value)
+            self._queued -= before - len(queue)
+            self._bytes -= size
             if queue:
                 heappush(heads, (queue[0].at_ns, lane))
 

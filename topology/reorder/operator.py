@@ -38,7 +38,7 @@ from topology.model.sources import SourceTable
 from topology.model.tables import Table
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
-from topology.reorder.recent import FIRST_PAGE, LAST, MOST, PAGE, Recent, digest_of
+from topology.reorder.recent import FIRST_PAGE, LAST, MOST, PAGE, SIZE, Recent, digest_of
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, OpenGap
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import SHARED, Shared
@@ -212,10 +212,21 @@ class Reorder(Shell[NumberedBuffer]):
             else:
                 self._take(buffer, event, step)
                 continue
-            current.note_stamp(event)
+            # The effect is that of `note_stamp`, `note_oldest` and `recent.note`.
+            ts_ns = event.ts_ns
+            if ts_ns > current.newest_ts_ns:
+                current.newest_ts_ns = ts_ns
             if recent is not None:
-                current.note_oldest(event)
-                recent.note(event, current.hi)
+                if ts_ns < current.oldest_ts_ns:
+                    current.oldest_ts_ns = ts_ns
+                if recent.quick_from <= number > current.hi - SIZE:
+                    place = PAGE + (number & LAST)
+                    recent.stamps[place] = ts_ns
+                    recent.digests[place] = event.digest or digest_of(event)
+                    if number < recent.unsaved:
+                        recent.unsaved = number
+                else:
+                    recent.note(event, current.hi)
             event.epoch = current.epoch
             event.held_by = position
             if kind != DATA:
