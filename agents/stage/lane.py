@@ -19,7 +19,7 @@ from agents.kafka.partition_queue import NEVER, End, FetchRequest, steady_ns
 from agents.stage.arrival import ArrivalClock
 from agents.stage.inlet import Inlet, Read
 from agents.stage.input_lag import SILENT_AFTER_NS, InputLag
-from topology.flow.lanes import number_of
+from topology.flow.lanes import number_events, number_of
 from topology.model.event import PROGRESS, Event
 
 
@@ -65,14 +65,8 @@ class Lane:
 
     def own(self, events: Iterable[Event]) -> None:
         """Give events that were read from this lane its number."""
-        number = self.number
-        if number:
-            first = number_of(number, 0)
-            for event in events:
-                event.lane = number
-                offset = event.offset
-                is_plain = 0 <= offset < first
-                event.offset = first + offset if is_plain else number_of(number, offset)
+        if self.number:
+            number_events(events, self.number)
 
     def progress(self) -> Event:
         """Return an event that says that all records before the clock's time have been read."""

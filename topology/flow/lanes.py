@@ -5,7 +5,10 @@ A derived topic is one that a stage writes and another stage reads.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
+
+from topology.model.event import Event
 
 Place = tuple[str, int]
 """A topic and the number of one of its partitions."""
@@ -57,3 +60,13 @@ def number_of(lane: int, offset: int) -> int:
 def lanes_of(topic: str, partitions: int) -> Lanes:
     """Return the partitions of a single input topic, all of which can reach this partition."""
     return Lanes(tuple((topic, each) for each in range(partitions)), frozenset(range(partitions)))
+
+
+def number_events(events: Iterable[Event], lane: int) -> None:
+    """Give events that were read from a lane its number, and offsets that name the lane."""
+    first = number_of(lane, 0)
+    for event in events:
+        event.lane = lane
+        offset = event.offset
+        is_plain = 0 <= offset < first
+        event.offset = first + offset if is_plain else number_of(lane, offset)

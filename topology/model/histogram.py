@@ -122,9 +122,12 @@ class Histogram(Saved):
                 counts[bucket] = counts.get(bucket, 0) + UNIT * alike
                 if bucket > self._index:
                     self._above += UNIT * alike
-            bucket = bucket_of(value_ns)
-            high_ns = upper_edge_ns(bucket) + 1
-            low_ns = high_ns - (1 << max(0, (bucket >> 3) - 1))
+            # The bucket is `bucket_of(value_ns)`, and the range is up to its `upper_edge_ns`.
+            shift = value_ns.bit_length() - 4 if value_ns >= 8 else 0
+            top = value_ns >> shift if value_ns > 0 else 0
+            bucket = 8 * shift + top
+            low_ns = top << shift
+            high_ns = low_ns + (1 << shift)
             alike = 1
 
     def edge_ns(self) -> int:

@@ -11,9 +11,10 @@ from aiokafka.structs import TopicPartition
 
 from agents.watch.deaths import Deaths
 from agents.watch.decisions import Decisions
+from agents.watch.metrics.wait_counts import count_data
 from agents.watch.metrics.worker import TIME, Metrics, PlaceMetrics
 from agents.watch.unhealthy import Read, UnhealthySources, no_reading
-from topology.model.event import DATA, Event
+from topology.model.event import Event
 from topology.model.field_use import FieldUse
 from topology.model.operator import Figures
 from topology.model.outcome import Gap, Malformed, Report, Step
@@ -92,7 +93,7 @@ class PartitionMetrics:
         return found
 
     def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
-        counts = Counter([event.stream for event in events if event.kind == DATA])
+        counts = count_data(events)
         self.streams_seen.update(counts)
         for stream, count in counts.items():
             self._place(stream).read(count)

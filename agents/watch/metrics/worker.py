@@ -38,7 +38,7 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agents.watch.deaths import MAX_REASONS, OTHER, Deaths
-from agents.watch.metrics.wait_counts import EDGES_MS, WaitCounts
+from agents.watch.metrics.wait_counts import EDGES_MS, WaitCounts, waits_of
 from agents.watch.sentences import left_out_of
 from agents.watch.unhealthy import UnhealthySources, late_families
 from topology.flow.registry import figures as figures_of_all
@@ -368,12 +368,9 @@ class PlaceMetrics:
 
         Cost: O(emitted events and reports).
         """
-        waits_ns = [e.at_ns - e.arrival_ns for e in step.released if e.kind == DATA]
-        late = [e for e in step.released if e.late and e.kind == DATA]
-        if len(waits_ns) < len(step.released):
-            for event in step.released:
-                if event.kind != DATA:
-                    self._count(self._metrics.control, event.kind)
+        waits_ns, late, control = waits_of(step.released)
+        for event in control:
+            self._count(self._metrics.control, event.kind)
         for event in late:
             self._count(self._metrics.late, event.late)
         if waits_ns:
