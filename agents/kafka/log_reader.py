@@ -45,6 +45,7 @@ from agents.kafka.brokers import Brokers
 from agents.kafka.whole_batches import WholeBatches
 
 ANSWER_S: Final = 60.0
+NO_LEADER: Final = -1
 STALLED_S: Final = 30.0
 LOOK_S: Final = 0.01
 SLOWEST_LOOK_S: Final = 0.1
@@ -132,6 +133,12 @@ class LogReader:
                 f" {ANSWER_S:.0f} s: it has no leader, or its leader does not answer"
             ) from None
         return int(first[partition]), int(end[partition])
+
+    async def leaderless(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Return those partitions that have no leader, as the brokers say now."""
+        await self._client.force_metadata_update()
+        leader_of = self._client.cluster.leader_for_partition
+        return [each for each in partitions if leader_of(each) in (None, NO_LEADER)]
 
     async def stretch(
         self,

@@ -263,6 +263,9 @@ class StageHandler:
             if partition.is_queued:
                 self.watchdog.waits(now_ns, source)
                 continue
+            if partition.opening.waits:
+                self.watchdog.waits(now_ns, source, partition.opening.waits)
+                continue
             is_waiting = partition.waits_for_schemas or not partition.is_open
             if is_waiting and self.services.schemas.faults:
                 self.watchdog.waits(now_ns, source, "waits for a schema")

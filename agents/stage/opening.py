@@ -1,5 +1,7 @@
 """Opens a partition: fences the former owner, finds the state, and restores or writes one.
 
+0. A task of several input partitions waits until each of them has a leader. A task of one
+   partition does so if it is the only task of the stage, because others would wait with it.
 1. The delivery starts, which fences the former owner. Then the changelog is read from the local
    copy's position to its end (`agents.stage.restoring`).
 2. The operators restore the state, and the buffered events are read from the input again
@@ -12,9 +14,11 @@ first record in each log.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from agents.stage.arrangement import Arrangement
 from agents.stage.checkpoints import PartitionCheckpoints
@@ -30,19 +34,28 @@ from topology.flow.stage import QUERIES, SOURCES
 
 log = logging.getLogger(__name__)
 
+LEADER_LOOK_S: Final = 0.5
+"""Time between two looks for the leader of an input partition."""
+
 
 @dataclass(eq=False)
 class Opening:
-    """The opening of one partition; call `open` once."""
+    """The opening of one partition; call `open` once.
+
+    Attributes:
+        waits: A sentence for people about partitions without a leader; "" if there are none.
+    """
 
     arrangement: Arrangement
     services: Services
     state: PartitionState
     work: Work
     checkpoints: PartitionCheckpoints
+    waits: str = field(default="", init=False)
 
     async def open(self) -> None:
         """Restore the state, or begin a new one; raise StateRefused if the state is unsound."""
+        await self._await_leaders()
         found = await self._find()
         histories, source = self.services.histories, self.state.source
         if found.progress is not None:
@@ -55,6 +68,24 @@ class Opening:
             await self._begin_with(histories)
         else:
             await self._begin_empty()
+
+    async def _await_leaders(self) -> None:
+        """Wait until each input partition of the task has a leader, however long that takes.
+
+        Without one it cannot be read, and a new process could not read it either.
+        """
+        logs, lanes = self.services.logs, [lane.partition for lane in self.state.lanes.values()]
+        is_alone = len(self.arrangement.tasks) == 1
+        if not (len(lanes) > 1 or is_alone) or logs.is_embedded or not self.arrangement.is_first:
+            return
+        while away := await logs.leaderless(lanes):
+            names = ", ".join(f"{each.topic}/{each.partition}" for each in away)
+            waits = f"waits for a leader of {names}"
+            if waits != self.waits:
+                log.warning("%s/%d: %s", *self.state.source, waits)
+            self.waits = waits
+            await asyncio.sleep(LEADER_LOOK_S)
+        self.waits = ""
 
     async def _find(self) -> FoundState:
         """Read the state from the local copy and from the changelog after it."""

@@ -20,7 +20,7 @@ A restoring partition is not ready from the start. Its position is then that in 
 highest value is stored separately. The time of the restore does not count against its checkpoints.
 A partition that waits while others are restored is not ready, and no time counts against it. Either
 its turn has not come, or it cannot be read before all partitions of its assignment can. The same
-holds for one that waits for a schema registry.
+holds for one that waits for a schema registry, or before its opening for a leader.
 
 Between `leaving` and `joined`, during a rebalance, the worker is not ready and says so. This time
 counts as a stall too. It also begins if a broker stops answering, when the group's session expires.

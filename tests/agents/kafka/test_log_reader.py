@@ -298,3 +298,13 @@ async def test_where_nothing_comes_it_ends_and_names_the_place(
         await written(producer, log.place, b"0")
         with short(monkeypatch, bound), pytest.raises(TimeoutError, match=told):
             await ask(logs, log.place)
+
+
+async def test_a_partition_without_a_leader_is_named(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = log.place._replace(partition=PARTITIONS)
+    async with log.reader() as logs:
+        assert await logs.leaderless([log.place, unknown]) == [unknown]
+        monkeypatch.setattr(logs._client.cluster, "leader_for_partition", lambda _: -1)
+        assert await logs.leaderless([log.place]) == [log.place]

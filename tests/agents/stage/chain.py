@@ -148,6 +148,7 @@ class Place(Delivery):
         around = services_of(name, self, histories=histories, broker_times=times)
         partition = Partition(self.source, self.arrangement, around)
         patch.setattr(partition.checkpoints.restoring, "find", self._found)
+        patch.setattr(LogReader, "leaderless", AsyncMock(return_value=[]))
         patch.setattr(LogReader, "bounds", self._bounds)
         patch.setattr(LogReader, "read_again", self._read_again)
         patch.setattr(LogReader, "first_of", self._first_of)

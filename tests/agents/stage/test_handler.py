@@ -14,6 +14,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
+from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import End
 from agents.kafka.transport import PartitionReset
 from agents.registry.feed import SchemaFeed
@@ -48,6 +49,7 @@ class FakePartition:
             offsets=lambda: {TopicPartition("events.raw", 0): 7}, restored=(0, 1)
         )
         self.checkpoints = SimpleNamespace(is_current=AsyncMock(return_value=True))
+        self.opening = SimpleNamespace(waits="")
         self.overdue = ""
         self.lag, self.lag_ns = 0, 0
         self.cost = SimpleNamespace(text="")
@@ -256,7 +258,12 @@ class Opening:
     but for the brokers and the clock."""
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, partitions: int = 2, *, fails: bool = False
+        self,
+        patch: pytest.MonkeyPatch,
+        partitions: int = 2,
+        *,
+        fails: bool = False,
+        stages: str = "reorder, merge",
     ) -> None:
         self.now_s = 0
         self.read = 0
@@ -279,7 +286,7 @@ class Opening:
             return FoundState({}, None, StateTally(), {}, 0)
 
         patch.setattr(Begins, "_find", find)
-        text = "streams: {default: {}}\nstages: [reorder, merge]\nstate: memory\n"
+        text = f"streams: {{default: {{}}}}\nstages: [{stages}]\nstate: memory\n"
         delivery: Any = SimpleNamespace(new_batch=None, stop=lambda: asyncio.sleep(0))
         around = services_of("reorder+merge", delivery)
         stage = arranged(text, partitions=partitions)
@@ -312,6 +319,29 @@ async def test_a_stage_that_does_not_get_on_is_stopped(
     assert opening.task.done() == (read == LARGE)
     opening.task.cancel()
     await asyncio.wait([opening.task])
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+async def test_a_task_awaits_the_leaders_of_its_partitions_however_long(
+    monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    away = [TopicPartition("events.raw", partitions - 1)]
+
+    async def leaderless(*_: object) -> list[TopicPartition]:
+        return [*away]
+
+    monkeypatch.setattr(LogReader, "leaderless", leaderless)
+    monkeypatch.setattr("agents.stage.opening.LEADER_LOOK_S", 0.0)
+    opening = Opening(monkeypatch, partitions, stages="reorder+merge")
+    opening.read = LARGE
+    assert await opening.passes(3 * STUCK_AFTER_S) is State.NOT_READY
+    waits = f"events.raw/0: waits for a leader of events.raw/{partitions - 1}"
+    assert opening.handler.verdict().reasons == (waits,)
+    away.clear()
+    await opening.task
+    opening.handler.on_reading(opening.places)
+    assert state_of(opening.handler.verdict()) is State.READY
+    await opening.handler.on_revoked(opening.places)
 
 
 @pytest.mark.parametrize("partitions", [2, MANY])

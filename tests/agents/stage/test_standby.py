@@ -78,6 +78,9 @@ class Reader:
     async def committed(self, _: TopicPartition) -> int | None:
         return None
 
+    async def leaderless(self, _: Collection[TopicPartition]) -> list[TopicPartition]:
+        return []
+
     async def stretch(
         self, _: TopicPartition, begin: int, end: int
     ) -> AsyncGenerator[tuple[list[Any], int]]:
