@@ -34,11 +34,14 @@ NAME: Final = "inorder-groups-1"
 VERSION: Final = 0
 
 Owned = Callable[[], Collection[TopicPartition]]
-"""A function that returns the names of the groups that this worker has, or had last."""
+"""A function that returns a partition of each group that this worker has, or had last."""
 
 
 class Claim(msgspec.Struct):
-    """The name of a member, "" without one, and the groups that it has, by their names."""
+    """The name of a member, "" without one, and a partition of each group that it has.
+
+    Any partition of a group claims it. Its first one may change when inputs are added.
+    """
 
     name: str = ""
     owns: list[tuple[str, int]] = []
@@ -75,9 +78,13 @@ def assignor_for(
             ]
             groups = grouped(partitions, together)
             read = {member: claim_of(each.user_data) for member, each in members.items()}
+            name_of = {lane: name for name, each in groups.items() for lane in each.lanes}
             claims = {
-                member: [TopicPartition(*each) for each in claim.owns]
-                or remembered.get(claim.name, [])
+                member: [
+                    name_of[place]
+                    for place in claim.owns or remembered.get(claim.name, [])
+                    if place in name_of
+                ]
                 for member, claim in read.items()
             }
             shares = shared(groups, claims)

@@ -82,6 +82,16 @@ def test_a_worker_that_was_restarted_under_its_name_gets_what_it_had() -> None:
     assert assign() == first
 
 
+@pytest.mark.parametrize("claimed", [*places("a"), *places("b")])
+@pytest.mark.parametrize("owner", ["x", "y"])
+def test_each_partition_of_a_group_claims_it(owner: str, claimed: TopicPartition) -> None:
+    """The worker may name the group by another one than the leader of the members does."""
+    owned = {"x": [places("c")[0]], "y": [places("c")[0]], owner: [claimed]}
+    workers = {name: assignor_for(TOGETHER, each.copy) for name, each in owned.items()}
+    found = workers["x"].assign(CLUSTER, {name: joined(each) for name, each in workers.items()})
+    assert {*found[owner].partitions()} >= {*places("a"), *places("b")}
+
+
 @pytest.mark.parametrize("claim", [b"", b"{", b"[1]", b'{"owns": 3}', b'{"owns": [["z", 9]]}'])
 def test_what_a_stranger_claims_does_no_harm(claim: bytes) -> None:
     stranger = ConsumerProtocolMemberMetadata(0, [*TOPICS], claim)
