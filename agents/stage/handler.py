@@ -352,7 +352,7 @@ class StageHandler:
 
     def stale(self) -> tuple[str, ...]:
         """Return a line for each topic whose timestamps are far behind arrivals."""
-        return tuple(dict.fromkeys(line for each in self._opened if (line := each.stale())))
+        return tuple(dict.fromkeys(line for each in self._opened for line in each.stale()))
 
     def last_checkpoint_s(self) -> float | None:
         """Return the monotonic time of the newest commit in seconds; None before the first."""

@@ -34,6 +34,7 @@ class Lane:
         next_offset: Offset at which reading continues; None before the first record.
         lag: How long the next record has waited.
         high_watermark: The end of the log in the broker's last answer.
+        newest_stamp_ns: The latest of the timestamps with which batches ended; 0 before the first.
     """
 
     number: int
@@ -43,6 +44,7 @@ class Lane:
     next_offset: int | None = None
     lag: InputLag = field(default_factory=InputLag)
     high_watermark: int = 0
+    newest_stamp_ns: int = 0
     _broker: int = NEVER.broker
     _led_since_ns: int | None = None  # By the clock of this leader.
     _asked_ns: int | None = None

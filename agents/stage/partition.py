@@ -392,11 +392,15 @@ class Partition:
         for partition, lag, lag_ns in lags:
             self.services.metrics.lags(partition, lag, lag_ns)
 
-    def stale(self) -> str:
-        """Return a line if all timestamps are far behind arrivals, as those of old recordings."""
-        arrival_ns = max(lane.clock.arrival_ns for lane in self._lanes.values())
-        stale = stale_stamps(self.work.newest_stamp_ns, arrival_ns)
-        return stale and f"{self.source.topic}: {stale}"
+    def stale(self) -> Iterator[str]:
+        """Yield a line for each topic with timestamps far behind arrivals, as in old recordings."""
+        of_topics: dict[str, list[Lane]] = {}
+        for partition, lane in self._lanes.items():
+            of_topics.setdefault(partition.topic, []).append(lane)
+        for topic, lanes in of_topics.items():
+            arrival_ns = max(lane.clock.arrival_ns for lane in lanes)
+            if stale := stale_stamps(max(lane.newest_stamp_ns for lane in lanes), arrival_ns):
+                yield f"{topic}: {stale}"
 
     def faults(self) -> Iterator[tuple[TopicPartition, str]]:
         """Return the faults of the brokers' clocks, and of overdue work, as texts."""

@@ -36,7 +36,6 @@ class Work:
     """The processing of a task's records, through its operators into the outbox.
 
     Attributes:
-        newest_stamp_ns: The latest of the timestamps with which batches ended; 0 before the first.
         event_came_s: Monotonic time at which the last event arrived.
     """
 
@@ -55,7 +54,6 @@ class Work:
         self._aligns = len(self.state.lanes) > 1
         self._progress_ns = 0
         self._warned = False
-        self.newest_stamp_ns = 0
         self.event_came_s = time.monotonic()
 
     def records(self, pieces: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
@@ -67,7 +65,7 @@ class Work:
             if self.arrangement.is_first:
                 lane.lag.arrived_ns = 0 if lane.clock.is_of_reading else lane.clock.now_ns
                 if events and events[-1].kind == DATA:
-                    self.newest_stamp_ns = max(self.newest_stamp_ns, events[-1].ts_ns)
+                    lane.newest_stamp_ns = max(lane.newest_stamp_ns, events[-1].ts_ns)
             else:
                 lane.lag.arrived_ns = events[-1].at_ns if events else 0
             if lane.clock.without_append_time and not self._warned:

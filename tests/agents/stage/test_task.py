@@ -155,3 +155,23 @@ def test_each_partition_is_a_task_where_a_stream_is_in_one(own: bool) -> None:
     groups = {arrangement.group_of(lane).lanes for lane in LANES}
     assert groups == ({(lane,) for lane in LANES} if own else {tuple(LANES)})
     assert arrangement.together == ([] if own else [["events.raw"]])
+
+
+async def test_old_stamps_are_told_of_their_own_topic() -> None:
+    """The two topics of a join are in one task, and their partitions have the same numbers."""
+    sides = "{x: {stream: old}, y: {stream: new}}"
+    stage = arranged(
+        "state: memory\nstreams: {old: {input: old}, new: {input: new}}\n"
+        f"queries: {{both: {{join: interval 1s, sides: {sides}}}}}\nstages: [reorder+merge+join]\n"
+    )
+    (source,) = stage.tasks
+    task = Partition(source, stage, services_of("reorder+merge+join", Delivery()))
+    task.is_open = True
+    came = {"old": record(0, "s", 0, -806 * 3_600_000), "new": record(0, "s", 0, 0)}
+    for topic, each in came.items():
+        each.timestamp = BEGIN_MS
+        batch = PolledBatch(TopicPartition(topic, 0), [each], End(1, 1))
+        await task.take(GroupBatch(source, [batch]))
+    (line,) = task.stale()
+    assert line.startswith("old: stamps are 806 h behind arrivals")
+    await task.abandon()
