@@ -127,8 +127,8 @@ class Handler(Protocol):
     def group_of(self, partition: TopicPartition) -> PartitionGroup:
         """Return the group of a partition, whose partitions are read together."""
 
-    def is_far_ahead(self, partition: TopicPartition) -> bool:
-        """Return whether a partition need not be polled before the others of its group."""
+    def far_ahead(self, group: PartitionGroup) -> Iterable[TopicPartition]:
+        """Return the partitions of a group that need not be polled before the others of it."""
 
     async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
         """Fence the old owner, restore, and return the offset of the first read for each partition.
@@ -362,8 +362,9 @@ class BatchConsumer(driver.Consumer):
                 await asyncio.wait_for(self._room.wait(), timeout)
             return
         async with self._polling:
-            wanted = [each for queue in queues for each in queue.group.lanes]
-            polled = frozenset(each for each in wanted if not self.handler.is_far_ahead(each))
+            wanted = frozenset(each for queue in queues for each in queue.group.lanes)
+            ahead = (each for queue in queues for each in self.handler.far_ahead(queue.group))
+            polled = wanted.difference(ahead)
             poll = await self._thread.poll(polled, rests=self.handler.rests)
             skips = await self._skip_lost(poll.out_of_range)
         for queue in queues:

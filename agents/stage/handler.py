@@ -168,9 +168,9 @@ class StageHandler:
     def group_of(self, partition: TopicPartition) -> PartitionGroup:
         return self.arrangement.group_of(partition)
 
-    def is_far_ahead(self, partition: TopicPartition) -> bool:
-        task = self._partitions.get(self.group_of(partition).name)
-        return task is not None and task.is_far_ahead(partition)
+    def far_ahead(self, group: PartitionGroup) -> Iterable[TopicPartition]:
+        task = self._partitions.get(group.name)
+        return () if task is None else task.far_ahead()
 
     async def on_batch(self, batch: GroupBatch) -> None:
         partition = self._partitions[batch.name]

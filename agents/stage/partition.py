@@ -190,21 +190,25 @@ class Partition:
             with self._whole_or_nothing():
                 self.work.pass_time(moved)
 
-    def is_far_ahead(self, partition: TopicPartition) -> bool:
-        """Return whether a lane is so far ahead in time that the others are polled first.
+    def far_ahead(self) -> Iterator[TopicPartition]:
+        """Yield the lanes that are so far ahead in time that the others are polled first.
 
         While more than `READ_AHEAD` events wait for other lanes, each lane that has another behind
         it is far ahead. Lanes whose broker has stopped answering do not count: MERGE's `max_queued`
-        bounds the records that are read beyond these.
+        bounds the records that are read beyond these. Cost: O(lanes).
         """
         if len(self._lanes) == 1 or not self.is_open:
-            return False
-        limit_ns = self._lanes[partition].clock.now_ns
+            return
+        answering = (each.clock.now_ns for each in self._lanes.values() if not each.is_silent)
+        last_ns = min(answering, default=None)
+        if last_ns is None:
+            return
         alignment = self.state.stage.alignment
         if alignment is None or alignment.queued <= READ_AHEAD:
-            limit_ns -= READ_AHEAD_NS
-        behind = [each for each in self._lanes.values() if each.clock.now_ns < limit_ns]
-        return any(not each.is_silent for each in behind)
+            last_ns += READ_AHEAD_NS
+        for partition, lane in self._lanes.items():
+            if lane.clock.now_ns > last_ns:
+                yield partition
 
     def _tick(self, lane: Lane, caught_up: FetchRequest) -> bool:
         """Advance a lane's clock to the time when it had caught up; return whether it moved."""

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers
-from agents.kafka.partition_queue import GroupBatch, PolledBatch, alone
+from agents.kafka.partition_queue import GroupBatch, PartitionGroup, PolledBatch, alone
 from cli.local.embedded import PARTITIONS
 from tests.waiting import until
 
@@ -56,8 +56,8 @@ class Recorder:
     together = ()
     group_of = staticmethod(alone)
 
-    def is_far_ahead(self, _: TopicPartition) -> bool:
-        return False
+    def far_ahead(self, _: PartitionGroup) -> tuple[()]:
+        return ()
 
     async def on_batch(self, batch: GroupBatch) -> None:
         (only,) = batch.batches

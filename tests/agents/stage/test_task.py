@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 from unittest.mock import Mock
 
@@ -15,6 +16,7 @@ from agents.kafka.partition_queue import End, FetchRequest, GroupBatch, PolledBa
 from agents.stage import partition
 from agents.stage.arrival import LOG_APPEND_TIME
 from agents.stage.input_lag import SILENT_AFTER_NS
+from agents.stage.lane import Lane
 from agents.stage.partition import READ_AHEAD_NS, Partition
 from tests.agents.records import FakeRecord, arranged, services_of
 from tests.agents.stage.chain import Chain, LaneAhead
@@ -75,14 +77,47 @@ async def test_lanes_far_ahead_wait_for_those_that_answer() -> None:
     task = task_of(Delivery())
     ahead_ms = READ_AHEAD_NS // MS + 1
     await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
-    assert not any(task.is_far_ahead(lane) for lane in LANES)
+    assert [*task.far_ahead()] == []
     await task.take(poll({1: [record(1, "s1", 1, ahead_ms)]}))
-    assert [task.is_far_ahead(lane) for lane in LANES] == [False, True, False]
+    assert [*task.far_ahead()] == [LANES[1]]
     silent_ns = steady_ns() - 2 * SILENT_AFTER_NS
     for lane in (0, 2):
         await task.take(poll({lane: [record(1, f"s{lane}", 1, 1)]}, asked_ns=silent_ns))
-    assert not task.is_far_ahead(LANES[1]), "a broker that is away holds nobody back for good"
+    assert [*task.far_ahead()] == [], "a broker that is away holds nobody back for good"
     assert [at for at, _ in task.faults()] == [LANES[0], LANES[2]]
+    await task.abandon()
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_each_poll_looks_once_at_each_lane(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those far ahead are those that are ahead of any lane whose broker answers."""
+    rng, many = Random(seed), 64
+    stage = arranged(TEXT, partitions=many)
+    task = Partition(LANES[0], stage, services_of("reorder+merge", Delivery()))
+    task.is_open = True
+    lanes = [*task.state.lanes.values()]
+    silent = {lane.number for lane in lanes if rng.random() < rng.choice((0.1, 1.0))}
+    for lane in lanes:
+        lane.clock.now_ns = BEGIN_MS * MS + rng.randrange(3) * READ_AHEAD_NS + rng.randrange(3)
+    monkeypatch.setattr(partition, "READ_AHEAD", rng.choice((-1, 0)))
+    apart_ns = READ_AHEAD_NS if partition.READ_AHEAD == 0 else 0
+    looked: list[int] = []
+
+    def is_silent(lane: Lane) -> bool:
+        looked.append(lane.number)
+        return lane.number in silent
+
+    monkeypatch.setattr(Lane, "is_silent", property(is_silent))
+    found = {*task.far_ahead()}
+    assert len(looked) <= many
+    assert found == {
+        one.partition
+        for one in lanes
+        for other in lanes
+        if other.number not in silent and other.clock.now_ns < one.clock.now_ns - apart_ns
+    }
     await task.abandon()
 
 
@@ -107,7 +142,8 @@ async def test_only_the_last_lane_is_polled_while_many_events_wait_for_it(
     task = task_of(Delivery())
 
     def ahead() -> list[bool]:
-        return [task.is_far_ahead(lane) for lane in LANES]
+        found = {*task.far_ahead()}
+        return [lane in found for lane in LANES]
 
     await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
     assert ahead() == [False, False, False]
