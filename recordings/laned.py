@@ -11,8 +11,8 @@ later inputs and partitions come behind; their order counts within one instant o
 Several files can be read together; the lines of a partition must then lie in one of them. Within a
 partition lines are in the order of the log. The partitions of a file may be interleaved in any
 order in which a consumer can have read them. At most `MOST_AHEAD` lines of all files together are
-held until an earlier one can no longer come. A line that comes later than that is refused, because
-the answers would not be those of the worker.
+held until an earlier one can no longer come. A line that comes later than that is refused, also a
+clock line, because the answers would not be those of the worker.
 
 * A clock line comes before all lines that arrived at its `arrival` or later. Without `arrival` it
   has that of the newest line before it in the file.
@@ -158,8 +158,8 @@ class _Lanes:
                         " which another file has lines; put the lines of a partition into one file"
                     )
                 placed = self._in_lane(row, lane)
-                if placed.order < left:
-                    raise InputError(_too_late(path, row, left[0] - placed.arrival_ns, most))
+            if placed.order < left:
+                raise InputError(_too_late(path, row, lane, left[0] - placed.arrival_ns, most))
             newest_ns = max(newest_ns, placed.arrival_ns)
             heappush(waiting, placed)
             if len(waiting) > most:
@@ -211,9 +211,13 @@ class _Lanes:
         return Placed(content.arrival_ns, BEFORE_LANES, row.number, content)
 
 
-def _too_late(path: str, row: Row, by_ns: int, most: int) -> str:
+def _too_late(path: str, row: Row, lane: int | None, by_ns: int, most: int) -> str:
+    if lane is None:
+        what, own = f"the clock line {row.number}", "the clock lines into a file of their own"
+    else:
+        what = f"line {row.number} of partition {row.values['partition']}"
+        own = "one file for each partition"
     return (
-        f"{path}: line {row.number} of partition {row.values['partition']} arrived"
-        f" {by_ns / 1e6:,.3f} ms before a line that is more than {most:,} lines ahead of it; sort"
-        " the lines by `arrival`, or write one file for each partition and name them all"
+        f"{path}: {what} arrived {by_ns / 1e6:,.3f} ms before a line that is more than {most:,}"
+        f" lines ahead of it; sort the lines by `arrival`, or write {own} and name all files"
     )

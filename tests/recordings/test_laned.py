@@ -89,6 +89,25 @@ def test_a_line_that_comes_too_late_is_refused(
         order_of(path)
 
 
+def test_a_clock_line_that_comes_too_late_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(laned, "MOST_AHEAD", 2)
+    ahead = [line(0, arrival_ns, arrival_ns) for arrival_ns in (10, 20, 2_000_000, 2_000_010)]
+    late = {**ROUND, "arrival": 5}
+    dead = {"source": "s0"}
+    for fits in ([*ahead[:2], late, *ahead[2:]], [*ahead, ROUND], [*ahead, dead, ROUND]):
+        _, contents = recording_of([str(json_lines(tmp_path / "r", fits))], TOPOLOGY)
+        assert len([*contents]) == len(fits)
+    path = json_lines(tmp_path / "r", [*ahead, late])
+    said = r"r: the clock line 5 arrived 0\.000 ms before a line that is more than 2 lines ahead"
+    with pytest.raises(InputError, match=said):
+        [*recording_of([str(path)], TOPOLOGY).contents]
+    own = json_lines(tmp_path / "own", [late])
+    _, contents = recording_of([str(json_lines(tmp_path / "r", ahead)), str(own)], TOPOLOGY)
+    assert isinstance(next(contents), Sample)
+
+
 def test_no_more_lines_are_held_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
