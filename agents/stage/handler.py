@@ -108,14 +108,14 @@ class StageHandler:
                 self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
         if not names <= self._in_doubt.keys():
             self.stage_log.owns(self._owned)
-        moved = asyncio.create_task(self._release(revoked))
+        beside = [asyncio.create_task(self._release(revoked))]
+        if names:
+            beside.append(asyncio.create_task(self.standby.close(but=names)))
         try:
             opened = await together(*(self._open(source) for source in sorted(names)))
         finally:
-            await asyncio.wait([moved])
-        if names:
-            await self.standby.close()
-        else:
+            await asyncio.wait(beside)
+        if not names:
             self.standby.stand_by()
         held = sum(self.arrangement.held_limit_bytes(source) for source in self._partitions)
         self.services.metrics.held_limit.labels(stage).set(held)

@@ -12,15 +12,16 @@ leaves the decision to the takeover.
 
 A local copy in Redis is shared, so there is nothing to follow.
 
-Bounds: `MOST_FOLLOWED` tasks, `MOST_BYTES` of state in memory, and `BYTES_PER_S` for each task. A
-state beyond `MOST_BYTES` is followed on the disk only, and not at all with `state: memory`.
+Bounds: `MOST_FOLLOWED` tasks, `MOST_BYTES` of state in memory, and `BYTES_PER_S` for each task.
+Beyond `MOST_BYTES` the largest states are followed on the disk only, and not at all with `state:
+memory`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -48,6 +49,7 @@ MOST_FOLLOWED: Final = 16
 MOST_BYTES: Final = 256 << 20
 """Maximum total size of the keys and values of followed states in memory."""
 
+TOO_LARGE: Final = f"the followed states exceed {MOST_BYTES >> 20} MiB"
 BYTES_PER_S: Final = 32 << 20
 """Maximum rate at which one changelog is followed; a takeover reads the rest at full speed."""
 
@@ -64,7 +66,8 @@ class Follower:
 
     Attributes:
         copying: The local copy, which nothing else may use until `stop` returns it.
-        has_room: Function that returns whether all followed states fit into the memory.
+        make_room: Function that is called after the state in memory has changed. It calls
+            `leave_memory` of some followers if all states together are too large.
         held_bytes: Size of the state in memory.
         behind: Number of changelog offsets that are not read yet; None if unknown.
         why: Why the changelog is not followed now; "" if it is.
@@ -73,7 +76,7 @@ class Follower:
     logs: LogReader
     where: TopicPartition
     copying: CopyWriter
-    has_room: Callable[[], bool]
+    make_room: Callable[[], None]
     held_bytes: int = field(default=0, init=False)
     behind: int | None = field(default=None, init=False)
     why: str = field(default="", init=False)
@@ -140,6 +143,7 @@ class Follower:
         """Read the changelog to its end."""
         if self._position is None:
             await self._begin()
+        self._need_a_place()
         assert self._position is not None
         first, end = await self.logs.bounds(self.where)
         if end < self._position:
@@ -151,12 +155,17 @@ class Follower:
                 await self._take(changes, reached)
                 self.behind = max(0, end - reached)
         # A read may end beyond this end, and inside a checkpoint.
-        if self._position == end and self._is_in_memory and not is_whole(self._state, self._tally):
+        if self._position != end or not self._is_in_memory:
+            return
+        if is_whole(self._state, self._tally):
+            self._is_from_first = False
+        else:
             await self._begin_anew()
             await self._follow()
 
     async def _begin(self) -> None:
         """Begin with the local copy, or else where the state was last written whole."""
+        self._is_in_memory, self._is_from_first = True, False
         copy = self.copying.copy
         await self._in_thread(copy.close)
         claim = await changelog.last_claim(self.logs, self.where)
@@ -200,6 +209,7 @@ class Follower:
         """
         await self._in_thread(self.copying.copy.move, changes, reached)
         self._change(changes)
+        self._need_a_place()
         self._position = reached
         size = sum(len(key) + len(value or b"") for key, value in changes.items())
         await asyncio.sleep(size / BYTES_PER_S)
@@ -216,16 +226,18 @@ class Follower:
         self._tally.change(
             {key: value for key, value in changes.items() if key != changelog.PROGRESS}
         )
-        if not self.has_room():
-            self._leave_memory()
+        self.make_room()
 
-    def _leave_memory(self) -> None:
+    def leave_memory(self) -> None:
+        """Follow on the disk only from now on, or give up if there is no local copy on one."""
         self._is_in_memory = False
         self._hold({})
-        what = f"the followed states exceed {MOST_BYTES >> 20} MiB"
-        if not self.copying.copy.is_used:
-            raise GaveUp(f"{what}, and this worker has no local copy on a disk")
-        log.info("standby: %s is followed on the disk only: %s", self.name, what)
+        log.info("standby: the state of %s leaves the memory: %s", self.name, TOO_LARGE)
+
+    def _need_a_place(self) -> None:
+        """Raise GaveUp if the state is neither in memory nor on the disk."""
+        if not (self._is_in_memory or self.copying.copy.is_used):
+            raise GaveUp(f"{TOO_LARGE}, and this worker has no local copy on a disk")
 
     async def _in_thread(self, work: Callable[..., T], *given: Any) -> T:
         """Run blocking work; if this is cancelled, wait until it has ended.
@@ -269,10 +281,13 @@ class Standby:
     def _new(self, source: TopicPartition) -> Follower:
         where = TopicPartition(*self._arrangement.changelog(source))
         copying = self._services.new_copy(source, where.topic)
-        return Follower(self._services.logs, where, copying, self._has_room)
+        return Follower(self._services.logs, where, copying, self._make_room)
 
-    def _has_room(self) -> bool:
-        return sum(each.held_bytes for each in self._followers.values()) <= MOST_BYTES
+    def _make_room(self) -> None:
+        """Let the largest states leave the memory until the others fit into it."""
+        followers = self._followers.values()
+        while sum(each.held_bytes for each in followers) > MOST_BYTES:
+            max(followers, key=lambda each: each.held_bytes).leave_memory()
 
     async def hand_over(self, source: TopicPartition) -> CopyWriter | None:
         """Stop following a task, and return its local copy; None if there is none.
@@ -287,13 +302,15 @@ class Standby:
         del self._followers[source]
         return copying
 
-    async def close(self) -> None:
-        """Stop following the other tasks, and close their local copies."""
+    async def close(self, but: Collection[TopicPartition] = ()) -> None:
+        """Stop following the tasks except these, all at once, and close their local copies."""
         self.is_standby = False
-        for source in list(self._followers):
-            copying = await self.hand_over(source)
-            if copying is not None:
-                await copying.close()
+        await asyncio.gather(*(self._leave(each) for each in {*self._followers} - {*but}))
+
+    async def _leave(self, source: TopicPartition) -> None:
+        copying = await self.hand_over(source)
+        if copying is not None:
+            await copying.close()
 
     def observe(self) -> None:
         """Update the gauge of how far the followers are behind."""

@@ -18,7 +18,7 @@ from agents.kafka.partition_queue import End
 from agents.stage import standby as standing
 from agents.stage.handler import StageHandler
 from agents.stage.partition import Partition
-from agents.stage.standby import Follower
+from agents.stage.standby import Follower, Standby
 from agents.state import changelog
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy, open_store
@@ -281,18 +281,31 @@ async def test_a_copy_that_is_ahead_of_the_changelog_is_left_alone(tmp_path: Pat
     assert world.copied() == before
 
 
-async def test_what_is_not_whole_is_read_from_the_first(tmp_path: Path) -> None:
-    """The copy lacks what compaction has moved, as after a long absence."""
+async def test_what_is_not_whole_is_read_from_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy lacks what compaction has moved, as after a long absence. And a second time."""
+    monkeypatch.setattr(standing, "FOLLOW_EVERY_S", 0.01)
+    begun: list[int] = []
+    begin_anew = Follower._begin_anew
+
+    async def begins(follower: Follower) -> None:
+        await begin_anew(follower)
+        begun.append(world.log.end)
+
+    monkeypatch.setattr(Follower, "_begin_anew", begins)
     world = World("rocksdb", tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
+    strange = {b"state/gone": b"7"}
     copy = world.new_copy("rocksdb").copy
     copy.load()
-    copy.move(
-        {b"state/gone": b"7", changelog.PROGRESS: world.owned.state(0)[changelog.PROGRESS]}, 9
-    )
+    copy.move({**strange, changelog.PROGRESS: world.owned.state(0)[changelog.PROGRESS]}, 9)
     copy.close()
     await world.handler.on_assigned(frozenset())
-    await until(lambda: world.follower._is_from_first and world.follower.behind == 0)
+    await until(lambda: begun and world.follower.behind == 0)
+    world.follower._change(strange)
+    await until(lambda: world.follower.why or (len(begun) == 2 and world.follower.behind == 0))
+    assert world.follower.why == ""
     task = await world.take_over()
     assert world.log.given == []
     assert task.state.offsets() == {SOURCE: CHECKPOINTS}
@@ -309,11 +322,58 @@ async def test_a_state_that_is_too_large_is_followed_on_the_disk_alone(
     await world.stand_by()
     assert world.follower.held_bytes == 0
     assert ("exceed" in world.follower.why) == (kind == "memory")
+    if kind == "memory":  # also after the next assignment of nothing
+        before = world.follower._task
+        await world.handler.on_assigned(frozenset())
+        again = world.follower._task
+        assert again is not None
+        assert again is not before
+        await until(again.done)
+        assert "exceed" in world.follower.why
     task = await world.take_over()
     assert (world.log.given == []) == (kind == "rocksdb")
     assert task.state.offsets() == {SOURCE: CHECKPOINTS}
     await world.close()
     assert world.failures == []
+
+
+@pytest.fixture
+def followers() -> tuple[Standby, list[Follower]]:
+    """Followers of three tasks; none is started."""
+    keyed = TEXT.format("memory").replace("reorder:", "keyed_by: stream, reorder:", 1)
+    arrangement = arranged(keyed, partitions=3)
+    standby = Standby(arrangement, services_of("reorder+merge", None))
+    for source in arrangement.tasks:
+        standby._followers[source] = standby._new(source)
+    return standby, [*standby._followers.values()]
+
+
+async def test_the_largest_state_leaves_the_memory(
+    followers: tuple[Standby, list[Follower]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever it is that has grown last."""
+    monkeypatch.setattr(standing, "MOST_BYTES", 1_000)
+    _, (small, large, other) = followers
+    for follower, size in ((small, 50), (large, 900), (other, 30), (small, 150)):
+        follower._change({b"key": bytes(size)})
+    assert [each.held_bytes for each in (small, large, other)] == [153, 0, 33]
+
+
+async def test_all_followers_are_left_at_once(
+    followers: tuple[Standby, list[Follower]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standby, (kept, *left) = followers
+    stopping: list[Follower] = []
+
+    async def stop(follower: Follower) -> None:
+        stopping.append(follower)
+        await until(lambda: len(stopping) == len(left))
+
+    monkeypatch.setattr(Follower, "stop", stop)
+    (source,) = (each for each, follower in standby._followers.items() if follower is kept)
+    await standby.close(but=[source])
+    assert standby._followers == {source: kept}
+    assert not standby.is_standby
 
 
 async def test_a_takeover_waits_for_the_write_in_flight(tmp_path: Path) -> None:
