@@ -110,27 +110,41 @@ def explained(
         return
     if source is None:
         yield from _amiss(partitions)
-    empty = 0
+    empty = whole = 0
     for part in partitions:
         about = _partition(part, source)
         lanes = part.get("lanes") or [part]
+        whole += len(lanes)
         waits = part["held"] or any(at["next_offset"] != at["high_watermark"] for at in lanes)
         if not about and (source is not None or not waits):
-            empty += 1
+            empty += len(lanes)
             continue
-        for at in lanes:
-            lag_ns = at.get("lag_ns")
-            yield (
-                f"{part['stage']} {at['topic']}/{at['partition']}: {part['held']} buffered, next"
-                f" offset {at['next_offset']}, end {at['high_watermark']}"
-                + (f", {lag_ns / 1e9:.1f} s behind" if lag_ns else "")
-            )
+        yield from _places(part, lanes)
         yield from about
     if empty or not partitions:
-        yield _rest(empty, len(partitions), source)
+        yield _rest(empty, whole, source)
     yield from _remedies(partitions)
     for why in sorted({part["cut"] for part in partitions if "cut" in part}):
         yield f"stages: {why}"
+
+
+def _places(part: dict[str, Any], lanes: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line about a task, and about each of its input partitions if it has several."""
+    name = f"{part['stage']} {part['topic']}/{part['partition']}"
+    buffered = f"{part['held']} buffered"
+    if len(lanes) == 1:
+        yield f"{name}: {buffered}, {_place(lanes[0])}"
+        return
+    others = "another partition" if len(lanes) == 2 else f"{len(lanes) - 1} other partitions"
+    yield f"{name} and {others}: {buffered}"
+    for lane in lanes:
+        yield f"  {lane['topic']}/{lane['partition']}: {_place(lane)}"
+
+
+def _place(lane: dict[str, Any]) -> str:
+    lag_ns = lane.get("lag_ns")
+    behind = f", {lag_ns / 1e9:.1f} s behind" if lag_ns else ""
+    return f"next offset {lane['next_offset']}, end {lane['high_watermark']}{behind}"
 
 
 def _amiss(partitions: list[dict[str, Any]]) -> Iterator[str]:

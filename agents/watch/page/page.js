@@ -293,7 +293,7 @@ function drawPartitions(partitions) {
   const seconds = (value) => [value == null ? "–" : duration(value * 1e9), "n"];
   fill("partitions", shown.map((each) => row([
     each.stage, each.name, [duration(each.lag_ns), each.lag_ns > 10e9 ? "n wait" : "n"], [whole.format(each.lag), "n"],
-    [whole.format(each.held ?? 0), "n"], seconds(each.checkpoint_age_s),
+    [each.held == null ? "–" : whole.format(each.held), "n"], seconds(each.checkpoint_age_s),
     [each.checkpoint_bytes == null ? "–" : size(each.checkpoint_bytes), "n"], seconds(each.restore_s),
   ])), "This worker has no partition.");
   byId("partitions-count").textContent = left > 0 ? `and ${whole.format(left)} more with a smaller lag` : "";

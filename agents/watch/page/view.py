@@ -45,7 +45,7 @@ COUNTED: Final = {
 }
 """The key in the view for each metric family."""
 
-OF_PARTITION: Final = ("lag_ns", "held", "checkpoint_age_s", "checkpoint_bytes", "restore_s")
+OF_TASK: Final = ("held", "checkpoint_age_s", "checkpoint_bytes", "restore_s")
 OF_MERGE: Final = ("idle", "catching_up", "blocked", "queued", "watermark_ns", "complete_ns")
 
 RESULTS: Final = "inorder_results"
@@ -173,18 +173,28 @@ def _decides(stage: str, reason: str) -> bool:
 
 
 def _owned(partitions: Explained) -> list[View]:
-    """Return the figures of each partition, sorted by descending lag."""
-    found = [
-        {
-            "stage": part["stage"],
-            "name": f"{lane['topic']}/{lane['partition']}",
-            "lag": lane["high_watermark"] - (lane["next_offset"] or 0),
-            **{name: {**part, **lane}.get(name) for name in OF_PARTITION},
-        }
-        for part in partitions
-        for lane in part.get("lanes") or [part]
-    ]
-    return sorted(found, key=lambda each: -(each["lag_ns"] or 0))[:MAX_PARTITIONS]
+    """Return the figures of each input partition, sorted by descending lag.
+
+    Only the first of a task's partitions has the figures of the whole task.
+    """
+    lanes = [(part, lane) for part in partitions for lane in part.get("lanes") or [part]]
+    lanes.sort(key=lambda each: -(each[1].get("lag_ns") or 0))
+    found: list[View] = []
+    told: set[tuple[str, str, int]] = set()
+    for part, lane in lanes[:MAX_PARTITIONS]:
+        task = part["stage"], part["topic"], part["partition"]
+        of_task = {} if task in told else part
+        told.add(task)
+        found.append(
+            {
+                "stage": part["stage"],
+                "name": f"{lane['topic']}/{lane['partition']}",
+                "lag": lane["high_watermark"] - (lane["next_offset"] or 0),
+                "lag_ns": lane.get("lag_ns"),
+                **{name: of_task.get(name) for name in OF_TASK},
+            }
+        )
+    return found
 
 
 def _late(partitions: Explained) -> list[View]:

@@ -144,6 +144,23 @@ def test_what_is_empty_is_counted_and_not_listed() -> None:
     assert told([], None) == ["no partition is assigned to this worker"]
 
 
+def test_a_task_says_once_what_it_buffers() -> None:
+    own = {name: REORDER[name] for name in ("topic", "next_offset", "high_watermark", "lag_ns")}
+    lanes = [{**own, "partition": number, "lag_ns": number * 10**9} for number in range(3)]
+    task = REORDER | {"partition": 0, "lanes": lanes}
+    assert told([task], None) == [
+        "reorder raw/0 and 2 other partitions: 5 buffered",
+        "  raw/0: next offset 50, end 60",
+        "  raw/1: next offset 50, end 60, 1.0 s behind",
+        "  raw/2: next offset 50, end 60, 2.0 s behind",
+        *WORDS[1:5],
+    ]
+    assert told([task | {"lanes": lanes[:2]}], None)[0].startswith("reorder raw/0 and another par")
+    rests = QUIET | {"lanes": [QUIET] * 3}
+    assert told([rests], None) == ["all 3 partitions are caught up"]
+    assert told([rests, task], None)[-1] == "the other 3 partitions are caught up"
+
+
 def test_clocks_that_are_all_known_are_not_worth_a_line() -> None:
     known = clocks(clock("s1", "synced"), clock("s2", "synced"), synced=2)
     answer = [known | {"held": 0, "next_offset": 60}]

@@ -72,6 +72,7 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
             "now": NOW_NS,
             "next_offset": 9,
             "high_watermark": 9,
+            "held": 0,
             "late": [],
             "unmet": {},
             "deaths": {"read": 0, "reasons": {}},

@@ -64,6 +64,18 @@ def test_partitions_the_farthest_behind_first() -> None:
     assert found == ("merge", "before-merge/0", 5, 77)
 
 
+def test_a_task_says_once_what_it_buffers() -> None:
+    (task, *_) = partitions(3, 2)
+    lanes = [
+        {name: task[name] for name in ("topic", "next_offset", "high_watermark")}
+        | {"partition": number, "lag_ns": number}
+        for number in range(3)
+    ]
+    found = view(healthy(), [{**task, "held": 5, "lanes": lanes}], [])["partitions"]
+    assert [each["lag_ns"] for each in found] == [2, 1, 0]
+    assert [each["held"] for each in found] == [5, None, None]
+
+
 def test_who_waits_longest_comes_first() -> None:
     sources = view(healthy(), partitions(5, 3), [])["sources"]
     assert [each["source"] for each in sources["waiting"]] == ["press-0", "press-1", "press-2"]
