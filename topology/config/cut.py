@@ -33,8 +33,10 @@ class Cut(NamedTuple):
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
 
-def default_cut(apart: Collection[str], rare: Sequence[str], *, with_merge: bool) -> Cut:
-    """Return the cut for a topology file that names no stages.
+def default_cut(
+    apart: Collection[str], rare: Sequence[str], *, with_merge: bool, is_named: bool
+) -> Cut:
+    """Return the cut for a topology file that names no stages, or names `all` (`is_named`).
 
     `apart` are the streams whose records may be in several partitions, or that are joined. `rare`
     has the rare operators for which there is a query. They share the stage of MERGE if `with_merge`
@@ -46,4 +48,5 @@ def default_cut(apart: Collection[str], rare: Sequence[str], *, with_merge: bool
     if apart:
         named = ", ".join(f"`{name}`" for name in sorted(apart))
         why = f"one task reads all partitions in which records of {named} may be"
-    return Cut((first, *rest), f"the file names no stages, and {why}")
+    chosen = f"`{first.name}` has what the file needs" if is_named else "the file names no stages"
+    return Cut((first, *rest), f"{chosen}, and {why}")

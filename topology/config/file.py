@@ -193,7 +193,7 @@ class TopologyFile(Section):
         whole = {topic for topics in self.topics_read_together for topic in topics}
         apart = [name for name, stream in self.streams.items() if stream.input in whole]
         with_merge = DETECTOR in self.reading_accepted or bool(self.read_operators)
-        return default_cut(apart, rare, with_merge=with_merge)
+        return default_cut(apart, rare, with_merge=with_merge, is_named=written is not None)
 
     @property
     def topics_read_together(self) -> list[list[str]]:

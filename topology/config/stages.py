@@ -143,6 +143,8 @@ def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
 
 
 def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
+    if any(stage.is_default for stage in stages):
+        return [*_beside_all([stage.name for stage in stages])]
     faults = []
     chain = operators()
     named: set[str] = set()
@@ -168,6 +170,14 @@ def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
         if link.is_needed and link.name not in named
     )
     return faults or [fault for at, stage in enumerate(stages) for fault in _unwritten(at, stage)]
+
+
+def _beside_all(names: list[str]) -> Iterator[Fault]:
+    """Yield a fault if another stage than that of detectors is beside `all`."""
+    if names not in ([ALL], [ALL, DETECTOR]):
+        message = f"`{ALL}` has all operators, so only `{DETECTOR}` can follow it"
+        remedy = f"write [{ALL}] alone, or name each stage: [reorder+merge, window]"
+        yield Fault((), message, remedy)
 
 
 def _unwritten(at: int, stage: StageConfig) -> Iterator[Fault]:

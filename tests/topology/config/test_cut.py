@@ -19,7 +19,9 @@ BY_STREAM = "a: {keyed_by: stream}, b: {keyed_by: stream}"
         ("streams: {default: {keyed_by: stream}}", ["all"], "each partition is a task"),
         ("streams: {a: {keyed_by: stream}, b: {}}", ["all"], "records of `a`, `b` may be"),
         (f"streams: {{{BY_STREAM}}}\n{JOIN}", ["all"], "records of `a`, `b` may be"),
-        ("streams: {default: {}}\nstages: [all]", ["all"], "in which records of `default` may be"),
+        ("streams: {default: {}}", ["all"], "the file names no stages, and one task reads"),
+        ("streams: {default: {}}\nstages: [all]", ["all"], "`all` has what the file needs"),
+        ("streams: {default: {}}\nstages: [all, detector]", ["all"], "has what the file needs"),
         ("streams: {default: {}}\nstages: [reorder, merge]", ["reorder", "merge"], "names the"),
         ("streams: {default: {}}\nstages: [reorder+merge]", ["reorder+merge"], "names the stages"),
     ],
@@ -34,10 +36,16 @@ def test_the_stages_are_one_where_the_file_names_none(
     assert topology.fused == (stages in (["all"], ["reorder+merge"]))
 
 
-@pytest.mark.parametrize("stages", ["all, window", "reorder, all", "all, all"])
+@pytest.mark.parametrize("stages", ["all, window", "reorder, all", "all, all", "detector, all"])
 def test_all_names_all_operators(stages: str) -> None:
-    with pytest.raises(TopologyError, match="appears here twice"):
+    """One line says it, however many operators are named twice."""
+    said = (
+        "stages (line 2): `all` has all operators, so only `detector` can follow it;"
+        " write [all] alone, or name each stage: [reorder+merge, window]"
+    )
+    with pytest.raises(TopologyError) as refused:
         parse(f"streams: {{default: {{}}}}\nstages: [{stages}]")
+    assert str(refused.value) == said
 
 
 SIDES = "sides: {x: {stream: a}, y: {stream: b}}"
