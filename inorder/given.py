@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from inorder.records import ClockOffset, ClockSample, OrderedEvent, RawEvent, Record, record_of
 from topology.config import Topology, parse_with
 from topology.config import parse as parse_file
 from topology.config.user_functions import given_functions
 from topology.model.event import Event
-from topology.model.outcome import Malformed, Report, Step
-from topology.model.paths import Path
+from topology.model.outcome import Report, Step
 from topology.model.result import Finding
-from topology.model.stamp_clock import Step as StampStep
 from topology.window.aggregates.custom import Function
 from topology.wire.field_reader import FieldReader
+from topology.wire.input_reader import InputReader
 from topology.wire.json_lines import in_time, report_line, result_line
-from topology.wire.line_reader import Content, LineReader, Row
+from topology.wire.line_reader import AT_ONCE, Content, Read, Row, pieces
 from topology.wire.mapped_rows import Arrivals, MappedRows
-from topology.wire.values import picking, walked
+from topology.wire.values import picking
+from topology.wire.values_by_fields import ValuesByFields
 from topology.wire.where import parse_where
 
 Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
@@ -104,7 +103,7 @@ def check_many(name: str, given: Any, of: str) -> None:
 
 
 class Reader:
-    """A reader that numbers the inputs, and interprets each as the topology's streams require.
+    """A reader of the inputs of a run, each as the topology's streams require.
 
     It keeps the arrival clock from one input to the next.
 
@@ -114,14 +113,16 @@ class Reader:
 
     def __init__(self, topology: Topology) -> None:
         """Prepare to read the first input."""
-        self._lines = LineReader(topology.reading())
-        self._values = _values_by_fields(topology)
-        self.number = 0
+        self._inputs = InputReader(topology.reading(), _values_by_fields(topology))
+
+    @property
+    def number(self) -> int:
+        """The number of the last input."""
+        return self._inputs.number
 
     def saved(self) -> tuple[Any, ...]:
         """Return the number of the last input, and the state of the clock of timestamps."""
-        stamps = self._lines.stamps
-        return self.number, stamps.now_ns, None if stamps.doubted is None else (*stamps.doubted,)
+        return self._inputs.saved()
 
     def restore(self, saved: tuple[Any, ...], arrival_ns: int | None) -> None:
         """Continue after the input whose state was saved.
@@ -130,12 +131,7 @@ class Reader:
             saved: The state.
             arrival_ns: The arrival time of that input, in ns since 1970.
         """
-        stamps = self._lines.stamps
-        self._lines.arrival_ns = arrival_ns
-        if self._values is not None:
-            self._values.rows.arrivals.last_ns = arrival_ns
-        self.number, stamps.now_ns, doubted = saved
-        stamps.doubted = None if doubted is None else StampStep(*doubted)
+        self._inputs.restore(saved, arrival_ns)
 
     def contents(self, inputs: Iterable[Input]) -> Iterator[Content]:
         """Yield the content of each input.
@@ -146,22 +142,17 @@ class Reader:
         Raises:
             TypeError: A value is not an input.
         """
-        for row in self._lines.begun(map(self._row, inputs)):
-            yield self._lines.read(row)
+        lines = self._inputs.lines
+        # The row of a value depends on the arrival of the row before it.
+        most = 1 if self._inputs.reads_values else AT_ONCE
+        for rows in pieces(lines.begun(map(self._row, inputs)), most):
+            yield from lines.read_many(rows)
 
-    def _row(self, each: Input, now_ns: int | None = None) -> Row:
-        self.number += 1
-        check_input(each, self.number)
+    def _row(self, each: Input) -> Row:
         if isinstance(each, TYPES):
-            return Row(self.number, each.line(), ts_is_instant=True)
-        if self._values is not None and not isinstance(each, dict):
-            each = {**each}
-        value = None if self._values is None else self._values.value_of(each)
-        if self._values is None or value is None:
-            return Row(self.number, each)
-        row = self._values.row(self.number, value, now_ns or self._lines.arrival_ns or 0)
-        arrival = None if value is each or row.values.get("arrival") else each.get("arrival")
-        return row if arrival is None else row._replace(values={**row.values, "arrival": arrival})
+            return self._inputs.row(each.line(), is_instant=True)
+        check_input(each, self.number + 1)
+        return self._inputs.row(each)
 
     def read(self, each: Input, now_ns: int | None = None) -> Content:
         """Return the content of the next input.
@@ -171,54 +162,25 @@ class Reader:
             now_ns: The current time. It is the arrival time of an input without one, and the
                 earliest arrival time of any other. None: arrival times follow as in a replay.
         """
-        row = self._row(each, now_ns)
-        if now_ns is not None:
-            own = row.values.get("arrival")
-            if own is None or (type(own) is int and 0 <= own < now_ns):
-                row = row._replace(values={**row.values, "arrival": now_ns})
-        content = self._lines.read(row)
-        if now_ns is not None and isinstance(content, Malformed) and content.at_ns < now_ns:
-            # The arrival time of this input could not be read.
-            return replace(content, at_ns=now_ns)
-        return content
+        if isinstance(each, TYPES):
+            return self._inputs.read(each.line(), is_instant=True, now_ns=now_ns)
+        return self._inputs.read(each, now_ns=now_ns)
+
+    def read_many(self, inputs: Sequence[Input], now_ns: int | None = None) -> Read:
+        """Return the contents of the next inputs, as `read` would one after the other."""
+        if are_dicts(inputs):
+            return self._inputs.read_lines(inputs, now_ns)
+        found = [self.read(each, now_ns) for each in inputs]
+        return Read(found, found)
+
+    def read_columns(
+        self, names: Sequence[str], rows: Sequence[Sequence[Any]], now_ns: int | None = None
+    ) -> Read:
+        """Return the contents of the next inputs, each of which has these names by position."""
+        return self._inputs.read_columns(names, rows, now_ns)
 
 
-@dataclass(slots=True)
-class _ValuesByFields:
-    """A reader of records' values by the `fields` of the only stream that has some.
-
-    Attributes:
-        others: The names of the other streams.
-        source: The path of the source in a value, or () if it is elsewhere.
-        payload: The path of the part of a value that queries read.
-        rows: The reader of the other fields.
-    """
-
-    others: frozenset[str]
-    source: Path
-    payload: Path
-    rows: MappedRows
-
-    def value_of(self, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the value in a mapping, or None if the mapping is a line."""
-        inside = given.get("payload")
-        is_line = given.get("source") is not None or given.get("clock") is not None
-        if (is_line and inside is not None) or given.get("stream") in self.others:
-            return None
-        if self.source and walked(given, self.source) is not None:
-            return given
-        if is_line:
-            return None
-        return inside if isinstance(inside, Mapping) else given
-
-    def row(self, number: int, value: Mapping[str, Any], near_ns: int) -> Row:
-        row = self.rows.row(number, value, near_ns)
-        if row.fault is not None:
-            return row
-        return row._replace(values={**row.values, "payload": walked(value, self.payload)})
-
-
-def _values_by_fields(topology: Topology) -> _ValuesByFields | None:
+def _values_by_fields(topology: Topology) -> ValuesByFields | None:
     """Return the reader of values, or None if not all streams with `fields` have the same."""
     mapped = {name: each for name, each in topology.streams.items() if each.fields is not None}
     found = {(each.mapping(), each.fields.arrival) for each in mapped.values() if each.fields}
@@ -235,11 +197,16 @@ def _values_by_fields(topology: Topology) -> _ValuesByFields | None:
     arrivals = Arrivals(place, fields, pickings)
     source = fields.source.path if fields.source.place == "payload" else ()
     others = frozenset(topology.streams) - mapped.keys()
-    return _ValuesByFields(others, source, fields.payload.path, MappedRows(reader, arrivals))
+    return ValuesByFields(others, source, fields.payload.path, MappedRows(reader, arrivals))
 
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+def are_dicts(inputs: Sequence[Input]) -> TypeGuard[Sequence[dict[str, Any]]]:
+    """Return whether all inputs are dicts, and of no other class."""
+    return {*map(type, inputs)} == {dict}
 
 
 def check_input(each: Any, number: int) -> None:

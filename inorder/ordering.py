@@ -6,12 +6,12 @@ The events come from a callback, a socket, or your own consumer. See `inorder.en
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from inorder.contract import DATA, MAX_INT64
-from inorder.given import Input, Reader, check_input, records_of, runnable
+from inorder.given import Input, Reader, are_dicts, check_input, check_many, records_of, runnable
 from inorder.records import EventPlace, Record
 from topology.config import StreamConfig, Topology
 from topology.flow.registry import STATE_NUMBER
@@ -19,8 +19,9 @@ from topology.flow.replay import Replay
 from topology.flow.replay_state import packed_replay, unpacked_replay
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Malformed, Step
-from topology.wire.line_reader import MAX_ARRIVAL_NS, Content
+from topology.wire.line_reader import MAX_ARRIVAL_NS, Content, Read
 from topology.wire.marked import Form, StateUnreadable
+from topology.wire.places import Places
 
 Partition = int | str
 """The origin of an event: a number, or a name that the caller chooses (`"events/3"`)."""
@@ -28,12 +29,10 @@ Partition = int | str
 MAX_PARTITIONS: Final = 65_536
 """The maximum number of partitions that one `Ordering` accepts."""
 
-PLACES_UNUSED: Final = 1_024
-"""The number of stored offsets, beyond two per buffered event, at which obsolete ones are dropped.
-"""
-
 BY_TIME: Final = " (rule: time)"
 MIXED: Final = " (without_seq: by_time)"
+
+_ROWS: Final = {tuple, list}
 
 _Setting = tuple[tuple[str, ...], tuple[str, ...]]
 """The streams and the operators of a topology, as a snapshot and messages have them."""
@@ -87,7 +86,7 @@ class Ordering:
     by the passing of time, it is returned with the next event or tick.
 
     The topology bounds the events and bytes that are buffered. In addition, the object stores the
-    next offset of each partition (`MAX_PARTITIONS`), and the offset of each buffered event.
+    next offset of each partition (`MAX_PARTITIONS`), and the offsets of buffered events.
 
     Args:
         topology: A topology, or the text of its file.
@@ -110,9 +109,9 @@ class Ordering:
         """Whether the first event has its own arrival time; None before the first event."""
         self._is_closed = False
         self._next: dict[Partition, int] = {}
-        self._places: dict[int, tuple[Partition, int]] = {}
-        """The partition and offset of each input, by the input's number."""
-        self._most_places = PLACES_UNUSED
+        self._places = Places()
+        self._columns: tuple[str, ...] = ()
+        """The names of the last rows, which have been checked."""
         self._counts: Counter[str] = Counter()
 
     @property
@@ -144,18 +143,53 @@ class Ordering:
         """
         self._check_open()
         first = self._first_offset(partition, offset)
-        for number, each in enumerate(events, self._reader.number + 1):
-            check_input(each, number)
-        if len(self._places) >= self._most_places:
-            self._forget_places()
-        known = max(self._next.get(partition, 0), first)
-        contents: list[Content] = []
-        for at, each in enumerate(events[known - first :], known):
-            content = self._reader.read(each, self.now_ns if self._is_ticked else None)
-            contents.append(content)
-            self._note(content, partition, at)
-        self._next[partition] = max(known, first + len(events))
-        return self._out(self._run.on_inputs(contents))
+        if not are_dicts(events):
+            for number, each in enumerate(events, self._reader.number + 1):
+                check_input(each, number)
+        inputs = events[self._known(partition, first) - first :]
+        read = self._reader.read_many(inputs, self._reading_ns())
+        return self._processed(read, partition, first, len(events))
+
+    def feed_rows(
+        self,
+        names: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        partition: Partition = 0,
+        offset: int | None = None,
+    ) -> list[Record]:
+        """Process events that are given as rows, with their values by position.
+
+        It returns what `feed` returns for the mappings of the names to the values of each row. It
+        is cheaper, because no mapping is built and searched for each event.
+
+            order.feed_rows(("source", "seq", "ts"), [("press-7", 0, 5), ("press-7", 1, 9)])
+
+        Args:
+            names: The keys of a line, one for each position: `source`, `seq`, `ts`, `arrival` and
+                so on. Times are in ns, except that `ts` is in the stream's `headers.ts_unit`.
+            rows: Tuples or lists with a value for each name, in the order of their arrival. None
+                is the same as absent.
+            partition: The partition from which the rows come.
+            offset: The offset of the first row, as for `feed`.
+
+        Returns:
+            The records that follow from the rows. A row that cannot be used becomes a `DeadRecord`.
+
+        Raises:
+            TypeError: An argument has a wrong type. No row was processed.
+            ValueError: A name occurs twice, or a row has not one value for each name. Or an
+                argument is out of range, or the input has ended. No row was processed.
+        """
+        self._check_open()
+        first = self._first_offset(partition, offset)
+        self._check_names(names)
+        check_many("rows", rows, "tuples or lists")
+        given = list(rows)
+        _check_rows(self._columns, given, self._reader.number + 1)
+        inputs = given[self._known(partition, first) - first :]
+        read = self._reader.read_columns(self._columns, inputs, self._reading_ns())
+        return self._processed(read, partition, first, len(given))
 
     def tick(self, now_ns: int) -> list[Record]:
         """Advance the time to `now_ns`; the caller has fed all events that arrived before it.
@@ -215,8 +249,8 @@ class Ordering:
         if partition not in self._next:
             return None
         self._forget_places()
-        waits = (at for where, at in self._places.values() if where == partition)
-        return min(waits, default=self._next[partition])
+        least = self._places.least(partition)
+        return self._next[partition] if least is None else least
 
     def held(self) -> list[EventPlace]:
         """Return the identities of the buffered events."""
@@ -246,7 +280,7 @@ class Ordering:
         values = (
             self._setting(),
             (self._is_ticked, self._has_arrivals, self._reader.saved()),
-            (self._next, self._places, dict(self._counts)),
+            (self._next, self._places.as_mapping(), dict(self._counts)),
             None if saved is None else packed_replay(saved),
         )
         try:
@@ -292,7 +326,7 @@ class Ordering:
             )
         fresh = Ordering(self.topology, events=self._events)
         fresh._is_ticked, fresh._has_arrivals = is_ticked, has_arrivals
-        fresh._next, fresh._places, fresh._counts = next_offsets, places, Counter(counts)
+        fresh._next, fresh._places, fresh._counts = next_offsets, Places(places), Counter(counts)
         if has_arrivals is False:
             fresh._run = Replay(self.topology.without_arrivals())
         if packed is not None:
@@ -306,6 +340,18 @@ class Ordering:
         return (*streams,), (*self.topology.operators,)
 
     # -- helpers of the calls ----------------------------------------------------------------------
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        if names == self._columns:
+            return
+        check_many("names", names, "the keys of a line")
+        columns = (*names,)
+        for name in columns:
+            if type(name) is not str:
+                raise TypeError(f"names has {name!r}, which is not a text; pass the keys of a line")
+            if columns.count(name) > 1:
+                raise ValueError(f"names has `{name}` twice; give each name once")
+        self._columns = columns
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -326,24 +372,46 @@ class Ordering:
             raise ValueError(f"offset {offset} is not valid; offsets are from 0 to {MAX_INT64}")
         return offset
 
-    def _note(self, content: Content, partition: Partition, offset: int) -> None:
-        if not isinstance(content, (Event, Malformed)):
-            return
-        if self._has_arrivals is None and isinstance(content, Event):
-            self._has_arrivals = self._is_ticked or content.record.get("arrival") is not None
-            if not self._has_arrivals:
-                saved, self._run = self._run.saved(), Replay(self.topology.without_arrivals())
-                if saved is not None:
-                    self._run.restore(saved)
-        if isinstance(content, Malformed) or content.kind == DATA:
-            self._counts["sent"] += 1
-        self._places[content.offset] = partition, offset
+    def _known(self, partition: Partition, first: int) -> int:
+        """Return the offset of the first input that is not known yet, if `first` is the first."""
+        return max(self._next.get(partition, 0), first)
+
+    def _reading_ns(self) -> int | None:
+        """Return the time at which inputs are read, or None if they are read as in a replay."""
+        return self.now_ns if self._is_ticked else None
+
+    def _begin(self, event: Event) -> None:
+        """Note whether the first event has its own arrival time."""
+        line = event.record
+        if not isinstance(line, Mapping):
+            line = dict(zip(self._columns, line, strict=True))
+        self._has_arrivals = self._is_ticked or line.get("arrival") is not None
+        if not self._has_arrivals:
+            saved, self._run = self._run.saved(), Replay(self.topology.without_arrivals())
+            if saved is not None:
+                self._run.restore(saved)
+
+    def _processed(self, read: Read, partition: Partition, first: int, count: int) -> list[Record]:
+        """Return the records of inputs that have been read.
+
+        They are the last of `count` inputs, the first of which has the offset `first`.
+        """
+        known = self._known(partition, first)
+        contents = read.contents
+        if self._has_arrivals is None:
+            first_event = next((each for each in contents if isinstance(each, Event)), None)
+            if first_event is not None:
+                self._begin(first_event)
+        if self._places.is_full:
+            self._forget_places()
+        self._places.add(self._reader.number - len(contents) + 1, len(contents), partition, known)
+        self._counts["sent"] += len(contents) - sum(map(_is_uncounted, read.others))
+        self._next[partition] = max(known, first + count)
+        return self._out(self._run.on_inputs(contents))
 
     def _forget_places(self) -> None:
-        """Remove the stored partitions and offsets of events that are no longer buffered."""
-        waits = {event.offset for event in self._run.held()}
-        self._places = {at: place for at, place in self._places.items() if at in waits}
-        self._most_places = 2 * len(self._places) + PLACES_UNUSED
+        """Drop the stored places of events that are no longer buffered."""
+        self._places.keep(event.offset for event in self._run.held())
 
     def _out(self, step: Step | None) -> list[Record]:
         if step is None:
@@ -359,11 +427,31 @@ class Ordering:
                 counts["duplicate"] += 1
             elif isinstance(report, Malformed):
                 counts["dead"] += 1
-                # Unlike ordinary events, control events were not counted in `_note`.
+                # Unlike ordinary events, control events were not counted when they were read.
                 counts["sent"] += report.kind != DATA
         if not self._events:
             step = replace(step, released=[each for each in step.released if each.late])
         return records_of(step)
+
+
+def _is_uncounted(content: Content) -> bool:
+    """Return whether a content is no ordinary event: a control event, or a clock reading."""
+    return not isinstance(content, Malformed | Event) or (
+        isinstance(content, Event) and content.kind != DATA
+    )
+
+
+def _check_rows(names: Sequence[str], rows: Sequence[Any], number: int) -> None:
+    """Check that each row has a value for each name; the first one is input `number`."""
+    if {*map(type, rows)} <= _ROWS and {*map(len, rows)} <= {len(names)}:
+        return
+    for at, row in enumerate(rows, number):
+        if not isinstance(row, tuple | list):
+            raise TypeError(f"input {at} is of type {type(row).__name__}; pass tuples or lists")
+        if len(row) != len(names):
+            raise ValueError(
+                f"input {at} has {len(row)} values for {len(names)} names; give one for each name"
+            )
 
 
 def _stream_text(name: str, stream: StreamConfig) -> str:

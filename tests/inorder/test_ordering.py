@@ -26,10 +26,11 @@ from inorder.engine import (
     replay,
 )
 from inorder.given import Reader, records_of
-from inorder.ordering import FORM, MAX_PARTITIONS, PLACES_UNUSED
+from inorder.ordering import FORM, MAX_PARTITIONS
 from inorder.records import (
     DeadRecord,
     DuplicateRecord,
+    EventPlace,
     LateRecord,
     MatchRecord,
     OrderedEvent,
@@ -41,6 +42,7 @@ from tests.seeds import seeds_of_today
 from topology.flow.replay import Replay
 from topology.model.saved import ShapeRefused
 from topology.wire.json_lines import step_lines
+from topology.wire.places import RUNS_UNUSED
 
 MS = 1_000_000
 BEGIN_NS = 1_700_000_000_000 * MS
@@ -366,11 +368,11 @@ def test_law_a_restart_from_the_safe_offsets_misses_no_event(name: str, seed: in
 
 def test_what_is_kept_of_offsets_is_bounded() -> None:
     order = Ordering(PLAIN)
-    for at in range(3 * PLACES_UNUSED):
+    for at in range(3 * RUNS_UNUSED):
         order.feed(RawEvent(source="s", seq=at, ts_ns=at * MS, arrival_ns=at * MS))
-        assert len(order._places) <= PLACES_UNUSED + 2
+        assert len(order._places) <= RUNS_UNUSED + 2
     order.close()
-    assert order.safe_offset() == 3 * PLACES_UNUSED
+    assert order.safe_offset() == 3 * RUNS_UNUSED
 
 
 # -- time ------------------------------------------------------------------------------------------
@@ -550,6 +552,34 @@ def test_what_is_no_time_is_refused(now_ns: Any) -> None:
     wrong = ValueError if type(now_ns) is int else TypeError
     with pytest.raises(wrong, match=r"now_ns is .*pass time.time_ns\(\)"):
         Ordering(PLAIN).tick(now_ns)
+
+
+ROW = ("s", 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("names", "rows", "wrong", "why"),
+    [
+        ("source", [ROW], TypeError, "names is of type str; pass a list of the keys of a line"),
+        (3, [ROW], TypeError, "names is of type int"),
+        (("source", "seq", 3), [ROW], TypeError, "names has 3, which is not a text"),
+        (("source", "seq", "seq"), [ROW], ValueError, "names has `seq` twice; give each name once"),
+        (("source", "seq", "ts"), {"s": ROW}, TypeError, "rows is of type dict; pass a list"),
+        (("source", "seq", "ts"), [ROW, "s05"], TypeError, "input 2 is of type str; pass tuples"),
+        (("source", "seq", "ts"), [ROW, ROW[:2]], ValueError, "input 2 has 2 values for 3 names"),
+        (("source", "seq"), [ROW], ValueError, "input 1 has 3 values for 2 names; give one for"),
+    ],
+)
+def test_rows_that_do_not_fit_their_names_are_refused_and_nothing_is_taken(
+    names: Any, rows: Any, wrong: type[Exception], why: str
+) -> None:
+    order = Ordering(PLAIN)
+    with pytest.raises(wrong, match=why):
+        order.feed_rows(names, rows)
+    assert (order.balance().sent, order.safe_offset()) == (0, None)
+    order.feed_rows(["source", "seq", "ts"], iter([ROW, EventPlace("s", 1, 6)]))
+    order.close()
+    assert (order.balance().event, order.safe_offset()) == (2, 2)
 
 
 def test_when_it_is_closed_nothing_is_taken() -> None:
