@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from topology.wire.checker import AS_WRITTEN, Reading
-from topology.wire.line_reader import Content, LineReader, Row
+from topology.wire.line_reader import AT_ONCE, Content, LineReader, Row, pieces
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping
@@ -48,11 +48,15 @@ def contents_of(
     # Most recordings need no mapping, and its modules take time to import.
     from recordings.values import mapped_rows
 
-    return lines_of(mapped_rows(path, values, reading, in_bytes=in_bytes), reading)
+    rows = mapped_rows(path, values, reading, in_bytes=in_bytes)
+    return lines_of(rows, reading, 1 if in_bytes else AT_ONCE)
 
 
-def lines_of(rows: Iterable[Row], reading: Reading) -> Iterator[Content]:
-    """Yield the content of each row; an arrival that is implausibly far ahead is not trusted."""
+def lines_of(rows: Iterable[Row], reading: Reading, at_once: int = AT_ONCE) -> Iterator[Content]:
+    """Yield the content of each row; an arrival that is implausibly far ahead is not trusted.
+
+    So many rows as `at_once` are read before the content of the first one is yielded.
+    """
     reader = LineReader(reading, judges=True)
-    for row in reader.begun(rows):
-        yield reader.read(row)
+    for piece in pieces(reader.begun(rows), at_once):
+        yield from reader.read_many(piece)

@@ -41,7 +41,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from inorder.contract import MAX_EPOCH, MAX_INT64, MAX_SOURCE_BYTES, MIN_INT64, UNIT_NS
@@ -235,7 +234,7 @@ class LineReader:
         def row_of(at: int) -> Row:
             return Row(first + at, lines[at])
 
-        fields = list(map(_fields_of, lines))
+        fields = [_fields_of(line) for line in lines]
         numbers = range(first, first + len(lines))
         return self._read_all(numbers, lines, fields, row_of, now_ns)
 
@@ -260,10 +259,9 @@ class LineReader:
         def row_of(at: int) -> Row:
             return Row(first + at, dict(zip(names, rows[at], strict=True)))
 
-        positions = {name: at for at, name in enumerate(names)}
-        # The value behind the last one is None, and stands for all that have no name.
-        pick = itemgetter(*(positions.get(field, len(names)) for field in FIELDS))
-        fields = [pick((*row, None)) for row in rows]
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
+        absent = (None,) * len(rows)
+        fields = zip(*(columns.get(field, absent) for field in FIELDS), strict=True)
         numbers = range(first, first + len(rows))
         return self._read_all(numbers, rows, fields, row_of, now_ns)
 
@@ -271,7 +269,7 @@ class LineReader:
         self,
         numbers: Sequence[int],
         records: Sequence[Any],
-        fields: Sequence[Fields],
+        fields: Iterable[Fields],
         row_of: Callable[[int], Row],
         now_ns: int | None = None,
         *,
@@ -283,7 +281,7 @@ class LineReader:
         """
         contents: list[Content] = []
         others: list[Content] = []
-        stamps, max_ahead_ns = self.stamps, self._reading.max_ahead_ns
+        log, stamps, max_ahead_ns = self._log, self.stamps, self._reading.max_ahead_ns
         units_ns = {} if is_instant else self._units_ns
         unnumbered = self._by_time | self._mixed
         clock_ns, newest_ns = self.arrival_ns, stamps.now_ns
@@ -313,22 +311,21 @@ class LineReader:
                 if units_ns and name in units_ns:
                     ts_ns *= units_ns[name]
                 if -MAX_INT64 <= ts_ns <= MAX_ARRIVAL_NS:
-                    if self._log is not None:
-                        at_ns = self._arrive(own_ns, ts_ns, source)
-                    else:
-                        # This is `_arrive` for the usual timestamp, which rises and is believed.
-                        if (
-                            newest_ns is None
-                            or ts_ns > newest_ns + max_ahead_ns
-                            or stamps.doubted is not None
-                        ):
-                            newest_ns = stamps.take(ts_ns, source)
-                        elif ts_ns > newest_ns:
-                            stamps.now_ns = newest_ns = ts_ns
-                        at_ns = newest_ns if own_ns is None else own_ns
-                        if clock_ns is not None and at_ns < clock_ns:
-                            at_ns = clock_ns
-                        self.arrival_ns = clock_ns = at_ns
+                    # This is `_arrive` for the usual timestamp, which rises and is believed.
+                    if (
+                        newest_ns is None
+                        or ts_ns > newest_ns + max_ahead_ns
+                        or stamps.doubted is not None
+                    ):
+                        newest_ns = stamps.take(ts_ns, source)
+                    elif ts_ns > newest_ns:
+                        stamps.now_ns = newest_ns = ts_ns
+                    at_ns = newest_ns if own_ns is None else own_ns
+                    if log is not None and own_ns is not None and own_ns >= (log.now_ns or own_ns):
+                        at_ns = log.take(own_ns, ts_ns)
+                    if clock_ns is not None and at_ns < clock_ns:
+                        at_ns = clock_ns
+                    self.arrival_ns = clock_ns = at_ns
                     event = Event(
                         name,
                         source,
