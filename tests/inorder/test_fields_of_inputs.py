@@ -61,6 +61,7 @@ def test_a_mapping_is_a_value_or_a_line(
         ({"device": "d1", "n": "two", "at": 1}, "`payload.n` is"),
         ({**VALUE, "received": "soon"}, "`payload.received` is"),
         ({"device": "d1", "seq": 0, "at": 1}, "`payload.n` is missing"),
+        ({"source": "x", "stream": ["a"], "payload": VALUE}, "`stream` is"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_place(value: dict[str, Any], said: str) -> None:

@@ -49,7 +49,9 @@ class ValuesByFields:
         """Return the value in a mapping, or None if the mapping is a line."""
         inside = given.get("payload")
         is_line = given.get("source") is not None or given.get("clock") is not None
-        if (is_line and inside is not None) or given.get("stream") in self.others:
+        stream = given.get("stream")
+        is_of_another = isinstance(stream, str) and stream in self.others
+        if is_of_another or (is_line and inside is not None):
             return None
         if self.source and walked(given, self.source) is not None:
             return given
