@@ -9,9 +9,9 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from inorder import MatchRecord, Record, WindowRecord
 from inorder.engine import Ordering
@@ -43,27 +43,40 @@ QUERIES: Final = {
 }
 
 
-def payload_of(row: dict[str, str], query: str) -> dict[str, int]:
+Row = tuple[str, int, int, int, str, dict[str, int]]
+NAMES: Final = ("source", "seq", "ts", "arrival", "type", "payload")
+
+
+def payload_of(query: str, type_: str, key: str, by: str, price: str) -> dict[str, int]:
     """Return the fields that the query reads. They are empty for a record that it does not read."""
     if query == "q8":
-        if row["type"] == "person":
-            return {"person": int(row["key"]), "new": 1, "opened": 0}
-        return {"person": int(row["by"]), "new": 0, "opened": 1} if row["type"] == "auction" else {}
-    if row["type"] != "bid":
+        if type_ == "person":
+            return {"person": int(key), "new": 1, "opened": 0}
+        return {"person": int(by), "new": 0, "opened": 1} if type_ == "auction" else {}
+    if type_ != "bid":
         return {}
-    return {"auction": int(row["key"]), "bidder": int(row["by"]), "price": int(row["price"])}
+    if query == "q7":
+        return {"price": int(price)}
+    if query == "q5":
+        return {"auction": int(key)}
+    if query == "q11":
+        return {"bidder": int(by)}
+    return {"auction": int(key), "bidder": int(by), "price": int(price)}
 
 
-def line_of(row: dict[str, str], query: str) -> dict[str, Any]:
-    """Return the record in the form that `inorder replay` reads."""
-    return {
-        "source": row["source"],
-        "seq": int(row["seq"]),
-        "ts": int(row["time_us"]) * 1_000,
-        "arrival": int(row["arrival_us"]) * 1_000,
-        "type": row["type"],
-        "payload": payload_of(row, query),
-    }
+def polls(lines: Iterator[list[str]], query: str) -> Iterator[list[Row]]:
+    """Yield the records of each poll, with their values in the order of `NAMES`."""
+    poll: list[Row] = []
+    end_us = 0
+    for arrival_us, source, seq, time_us, type_, key, by, price in lines:
+        at_us = int(arrival_us)
+        if at_us >= end_us:
+            if poll:
+                yield poll
+            poll, end_us = [], at_us - at_us % POLL_US + POLL_US
+        payload = payload_of(query, type_, key, by, price)
+        poll.append((source, int(seq), int(time_us) * 1_000, at_us * 1_000, type_, payload))
+    yield poll
 
 
 Change = tuple[int, str, str]
@@ -119,11 +132,11 @@ def main() -> None:
     answers = Answers(query)
     at_us = 0
     with Path(path).open(newline="") as file:
-        rows = csv.DictReader(file)
-        for _, poll in groupby(rows, key=lambda row: int(row["arrival_us"]) // POLL_US):
-            lines = [line_of(row, query) for row in poll]
-            at_us = lines[-1]["arrival"] // 1_000
-            for change in answers.changes(order.feed(*lines)):
+        lines = csv.reader(file)
+        next(lines)
+        for poll in polls(lines, query):
+            at_us = poll[-1][3] // 1_000
+            for change in answers.changes(order.feed_rows(NAMES, poll)):
                 print(at_us, *change, sep=",")
     for change in answers.changes(order.close()):
         print(at_us, *change, sep=",")

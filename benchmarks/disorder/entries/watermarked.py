@@ -25,7 +25,10 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-Row = dict[str, str]
+Row = list[str]
+ARRIVAL, SOURCE, SEQ, TIME, TYPE, KEY, BY, PRICE = range(8)
+"""The position of each column."""
+
 Change = tuple[int, str, str]
 """The start of a window in us, the key, and the value, which is empty if the answer is retracted.
 """
@@ -139,10 +142,10 @@ class Sessions:
         self._ends: list[tuple[int, str]] = []
 
     def add(self, row: Row, time_us: int, watermark_us: int) -> Iterator[Change]:
-        if row["type"] != "bid" or time_us + GAP_US + self._late_us <= watermark_us:
+        if row[TYPE] != "bid" or time_us + GAP_US + self._late_us <= watermark_us:
             return
         one, apart, joined = Session(time_us), [], []
-        for other in self._open[row["by"]]:
+        for other in self._open[row[BY]]:
             if other.last_us + GAP_US < time_us or other.start_us - GAP_US > time_us:
                 if other.last_us + GAP_US + self._late_us > watermark_us:
                     apart.append(other)
@@ -153,9 +156,9 @@ class Sessions:
         one.count += sum(other.count for other in joined)
         for other in joined:
             if other.is_answered and other.start_us != one.start_us:
-                yield other.start_us, row["by"], ""
-        self._open[row["by"]] = [*apart, one]
-        heappush(self._ends, (one.last_us + GAP_US, row["by"]))
+                yield other.start_us, row[BY], ""
+        self._open[row[BY]] = [*apart, one]
+        heappush(self._ends, (one.last_us + GAP_US, row[BY]))
 
     def passed(self, watermark_us: int) -> Iterator[Change]:
         while self._ends and self._ends[0][0] <= watermark_us:
@@ -175,11 +178,11 @@ class Leaps:
         self._due: list[tuple[int, str]] = []
 
     def add(self, row: Row, time_us: int, watermark_us: int) -> Iterator[Change]:
-        if row["type"] != "bid" or time_us + self._late_us <= watermark_us:
+        if row[TYPE] != "bid" or time_us + self._late_us <= watermark_us:
             return
-        bids, key = self._bids[row["key"]], row["key"]
-        at = bisect_left(bids, (time_us, row["by"], 0))
-        bids.insert(at, (time_us, row["by"], int(row["price"])))
+        bids, key = self._bids[row[KEY]], row[KEY]
+        at = bisect_left(bids, (time_us, row[BY], 0))
+        bids.insert(at, (time_us, row[BY], int(row[PRICE])))
         if time_us > watermark_us:
             heappush(self._due, (time_us, key))
             return
@@ -205,8 +208,8 @@ class Leaps:
 
 
 def count_bid(state: Counter[str], row: Row) -> None:
-    if row["type"] == "bid":
-        state[row["key"]] += 1
+    if row[TYPE] == "bid":
+        state[row[KEY]] += 1
 
 
 def hottest(state: Counter[str]) -> dict[str, str]:
@@ -217,8 +220,8 @@ def hottest(state: Counter[str]) -> dict[str, str]:
 
 
 def raise_price(state: Counter[str], row: Row) -> None:
-    if row["type"] == "bid":
-        state[""] = max(state[""], int(row["price"]))
+    if row[TYPE] == "bid":
+        state[""] = max(state[""], int(row[PRICE]))
 
 
 def prices(state: Counter[str]) -> dict[str, str]:
@@ -226,8 +229,8 @@ def prices(state: Counter[str]) -> dict[str, str]:
 
 
 def take_seller(state: Counter[tuple[str, str]], row: Row) -> None:
-    if row["type"] != "bid":
-        state[row["type"], row["key"] if row["type"] == "person" else row["by"]] += 1
+    if row[TYPE] != "bid":
+        state[row[TYPE], row[KEY] if row[TYPE] == "person" else row[BY]] += 1
 
 
 def new_sellers(state: Counter[tuple[str, str]]) -> dict[str, str]:
@@ -266,14 +269,16 @@ def main() -> None:
                 print(at_us, start_us, key, value, sep=",")
 
     with Path(path).open(newline="") as file:
-        for row in csv.DictReader(file):
-            at_us, time_us = int(row["arrival_us"]), int(row["time_us"])
-            number = (row["source"], row["seq"])
+        rows = csv.reader(file)
+        next(rows)
+        for row in rows:
+            at_us, time_us = int(row[ARRIVAL]), int(row[TIME])
+            number = (row[SOURCE], row[SEQ])
             if name != "none" and number in seen:
                 continue
             seen.add(number)
             answer(windowing.add(row, time_us, watermark_us))
-            watermark_us = max(watermark_us, rule(row["source"], time_us))
+            watermark_us = max(watermark_us, rule(row[SOURCE], time_us))
             answer(windowing.passed(watermark_us))
     answer(windowing.passed(1 << 62))
 
