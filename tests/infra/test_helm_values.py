@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+import yaml
 
-from agents.kafka.stage_topics import group_of, inputs_of
+from agents.kafka.stage_topics import group_of, inputs_of, read_together
+from infra import helm as helm_chart
 from infra.helm import HelmFailed, missing, render
 from tests.infra.test_helm import (
     PLAIN,
@@ -178,6 +182,59 @@ def test_pods_are_scaled_only_if_more_than_one_can_have_work(
             render(*given)
     else:
         assert "HorizontalPodAutoscaler" in render(*given)
+
+
+def drawn(rng: Random) -> str:
+    """A topology of streams in some inputs, some of which are joined."""
+    names = "abcd"[: rng.randint(1, 4)]
+    streams = {
+        name: {
+            **({"input": rng.choice("xyz")} if rng.random() < 0.8 else {}),
+            **({"keyed_by": rng.choice(("stream", "source"))} if rng.random() < 0.9 else {}),
+        }
+        for name in names
+    }
+    queries = {
+        f"j{number}": {
+            "join": "interval 1s",
+            "sides": {side: {"stream": rng.choice(names), "type": side} for side in "lr"},
+        }
+        for number in range(rng.randrange(4))
+    }
+    file: dict[str, Any] = {"streams": streams, "queries": queries}
+    if stages := rng.choice(([], ["all"], ["reorder+merge", "join"], ["reorder", "merge+join"])):
+        file["stages"] = stages
+    return json.dumps(file)
+
+
+def test_law_the_chart_has_the_tasks_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chart with the same rules, whose values are many files, says of each stage whether it has
+    one task."""
+    rng = Random(72)
+    texts = [drawn(rng) for _ in range(400)]
+    expected: list[dict[str, Any]] = []
+    for text in texts:
+        topology = parse(text)
+        for stage in topology.stages:
+            whole = [*read_together(topology, stage)] == [sorted(inputs_of(topology, stage))]
+            expected.append({"topology": text, "stage": stage.name, "isOne": whole})
+    assert 0.2 < sum(each["isOne"] for each in expected) / len(expected) < 0.8
+    chart = tmp_path / "rules"
+    (chart / "templates").mkdir(parents=True)
+    shutil.copy(helm_chart.CHART / "Chart.yaml", chart)
+    shutil.copy(helm_chart.CHART / "templates" / "_helpers.tpl", chart / "templates")
+    (chart / "templates" / "said.yaml").write_text(
+        "said:\n{{- range .Values.files }}\n"
+        '- {{ include "inorder.isOneTask" (dict "root" (dict "Values" .) "stage" .stage)'
+        " | toJson }}\n{{- end }}\n"
+    )
+    (chart / "values.yaml").write_text(json.dumps({"files": expected}))
+    monkeypatch.setattr(helm_chart, "CHART", chart)
+    said = yaml.safe_load(render())["said"]
+    found = [{**each, "isOne": word == "yes"} for each, word in zip(expected, said, strict=True)]
+    assert found == expected
 
 
 def words(given: str) -> list[str]:

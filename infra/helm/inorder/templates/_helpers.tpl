@@ -133,9 +133,11 @@ authorization:
 {{- $group := list (get $inputs $first) }}
 {{- range $topology.queries }}
 {{- range $query := $topology.queries }}
+{{- $names := list }}
+{{- range $side := $query.sides }}{{ $names = append $names ($side.stream | default $first) | uniq }}{{ end }}
+{{- if gt (len $names) 1 }}{{ $isWhole = true }}{{ end }}
 {{- $joined := list }}
-{{- range $side := $query.sides }}{{ $joined = append $joined (get $inputs ($side.stream | default $first)) }}{{ end }}
-{{- if gt (len $joined) 1 }}{{ $isWhole = true }}{{ end }}
+{{- range $names }}{{ $joined = append $joined (get $inputs .) }}{{ end }}
 {{- $isIn := false }}
 {{- range $joined }}{{ if has . $group }}{{ $isIn = true }}{{ end }}{{ end }}
 {{- if $isIn }}{{ $group = concat $group $joined | uniq }}{{ end }}
