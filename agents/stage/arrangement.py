@@ -191,6 +191,23 @@ class Arrangement:
         streams, is_ordered = self.topology.streams.items(), self.reads == ORDERED
         return {n: s for n, s in streams if topic == (s.output if is_ordered else s.input)}
 
+    def lanes_by_stream(
+        self, source: TopicPartition
+    ) -> dict[str, list[tuple[int, TopicPartition]]]:
+        """Return the streams of the task of this name, each with the lanes that have its records.
+
+        In a topic that stages write, the stream is in one partition.
+        """
+        if self.is_first:
+            lanes = self.lanes_of(source)
+            return {
+                name: [lane for lane in lanes if lane[1].topic == stream.input]
+                for name, stream in self.streams_of_task(source).items()
+            }
+        streams = self.streams_of(source.topic)
+        come = [n for n in streams if self._partition_of(n, source.topic) == source.partition]
+        return {name: [(0, source)] for name in come}
+
     def changelog(self, source: TopicPartition) -> tuple[str, int]:
         application, stage = self.topology.application, self.stage.name
         topic = stage_topics.changelog_topic(application, stage, source.topic)

@@ -77,7 +77,7 @@ def _own_keys(
 
     Only a key of REORDER or CLOCK that concerns all sources can have several, one for each lane.
     """
-    prefix = _prefix_of(key)
+    prefix = prefix_of(key)
     if prefix.startswith(SEPARATOR):
         if JOIN in operators and prefix.strip(SEPARATOR) in lanes:
             yield key
@@ -102,7 +102,7 @@ def _own_keys(
                 yield f"{prefix}{lane}/{entry}" if len(lanes[stream]) > 1 else key
 
 
-def _prefix_of(key: str) -> str:
+def prefix_of(key: str) -> str:
     """Return the prefix of the node to which a key belongs (`topology.flow.node`)."""
     begin = key.find(SEPARATOR, 1) + 1
     return key[:begin] if key.startswith(SEPARATOR) else key[: key.find("/", begin) + 1]
@@ -124,7 +124,7 @@ def renumbered(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
     """
     found: State = {}
     for key, value in state.items():
-        begin = len(_prefix_of(key))
+        begin = len(prefix_of(key))
         query, behind, part = key[begin:].partition(SEPARATOR)
         if not (key.startswith(SEPARATOR) and part.startswith((ABSENT, WIDE))):
             found[key] = value
