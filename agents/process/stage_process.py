@@ -47,7 +47,7 @@ from agents.process.scrapes import CORE
 from agents.registry.client import RegistryRefuses
 from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.stage.clock_feed import ClockFeed
-from agents.stage.delivery import Delivery
+from agents.stage.delivery import Delivery, transactional_id
 from agents.stage.handler import StageHandler
 from agents.stage.history import Histories
 from agents.stage.plan import ChangePlan, plan
@@ -373,7 +373,7 @@ class StageProcess:
         topology, group = self.arrangement.topology, self.arrangement.group
         return Delivery(
             self.brokers.client,
-            f"{group}.{source.topic}.{source.partition}",
+            transactional_id(group, source),
             group,
             self.arrangement.changelog(source),
             topology.transaction_timeout_ns // 1_000_000,

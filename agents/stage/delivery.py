@@ -26,7 +26,7 @@ the state in memory is right (`agents.stage.checkpoints`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -214,6 +214,50 @@ class Delivery:
             await self._changes.commit_transaction()
         except Unanswered as unanswered:
             raise EndUnanswered(str(unanswered.args[0])) from unanswered
+
+
+def transactional_id(group: str, source: TopicPartition) -> str:
+    """Return the transactional id of the producer of a task."""
+    return f"{group}.{source.topic}.{source.partition}"
+
+
+async def fence(client: Mapping[str, Any], ids: Iterable[str]) -> None:
+    """Fence the owners of these transactional ids, and end their open transactions."""
+    for each in ids:
+        producer = _producer(client, transactional_id=each)
+        await producer.start()
+        await _stop(producer)
+
+
+async def commit_together(
+    client: Mapping[str, Any],
+    name: str,
+    timeout_ms: int,
+    changes: Mapping[Target, Mapping[bytes, bytes | None]],
+    offsets: Mapping[str, Mapping[TopicPartition, int]],
+    before_end: Callable[[], Awaitable[None]],
+) -> None:
+    """Commit changes of several changelogs, and offsets of several groups, in one transaction.
+
+    The transactional id is `name`. If `before_end` or anything else raises, nothing is committed.
+    """
+    producer = _producer(client, transactional_id=name, transaction_timeout_ms=timeout_ms)
+    await producer.start()
+    try:
+        async with asyncio.timeout(COMMIT_TIMEOUT_S), producer.transaction():
+            outbox = Outbox(partial(_new_batch, is_transactional=True))
+            for target, entries in changes.items():
+                for key, value in entries.items():
+                    outbox.add(target, key, value, None, [])
+            await _all(await _send(producer, outbox.take()))
+            for group, at in offsets.items():
+                named = {place: OffsetAndMetadata(next_, "") for place, next_ in at.items()}
+                # The client adds only the first group of a transaction, unless it knows of none.
+                producer._txn_manager._txn_consumer_group = None
+                await producer.send_offsets_to_transaction(named, group)
+            await before_end()
+    finally:
+        await _stop(producer)
 
 
 def _new_batch(*, is_transactional: bool) -> Any:

@@ -1,7 +1,11 @@
-"""`inorder topics` creates the topics that a topology needs, or prints the rights to them."""
+"""`inorder topics` creates the topics that a topology needs, or prints the rights to them.
+
+It also moves the state in them to other stages.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 from typing import Final
@@ -17,6 +21,7 @@ from agents.kafka.topics import CompactedInput, Outcome, refuse_compacted
 from cli.as_json import json_option
 from cli.command_group import CommandGroup
 from cli.kafka_options import Kafka, brokers_wait_named, on_kafka
+from cli.signing import master_keys
 from cli.topology_file import (
     Refused,
     failing,
@@ -32,7 +37,7 @@ SAFE_COPIES: Final = 3
 
 @click.group("topics", cls=CommandGroup)
 def command() -> None:
-    """Create the topics of a topology, or print the rights to them."""
+    """Create the topics of a topology, print the rights to them, or move the state in them."""
 
 
 @command.command("create")
@@ -87,6 +92,39 @@ def _report(topology: Topology, outcomes: list[Outcome], grown: dict[str, int]) 
     click.echo(topology.cut.why, err=True)
     if topology.topics.replication is None and (thin := thinly_copied(outcomes)):
         click.echo(thin, err=True)
+
+
+@command.command("recut")
+@topology_option
+@on_kafka()
+@click.option("--dry-run", is_flag=True, help="Print what would be moved, and change nothing.")
+def recut_command(topology_path: str, kafka: Kafka, dry_run: bool) -> None:
+    """Move the state of a drained, stopped application to other `stages` of its file.
+
+    It goes on where it stopped. Nothing else of the file may differ. The command needs the rights
+    of all stages, the former ones and the new ones.
+    """
+    from aiokafka.errors import KafkaError
+
+    from agents.process.stage_process import EXPECTED_FAILURES
+    from agents.stage.recut import NotMoved, recut
+
+    topology = load(topology_path)
+    masters = master_keys(topology, upstream_inputs(topology))
+    brokers = kafka.brokers()
+    try:
+        with refusing(NotMoved, *EXPECTED_FAILURES):
+            move = asyncio.run(recut(brokers, topology, masters, is_trial=dry_run))
+    except (KafkaError, TimeoutError) as failed:
+        raise Refused(f"nothing was moved: {failed!r}; run the command again") from failed
+    if move is None:
+        click.echo("nothing to move: no other stages have a state")
+        return
+    verb = "would move" if dry_run else "moved"
+    click.echo(f"{verb} {move.entries} entries: {', '.join(move.was)} -> {', '.join(move.now)}")
+    for group, offsets in move.offsets.items():
+        for place, offset in offsets.items():
+            click.echo(f"{group} reads from offset {offset} of {place.topic}/{place.partition}")
 
 
 @command.command("acls")

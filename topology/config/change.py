@@ -394,12 +394,12 @@ def abandoned(stage: str, topic: str, left: str, topology: TopologyFile) -> Diff
         " would begin with the first record and emit everything again"
         f" ({topology.cut.why})"
     )
-    remedy = f"drain the application and {begin_anew(topology)}"
     if stage == ALL:
         line = "remove `stages` from the file"
     else:
         line = f"write the stages as they were, like `stages: [{', '.join(before(stage))}]`"
-    remedy = f"{line}, or {remedy}"
+    move = "drain the application, stop it and move its state: `inorder topics recut`"
+    remedy = f"{line}, or {move}; or {begin_anew(topology)}"
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 
