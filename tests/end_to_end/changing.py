@@ -79,6 +79,16 @@ def headed(name: str, content: str, form: Form = plain) -> Form:
     return write
 
 
+def with_kind(form: Form, kind: str) -> Form:
+    """Return the form with a type in the value."""
+
+    def write(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+        value, headers = form(source, seq, ts_ns)
+        return value[:-1] + b', "kind": "%s"}' % kind.encode(), headers
+
+    return write
+
+
 typed: Final = partial(headed, "type")
 of_stream: Final = partial(headed, "streamId")
 

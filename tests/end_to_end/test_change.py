@@ -32,8 +32,9 @@ from tests.end_to_end.changing import (
     nested,
     plain,
     renamed,
+    with_kind,
 )
-from tests.end_to_end.records import Headers, deliver
+from tests.end_to_end.records import deliver
 from tests.end_to_end.topics import changelogs, delete_topics, forget_groups, grow
 from tests.end_to_end.worker import REFUSED
 from tests.services import SharedKafka
@@ -201,16 +202,6 @@ def test_a_pattern_keeps_its_events_over_a_changed_mapping(
     assert_ids_once(lines)
     found = [[(e["alias"], e["source"], e["seq"]) for e in each["events"]] for each in lines]
     assert sorted(found) == [[("a", "s0", seq), ("b", "s0", 20)] for seq in range(20)]
-
-
-def with_kind(form: Form, kind: str) -> Form:
-    """Return the form with a type in the value."""
-
-    def write(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-        value, headers = form(source, seq, ts_ns)
-        return value[:-1] + b', "kind": "%s"}' % kind.encode(), headers
-
-    return write
 
 
 def ends_with_two_windows(app: App) -> None:

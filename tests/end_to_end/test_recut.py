@@ -14,7 +14,14 @@ from typing import Final
 import pytest
 
 from tests.cli.invoking import Answer, inorder
-from tests.end_to_end.changing import App, assert_each_once, assert_ids_once
+from tests.end_to_end.changing import (
+    MAPPED,
+    App,
+    assert_each_once,
+    assert_ids_once,
+    mapped,
+    with_kind,
+)
 from tests.end_to_end.worker import REFUSED
 from tests.services import SharedKafka
 from tests.waiting import wait_until
@@ -145,3 +152,24 @@ def test_the_state_of_an_input_that_was_left_goes_too(app: App) -> None:
     run(app, range(120, 180), "rawx")
     assert_each_once(app.events(), [*PLACES], range(180), may_be_late=True)
     assert not app.read("gaps")
+
+
+def test_a_pattern_keeps_the_events_of_a_mapped_input_there_and_back(app: App) -> None:
+    """Their records are read as the topic of each stage has them, and matched after both moves."""
+    app.file["queries"] = {"p": {"pattern": "PATTERN SEQ(A a, B b) WITHIN 60 s RETURN a.i AS i"}}
+    app.default.update(MAPPED | {"fields": MAPPED["fields"] | {"type": "payload.kind"}})
+    app.create()
+    app.run(range(20), 20, form=with_kind(mapped, "A"))
+    app.file["stages"] = ["reorder", "merge", "pattern"]
+    app.create()
+    recut(app).well("moved")
+    del app.file["stages"]
+    recut(app).well("moved")
+    app.changes_nothing()
+    app.start()
+    app.send(range(20, 40), form=with_kind(mapped, "B"))
+    lines = app.await_lines("matches", lambda lines: len(lines) >= 20)
+    assert_ids_once(lines)
+    found = [[(e["alias"], e["source"], e["seq"]) for e in each["events"]] for each in lines]
+    assert sorted(found) == [[("a", "s0", seq), ("b", "s0", 20)] for seq in range(20)]
+    assert sorted(each["values"]["i"] for each in lines) == [*range(20)]

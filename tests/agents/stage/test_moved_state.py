@@ -128,7 +128,7 @@ def test_a_drained_application_goes_on_in_other_stages(
     was: str, now: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = Random(f"{seed} {was} {now}")
-    widths = {"raw.a": rng.choice((1, 3)), "raw.b": rng.choice((1, 2)), "raw.c": 2}
+    widths = {"raw.a": rng.choice((1, 3)), "raw.b": rng.choice((1, 2)), "raw.c": rng.choice((1, 2))}
     before, logs = logs_of(rng, widths)
     text, topology = topology_of(was)
     (tmp_path / "t.yaml").write_text(text)
