@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from tests.end_to_end.records import contract, deliver, events_of, read_all
 from tests.end_to_end.setting import FUSED, ONE_TASK, SPLIT, Setting, settle
 from tests.end_to_end.topics import create_led
 from tests.end_to_end.waiting import Emitted, wait_out
-from tests.end_to_end.worker import at_work
+from tests.end_to_end.worker import at_work, running, worker_on
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
@@ -135,8 +135,13 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
     assert (late.total() > AT_MOST_LATE * sent) == is_late, verdict
 
 
-def test_a_partition_without_a_leader_holds_up_its_task_and_is_named(tmp_path: Path) -> None:
-    """One of three brokers is killed, which has the only copy of an input partition."""
+SendTo = Callable[[Iterable[int], range], None]
+
+
+@contextmanager
+def led_apart(tmp_path: Path) -> Iterator[tuple[KafkaBroker, Setting, SendTo]]:
+    """Three brokers, each of which has the only copy of an input partition, and what sends events
+    of these numbers to some partitions."""
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, **ONE_TASK, make=False)
         raw = setting.raw
@@ -155,13 +160,19 @@ def test_a_partition_without_a_leader_holds_up_its_task_and_is_named(tmp_path: P
             )
             deliver(brokers.bootstrap, raw, records)
 
+        yield brokers, setting, send_to
+
+
+def test_a_partition_without_a_leader_holds_up_its_task_and_is_named(tmp_path: Path) -> None:
+    """One of three brokers is killed, which has the only copy of an input partition."""
+    with led_apart(tmp_path) as (brokers, setting, send_to):
         with at_work(setting) as worker:
             emitted = Emitted(setting)
             send_to(range(3), range(100))
             emitted.wait_for(300)
             brokers.kill(1)
             send_to((0, 2), range(100, 150))
-            named = f"{raw}/1"
+            named = f"{setting.raw}/1"
             wait_until(lambda: named in str(worker.ask("ready")), f"{named} to be named")
             assert emitted.poll() == 300
             brokers.restart(1)
@@ -169,6 +180,24 @@ def test_a_partition_without_a_leader_holds_up_its_task_and_is_named(tmp_path: P
             emitted.wait_for(450)
             emitted.close()
             wait_until(lambda: worker.ask("ready")[0] == 200, "a worker that is ready")
+        assert_sound(setting)
+
+
+def test_a_task_that_begins_without_a_leader_awaits_it_in_one_process(tmp_path: Path) -> None:
+    with led_apart(tmp_path) as (brokers, setting, send_to):
+        send_to(range(3), range(100))
+        brokers.kill(1)
+        worker = worker_on(setting)
+        with running(worker):
+            named = f"waits for a leader of {setting.raw}/1"
+            wait_until(lambda: named in worker.log, named)
+            wait_until(lambda: named in str(worker.ask("ready")), f"{named} on /ready")
+            stages = worker.stages()
+            brokers.restart(1)
+            worker.wait_ready()
+            wait_out(setting, 300)
+            assert worker.stages() == stages
+            assert worker.stop() == 0, worker.log
         assert_sound(setting)
 
 
