@@ -17,8 +17,9 @@ from topology.config import StreamConfig, Topology
 from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import Replay
 from topology.flow.replay_state import packed_replay, unpacked_replay
+from topology.flow.tally import tally
 from topology.model.event import Event
-from topology.model.outcome import Duplicate, Late, Malformed, Step
+from topology.model.outcome import Malformed, Step
 from topology.wire.line_reader import MAX_ARRIVAL_NS, Content, Read
 from topology.wire.marked import Form, StateUnreadable
 from topology.wire.places import Places
@@ -416,19 +417,13 @@ class Ordering:
     def _out(self, step: Step | None) -> list[Record]:
         if step is None:
             return []
-        counts = self._counts
-        for event in step.released:
-            if event.kind == DATA:
-                counts["late" if event.late else "event"] += 1
-        for report in step.reports:
-            if isinstance(report, Late):
-                counts["late"] += 1
-            elif isinstance(report, Duplicate):
-                counts["duplicate"] += 1
-            elif isinstance(report, Malformed):
-                counts["dead"] += 1
-                # Unlike ordinary events, control events were not counted when they were read.
-                counts["sent"] += report.kind != DATA
+        counts, found = self._counts, tally(step)
+        counts["event"] += found.event
+        counts["late"] += found.late
+        counts["duplicate"] += found.duplicate
+        counts["dead"] += found.dead
+        # Unlike ordinary events, control events were not counted when they were read.
+        counts["sent"] += found.dead_control
         if not self._events:
             step = replace(step, released=[each for each in step.released if each.late])
         return records_of(step)
