@@ -30,7 +30,7 @@ def parquet_values(
         schema = file.schema_arrow
         refuse_missing(schema.names, path, needed)
         refuse_size(file.metadata, frozenset(schema.names), path)
-        instants = _instants(file)
+        instants = instants_of(file)
         local = {
             field.name: field.type.tz is None and field.name not in instants
             for field in schema
@@ -57,7 +57,7 @@ def parquet_values(
         raise InputError(f"{path}: cannot be read as Parquet ({reason})") from None
 
 
-def _instants(file: Any) -> set[str]:
+def instants_of(file: Any) -> set[str]:
     """Return the columns of the old 96-bit type, whose times are in UTC without being marked so."""
     columns = (file.schema.column(at) for at in range(len(file.schema)))
     return {each.path for each in columns if each.physical_type == "INT96"}

@@ -183,18 +183,21 @@ def _csv_values(
     names: list[str] = []
     remedy = layout_remedy(raw, layout)
     for number, cells in csv_lines(raw, path, layout):
-        if isinstance(cells, WireFault):
-            yield ValueRow(number, None, cells)
-        elif not names:
+        if names or isinstance(cells, WireFault):
+            yield cells_row(number, names, cells)
+        else:
             names = cells
             refuse_missing(names, path, needed, remedy)
-        else:
-            pairs = zip(names, cells, strict=True)
-            value = {name: cell for name, cell in pairs if cell != ""}
-            if all(cell.isascii() or _is_sound(cell) for cell in value.values()):
-                yield ValueRow(number, value, is_text=True)
-            else:
-                yield ValueRow(number, None, fault_of("row", "undecodable", "a cell"))
+
+
+def cells_row(number: int, names: list[str], cells: list[str] | WireFault) -> ValueRow:
+    """Return the row of these cells, or of the reason why they cannot be read."""
+    if isinstance(cells, WireFault):
+        return ValueRow(number, None, cells)
+    value = {name: cell for name, cell in zip(names, cells, strict=True) if cell != ""}
+    if all(cell.isascii() or _is_sound(cell) for cell in value.values()):
+        return ValueRow(number, value, is_text=True)
+    return ValueRow(number, None, fault_of("row", "undecodable", "a cell"))
 
 
 def _is_sound(cell: str) -> bool:

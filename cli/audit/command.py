@@ -35,6 +35,7 @@ from cli.taken import GIVEN, Taken
 from cli.topology_file import Refused, out_option, topic_named, warn, write_new
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
+from recordings.audit.columns import Columns
 from recordings.audit.counting import MAX_MACHINES, TooManyMachines
 from recordings.audit.document import document
 from recordings.audit.findings import Asked, Findings, audited
@@ -43,7 +44,7 @@ from recordings.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from recordings.audit.row import AuditInput, AuditRow
 from recordings.audit.verdicts import shortly
 from recordings.audit.wraps import NEVER, Wraps
-from recordings.plausible import AsRead, Plausibility, watched
+from recordings.plausible import SAMPLE, AsRead, Plausibility, watched
 from recordings.proposal import StreamProposal, notes_of, queries_of, topology_text
 from topology.config import parse
 from topology.model.outcome import Malformed
@@ -150,7 +151,7 @@ def command(
 
 def _audited(source: AuditSource, asked: Asked) -> Findings:
     with counting("records") as advance, _mapping_refused(source):
-        findings = audited(_given_up(_judged(source)), asked, advance)
+        findings = audited(_inputs(source, asked), asked, advance)
     unread = findings.unread.count
     if unread and not findings.counting.rows:
         _nothing_read(source, findings)
@@ -163,13 +164,34 @@ def _audited(source: AuditSource, asked: Asked) -> Findings:
     return findings
 
 
-def _judged(source: AuditSource) -> AuditInput:
+def _inputs(source: AuditSource, asked: Asked) -> AuditInput | Columns:
+    """Return the columns of the source if they can be counted, or its rows."""
+    table = source.columns
+    if table is None or asked.wraps is not None or _begins_unread(table):
+        return _given_up(_judged(source, source.rows))
+    from recordings.audit.by_columns.count import is_countable
+
+    if not is_countable(table, asked.length_ns, asked.bounds_ns):
+        return _given_up(_judged(source, source.rows))
+    for _ in _judged(source, table.rows(SAMPLE)):
+        pass
+    return table
+
+
+def _begins_unread(table: Columns) -> bool:
+    """Return whether so many records at the beginning are unreadable that the audit gives up."""
+    if len(table.faults) < GIVEN_UP_AFTER or not len(table):
+        return False
+    return bool(table.faults[GIVEN_UP_AFTER - 1].offset < table.offset[0])
+
+
+def _judged(source: AuditSource, rows: AuditInput) -> AuditInput:
     """Return the rows, whose first ones lead to a warning if the unit of their time is wrong."""
     fields = source.mapping.fields
     if fields.ts == TIMESTAMP:  # Kafka's own timestamps have one unit.
-        return source.rows
+        return rows
     plausibility = Plausibility(AsRead(Reading(), fields.ts_unit, option=True), time.time_ns())
-    return watched(source.rows, plausibility, warn)
+    return watched(rows, plausibility, warn)
 
 
 def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:

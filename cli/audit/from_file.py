@@ -12,6 +12,7 @@ from cli.mapping_options import MappingOptions
 from cli.taken import SAMPLE, taken
 from cli.topology_file import Refused
 from cli.value_format import ValueFormat
+from recordings.audit.from_table import columns_of_file
 from recordings.audit.from_values import rows_of_file
 from recordings.audit.row import ONE_ORDER
 from recordings.file import STDIN, InputError
@@ -50,7 +51,7 @@ def file_source(
             " JSON object per line"
         )
     mapping = taken(values, options, on_file=True)
-    by = FileMapping(mapping.fields, mapping.arrival)
+    by = FileMapping(mapping.fields, mapping.arrival, encoding, layout)
     said = [] if mapping.arrival else [BY_LINES]
     return AuditSource(
         Path(path).name if path != STDIN else "standard input",
@@ -62,6 +63,7 @@ def file_source(
         said,
         value_format.section_of_file(),
         f"inorder audit {shlex.quote(path)}{layout.options()}",
+        columns=None if last is not None else columns_of_file(path, by),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.taken import Taken
+from recordings.audit.columns import Columns
 from recordings.audit.row import AuditInput, OrderRule
 from recordings.proposal import FILE_PARTITIONS
 
@@ -15,6 +16,7 @@ class AuditSource:
     """The input of an audit, with the mapping by which its records are read.
 
     Attributes:
+        columns: The same rows as columns, if they could be read so.
         first: The first records as text.
         said: Remarks about the order of the records.
         section: Keys of the proposed stream other than those of the mapping.
@@ -31,3 +33,4 @@ class AuditSource:
     section: dict[str, Any]
     command: str
     partitions: int = FILE_PARTITIONS
+    columns: Columns | None = None

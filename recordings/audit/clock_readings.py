@@ -50,6 +50,10 @@ class ClockReadings:
         else:
             self._of[number] = (max(known[0], reading_ns), known[1] + 1)
 
+    def put(self, width_ns: int, of: dict[int, tuple[int, int]]) -> None:
+        """Put the largest reading and the number of readings of each stretch, by its number."""
+        self._width_ns, self._of = width_ns, of
+
     def _widen(self) -> None:
         self._width_ns *= 2
         wide: dict[int, tuple[int, int]] = {}

@@ -49,6 +49,7 @@ class Counting:
         wraps: How sequence numbers wrap.
         kinds: The records of each source with and without a number.
         arrives: Whether rows have their arrivals.
+        judge: The judge of the epochs of records that have none.
         machines: The sources by name.
         behind_own_ns: How far each record without a number was behind the newest of its source.
         newcomer_behind_ns: How far a source's first timestamp was behind the newest of all sources,
@@ -73,7 +74,7 @@ class Counting:
         self.newcomer_behind_ns = 0
         self.last_ns = 0
         self.gaps = GapBudget()
-        self._judge = EpochJudge(wraps, MAX_MACHINES)
+        self.judge = EpochJudge(wraps, MAX_MACHINES)
         self._stamps = StampClock(AS_WRITTEN.max_ahead_ns)
         self._newest_ns = dict.fromkeys(order.partitions, NEVER_NS)
 
@@ -85,7 +86,7 @@ class Counting:
             TooManyMachines: The field read as source is probably another one.
             TooManyWindows: The field read as time is probably another one.
         """
-        for judged in self._judge.judge(map(self._timed, rows)):
+        for judged in self.judge.judge(map(self._timed, rows)):
             self._take(*judged, spool)
 
     def _timed(self, row: AuditRow) -> TimedRow:
@@ -99,7 +100,7 @@ class Counting:
         self.rows += 1
         machine = self.machines.get(source)
         if machine is None:
-            machine = self._new(source, partition)
+            machine = self.add_machine(source, partition)
             behind_ns = self._newest_ns[self.order.partitions[0]] - ts_ns
             self.newcomer_behind_ns = max(self.newcomer_behind_ns, behind_ns)
         elif partition != machine.partition:
@@ -159,7 +160,8 @@ class Counting:
             self.last_ns = at_ns
         return self.last_ns
 
-    def _new(self, source: str, partition: int) -> Machine:
+    def add_machine(self, source: str, partition: int) -> Machine:
+        """Add a source that was first heard on this partition, and return it."""
         if len(self.machines) >= MAX_MACHINES:
             raise TooManyMachines
         epochs = NumberedEpochs(self.gaps, self.wraps.modulus(source))

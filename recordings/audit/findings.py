@@ -12,6 +12,7 @@ from typing import Final
 
 from inorder.contract import DEFAULT_STREAM
 from recordings.audit.advice import STEPS_NS, Advice, Tried, advised
+from recordings.audit.columns import Columns
 from recordings.audit.counting import Counting
 from recordings.audit.engine_run import EngineFigures, through_engine
 from recordings.audit.judged_clocks import JudgedClock, judged
@@ -115,9 +116,11 @@ class Findings:
 
 
 def audited(
-    inputs: AuditInput, asked: Asked, advance: Callable[[int], object] = lambda _: None
+    inputs: AuditInput | Columns,
+    asked: Asked,
+    advance: Callable[[int], object] = lambda _: None,
 ) -> Findings:
-    """Audit the rows, and return the findings.
+    """Audit the rows, or the columns of a countable table, and return the findings.
 
     If numbers turn out to wrap, or sources to number only some of their records, the rows are
     counted once more. The errors of `Counting.take` are passed on.
@@ -181,7 +184,7 @@ def with_fewest_wrong(
 
 @contextmanager
 def counted(
-    inputs: AuditInput,
+    inputs: AuditInput | Columns,
     asked: Asked,
     unread: Unread,
     advance: Callable[[int], object] = lambda _: None,
@@ -193,7 +196,7 @@ def counted(
     gets the rows that could not be read. The errors of `Counting.take` are passed on.
 
     Args:
-        inputs: The rows.
+        inputs: The rows, or the columns of a table that `is_countable`, if its numbers do not wrap.
         asked: The settings of the audit.
         unread: The rows that could not be read.
         advance: A function that is called with 1 for each row.
@@ -204,8 +207,16 @@ def counted(
     counting = Counting(jobs, asked.order, asked.shown, wraps, arrives=asked.arrives)
     counting.kinds = kinds or Kinds()
     with Spool() as spool:
-        rows = unread.rows(_fitting(inputs, wraps.bits or NEVER), advance)
-        counting.take(rows if kinds else counting.kinds.count(rows), spool)
+        if isinstance(inputs, Columns):
+            from recordings.audit.by_columns.count import count_columns
+
+            for fault in inputs.faults:
+                unread.add(fault)
+            advance(len(inputs) + len(inputs.faults))
+            count_columns(inputs, counting, spool)
+        else:
+            rows = unread.rows(_fitting(inputs, wraps.bits or NEVER), advance)
+            counting.take(rows if kinds else counting.kinds.count(rows), spool)
         falls = {name: each.epochs.falls for name, each in counting.machines.items()}
         found = asked.wraps or guessed_wraps(falls)
         alone = [] if kinds else [*counting.kinds.find_alone()]
@@ -214,7 +225,11 @@ def counted(
             return
         for each in alone:
             unread.add(each)
-        again = counting.kinds.select(spool.again([*counting.machines]))
+        again: AuditInput | Columns
+        if isinstance(inputs, Columns) and found is None:
+            again = inputs.of_kind(list(map(counting.kinds.is_numbered, inputs.names)))
+        else:
+            again = counting.kinds.select(spool.again([*counting.machines]))
         settings = replace(asked, wraps=found)
         with counted(again, settings, Unread(), kinds=counting.kinds) as found_again:
             yield found_again

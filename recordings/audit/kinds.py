@@ -45,19 +45,24 @@ class Kinds:
             kinds.setdefault(row.seq is not None, _Kind(row.offset)).count += 1
             yield row
 
+    def put(self, source: str, is_numbered: bool, first: int, count: int) -> None:
+        """Put the number of records of a kind, and the offset of the first one."""
+        self._of.setdefault(source, {})[is_numbered] = _Kind(first, count)
+
     def select(self, rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
         """Yield the rows that are of their source's kind."""
-        return (row for row in rows if (row.seq is not None) == self._is_numbered(row.source))
+        return (row for row in rows if (row.seq is not None) == self.is_numbered(row.source))
 
     def find_alone(self) -> Iterator[Malformed]:
         """Yield a fault for each row that is not of its source's kind."""
         for source, kinds in self._of.items():
             if len(kinds) > 1:
-                rare = kinds[not self._is_numbered(source)]
+                rare = kinds[not self.is_numbered(source)]
                 fault = Malformed(0, rare.first, "seq_mixed", ALONE, source=source)
                 yield from [fault] * rare.count
 
-    def _is_numbered(self, source: str) -> bool:
+    def is_numbered(self, source: str) -> bool:
+        """Return whether a source is of the kind with numbers."""
         counts = {is_numbered: kind.count for is_numbered, kind in self._of[source].items()}
         return counts.get(True, 0) >= counts.get(False, 0)
 
@@ -65,5 +70,5 @@ class Kinds:
     def by_time(self) -> bool:
         """Whether `without_seq: by_time` costs no source with numbers all of them."""
         return all(
-            next(iter(kinds)) or not self._is_numbered(source) for source, kinds in self._of.items()
+            next(iter(kinds)) or not self.is_numbered(source) for source, kinds in self._of.items()
         )

@@ -89,6 +89,11 @@ class SeenNumbers:
         self.count += 1
         return True
 
+    def rise_to(self, high: int, count: int) -> None:
+        """Record `count` numbers up to `high`, each of which was the next one."""
+        self.high = high
+        self.count += count
+
     def gap_of(self, number: int) -> int:
         """Return the index of the gap that contains the number, or -1."""
         at = bisect_right(self._firsts, number) - 1
@@ -142,6 +147,11 @@ class NumberedEpochs:
     def missing(self) -> int:
         return sum(seen.missing for seen in self._seen.values())
 
+    def begin(self, epoch: int, number: int) -> SeenNumbers:
+        """Begin an epoch with its first number, and return the numbers of the epoch."""
+        seen = self._seen[epoch] = SeenNumbers(number, self._budget)
+        return seen
+
     def take(self, epoch: int, number: int, at_ns: int, *, is_written: bool) -> tuple[bool, bool]:
         """Record a number, and return whether it is a duplicate and whether it is out of sequence.
 
@@ -155,7 +165,7 @@ class NumberedEpochs:
         self.falls.note(number)
         seen = self._seen.get(epoch)
         if seen is None:
-            self._seen[epoch] = SeenNumbers(number, self._budget)
+            self.begin(epoch, number)
             return False, False
         number = extended(number, self._modulus, seen.high + 1)
         behind = number < seen.high

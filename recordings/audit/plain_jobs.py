@@ -12,6 +12,7 @@ Memory: three counts for each window and bound, for up to `MAX_WINDOWS` windows.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from recordings.audit.row import ONE_ORDER, OrderRule
@@ -89,6 +90,17 @@ class PlainJobs:
             self._newest_ns[partition] = ts_ns
             self._least_ns = min(self._newest_ns.values())
         return dropping
+
+    def put(
+        self,
+        truth: dict[int, int],
+        copies: Counter[int],
+        dropped: Iterable[Counter[int]],
+        copies_dropped: Iterable[Counter[int]],
+    ) -> None:
+        """Put the counts of all rows by window, and the dropped ones for each bound."""
+        self.truth, self.copies = truth, copies
+        self.dropped, self._copies_dropped = tuple(dropped), tuple(copies_dropped)
 
     @property
     def windows(self) -> int:

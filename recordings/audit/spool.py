@@ -83,6 +83,11 @@ class Spool:
         if len(self._page) >= PAGE_ROWS * ROW_BYTES:
             self._flush()
 
+    def put(self, rows: bytes) -> None:
+        """Add packed rows."""
+        self._flush()
+        self._file.write(rows)
+
     def rows(self) -> Iterator[SpooledRow]:
         self._flush()
         self._file.seek(0)

@@ -1,0 +1,324 @@
+"""Laws: an audit of columns finds what an audit of the same rows finds, for generated tables and
+for files of all kinds of cells."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from benchmarks.workloads.machines import BEGIN_NS, MS, S, plant
+from cli.audit.text import shown
+from inorder.contract import MAX_INT64
+from recordings.audit import from_table
+from recordings.audit.by_columns.count import is_countable
+from recordings.audit.columns import Columns
+from recordings.audit.document import document
+from recordings.audit.findings import Asked, audited
+from recordings.audit.from_table import columns_of_file
+from recordings.audit.from_values import rows_of_file
+from recordings.audit.row import ONE_ORDER, AuditRow
+from recordings.audit.spool import NONE
+from recordings.values import FileMapping
+from tests.cli.audit.test_command import MAPPED, WORLDS
+from tests.cli.invoking import inorder
+from tests.seeds import seeds_of_today
+from topology.model.outcome import Malformed
+from topology.wire.mapping import Fields
+from topology.wire.where import Where
+
+ASKED: Final = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
+
+
+def in_columns(rows: Sequence[AuditRow]) -> Columns:
+    names: dict[str, int] = {}
+    for row in rows:
+        names.setdefault(row.source, len(names))
+
+    def column(of: Callable[[AuditRow], int | None]) -> Any:
+        return np.array([NONE if (value := of(row)) is None else value for row in rows], np.int64)
+
+    return Columns(
+        [*names],
+        column(lambda row: names[row.source]),
+        column(lambda row: row.seq),
+        column(lambda row: row.epoch),
+        column(lambda row: row.ts_ns),
+        column(lambda row: row.arrival_ns),
+        column(lambda row: row.offset),
+    )
+
+
+def told(inputs: Sequence[AuditRow] | Columns, asked: Asked) -> tuple[object, ...]:
+    """All that an audit says, and the waits from which its advice follows."""
+    findings = audited(inputs, asked)
+    counting = findings.counting
+    waits = sorted(counting.gaps.filled_after_ns), [*counting.behind_own_ns]
+    return document(findings), shown(findings, "head", [], []), waits
+
+
+def agree(rows: Sequence[AuditRow], asked: Asked = ASKED) -> None:
+    rows = [row._replace(digest=0) for row in rows]
+    table = in_columns(rows)
+    assert is_countable(table, asked.length_ns, asked.bounds_ns)
+    assert told(table, asked) == told(rows, asked)
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(1))
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("arrives", [True, False])
+def test_columns_tell_of_a_plant_what_its_rows_tell(world: str, seed: int, arrives: bool) -> None:
+    rows = WORLDS[world](seed)
+    if not arrives:
+        rows = [row._replace(arrival_ns=None) for row in rows]
+    agree(rows, replace(ASKED, arrives=arrives))
+
+
+NUMBERS: Final = (0, 1, 14, 15, 16, 254, 255, 256, 65_535, 1 << 31, (1 << 32) - 1, MAX_INT64)
+STEPS_NS: Final = (0, 0, 1, MS, 300 * MS, S, S, S, 40 * S, 3_600 * S)
+
+
+def odd_rows(dice: Random) -> Iterator[AuditRow]:
+    """Rows of a few sources with all that numbers and times may do; each table has some of it."""
+    count, sources = dice.randrange(1, 150), dice.choice((1, 2, 5, 40))
+    begin_ns = dice.choice((BEGIN_NS, BEGIN_NS, 0, -7 * S, -(1 << 61) + 3_600 * S * 200))
+    chances = {
+        name: dice.choice((0.0, 0.0, 0.05, 0.4))
+        for name in ("copy", "late", "gap", "reset", "far", "tied", "bare", "epoch", "jump", "away")
+    }
+    arrives = dice.random() < 0.7
+    last: dict[str, AuditRow] = {}
+    at_ns = begin_ns
+    sent: list[AuditRow] = []
+    for offset in range(count):
+        happens = {name for name, chance in chances.items() if dice.random() < chance}
+        at_ns += dice.choice(STEPS_NS)
+        source = f"s{dice.randrange(sources)}"
+        before = last.get(source)
+        seq = (before.seq or 0) + 1 if before else dice.choice((0, 1, 7))
+        epoch = before.epoch if before else None
+        if "gap" in happens:
+            seq += dice.randrange(1, 20)
+        if "reset" in happens:
+            seq = dice.choice((0, 0, 1, 3))
+        if "far" in happens:
+            seq = dice.choice(NUMBERS)
+        if "epoch" in happens:
+            epoch = dice.choice((0, 1, 2, (epoch or 0) + 1))
+        ts_ns = before.ts_ns if before and "tied" in happens else at_ns
+        if "late" in happens:
+            ts_ns -= round(dice.random() * 90 * S)
+        if "jump" in happens:
+            ts_ns += dice.choice((-1, 1)) * dice.choice((2 * S, 4_000 * S, 90_000 * S, 1 << 55))
+        came_ns = None if not arrives or "away" in happens else at_ns
+        row = AuditRow(source, min(seq, MAX_INT64), epoch, ts_ns, came_ns, 0, offset)
+        if "copy" in happens and sent:
+            row = dice.choice(sent[-9:])._replace(arrival_ns=came_ns, offset=offset)
+            if dice.random() < 0.2:
+                row = row._replace(ts_ns=ts_ns)
+        else:
+            last[source] = row
+        sent.append(row)
+        yield row._replace(seq=None) if "bare" in happens else row
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(30))
+def test_columns_tell_of_odd_tables_what_their_rows_tell(seed: int) -> None:
+    dice = Random(seed)
+    rows = [*odd_rows(dice)]
+    if all(abs(row.ts_ns) <= 1 << 61 for row in rows):
+        length_ns = dice.choice((1, 7, 60, 86_400)) * S
+        bounds_ns = dice.choice(((0,), (0, 1 * S, 5 * S, 30 * S), (300 * MS, 90 * S)))
+        arrives = any(row.arrival_ns is not None for row in rows)
+        agree(rows, replace(ASKED, length_ns=length_ns, bounds_ns=bounds_ns, arrives=arrives))
+
+
+@pytest.mark.parametrize("times_ns", [[BEGIN_NS, MAX_INT64], [-MAX_INT64, BEGIN_NS]])
+def test_a_table_is_not_countable_with_times_whose_differences_overflow(
+    times_ns: list[int],
+) -> None:
+    rows = [AuditRow("a", number, None, ts_ns) for number, ts_ns in enumerate(times_ns)]
+    assert not is_countable(in_columns(rows), 60 * S, (0,))
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+NAMES: Final = ("device", "n", "time", "received", "boot", "force")
+BY_NAME: Final = FileMapping(
+    Fields(
+        source=Where("payload", ("device",)),
+        seq=Where("payload", ("n",)),
+        ts=Where("payload", ("time",)),
+        epoch=Where("payload", ("boot",)),
+        ts_unit="ms",
+    ),
+    Where("payload", ("received",)),
+)
+CELLS: Final = {
+    "device": ("", "a b", "Förderband", "x" * 300, "7", " a"),
+    "n": ("", "-1", "-0", "007", "1.0", "+1", "9223372036854775808", "0" * 25, "n", " 1", "１"),
+    "time": ("", "-5", "-0", "0", "1.5", "1e3", "2026-01-01T00:00:00Z", "9223372036855", "x"),
+    "received": ("", "-5", "1.5", "2026-01-01T00:00:00Z", "9223372036855", "x", "0" * 45),
+    "boot": ("", "0", "3", "-1", "x", "9223372036854775807"),
+    "force": ("", "12.5", "ü", "\udcff", "x\ry", "x\0y", '"', "a b"),
+}
+LINES: Final = (
+    "",
+    " ",
+    "a",
+    "a,1",
+    "a,1,2,3,4,5,6,7",
+    ",,,,,",
+    '"a\nb",1,2,3,4,5',
+    '"a"b,1,2,3,4,5',
+)
+
+
+def csv_text(dice: Random) -> bytes:
+    """A table of which a few cells and lines are odd."""
+    row = plant(dice.randrange(99), 60)
+    odd = dice.choice((0.0, 0.01, 0.1))
+    end = dice.choice(("\n", "\n", "\r\n"))
+    delimiter = dice.choice((",", ",", ";", "\t"))
+    names = [*NAMES]
+    dice.shuffle(names)
+    lines = [names]
+    for each in row:
+        came_ns = each.arrival_ns or 0
+        cells = dict(
+            zip(NAMES, (each.source, each.seq, each.ts_ns // MS, came_ns // MS, "", 1), strict=True)
+        )
+        if dice.random() < odd:
+            name = dice.choice(NAMES)
+            cells[name] = dice.choice(CELLS[name])
+        lines.append([str(cells[name]) for name in names])
+    texts = [delimiter.join(line) for line in lines]
+    for _ in range(dice.choice((0, 0, 1, 2)) if odd else 0):
+        texts.insert(dice.randrange(1, len(texts) + 1), dice.choice(LINES))
+    text = end.join(texts) + dice.choice(("", end, end))
+    mark = dice.choice((b"", b"", b"\xef\xbb\xbf"))
+    return mark + text.encode("utf-8", "surrogateescape")
+
+
+def by_rows(path: Path) -> tuple[list[AuditRow], list[Malformed]]:
+    rows = [*rows_of_file(BY_NAME, BY_NAME.rows(str(path), needed=BY_NAME.columns()))]
+    read = [row for row in rows if isinstance(row, AuditRow)]
+    return read, [row for row in rows if isinstance(row, Malformed)]
+
+
+@pytest.fixture
+def at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_table, "LEAST_BYTES", 0)
+
+
+def test_csv_has_the_same_rows_in_columns(
+    tmp_path: Path, at_any_size: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recordings.audit.by_columns.read.PART_BYTES", 500)
+    path = tmp_path / "telemetry.csv"
+    found = faulty = 0
+    for seed in range(200):
+        path.write_bytes(csv_text(Random(seed)))
+        table = columns_of_file(str(path), BY_NAME)
+        if table is not None:
+            rows, faults = by_rows(path)
+            assert [*table.rows()] == rows, seed
+            assert [*map(repr, table.faults)] == [*map(repr, faults)], seed
+            found += 1
+            faulty += bool(faults)
+    assert found > 120
+    assert faulty > 20
+
+
+def tables_of(dice: Random) -> pa.Table:
+    """A table with columns of any type, and now and then a value that is odd for it."""
+    rows = plant(dice.randrange(99), 60)
+    odd = dice.choice((False, False, True))
+    numbers: list[int | None] = [row.seq for row in rows]
+    times: list[int | None] = [row.ts_ns // MS for row in rows]
+    came = [None if dice.random() < 0.1 else (row.arrival_ns or 0) // MS for row in rows]
+    if odd:
+        numbers[dice.randrange(len(rows))] = dice.choice((None, -1, 1 << 53))
+        times[dice.randrange(len(rows))] = dice.choice((None, 0, -5, 1 << 60))
+    of_time = dice.choice((pa.int64(), pa.timestamp("ms", "UTC"), pa.timestamp("ms"), pa.float64()))
+    devices = [row.source for row in rows]
+    by_name = {
+        "device": pa.array(devices, dice.choice((pa.string(), pa.large_string()))),
+        "n": pa.array(numbers, dice.choice((pa.int64(), pa.float64()) if odd else (pa.int32(),))),
+        "time": pa.array(times, pa.int64()).cast(of_time, safe=False),
+        "received": pa.array(came, pa.int64()),
+        "boot": pa.array([None] * len(rows), pa.int64()),
+        "force": pa.array(dice.choice(([1.5], [None], ["x"], [b"x"], [{"a": 1}])) * len(rows)),
+    }
+    return pa.table(by_name)
+
+
+def test_parquet_has_the_same_rows_in_columns(tmp_path: Path, at_any_size: None) -> None:
+    path = tmp_path / "telemetry.parquet"
+    found = 0
+    for seed in range(150):
+        parquet.write_table(tables_of(Random(seed)), path)
+        table = columns_of_file(str(path), BY_NAME)
+        if table is not None:
+            rows, faults = by_rows(path)
+            assert [*table.rows()] == rows, seed
+            assert [*table.faults] == faults == [], seed
+            found += 1
+    assert found > 15
+
+
+@pytest.fixture
+def telemetry(tmp_path: Path) -> Path:
+    """A CSV file with a faulty row, and a source of which a row has no number."""
+    path = tmp_path / "telemetry.csv"
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["device", "n", "time", "received", "force"])
+        for at, row in enumerate(plant(1)):
+            time = "soon" if at == 1_500 else row.ts_ns // MS
+            seq = None if at == 2_000 else row.seq
+            table.writerow([row.source, seq, time, (row.arrival_ns or 0) // MS, 12.5])
+    return path
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("options", [(), ("--json",), ("--window", "7s", "--lateness", "10s")])
+def test_the_command_tells_of_columns_what_it_tells_of_rows(
+    telemetry: Path,
+    form: str,
+    options: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    at_any_size: None,
+) -> None:
+    path = telemetry
+    if form == "parquet":
+        path = telemetry.with_suffix(".parquet")
+        with telemetry.open() as file:
+            rows = [row for row in csv.DictReader(file) if row["time"] != "soon"]
+        kinds = {"device": str, "n": int, "time": int, "received": int}
+        columns = {
+            name: [kind(row[name]) if row[name] else None for row in rows]
+            for name, kind in kinds.items()
+        }
+        parquet.write_table(pa.table(columns), path)
+    taken: list[Columns | None] = []
+
+    def noted(*arguments: Any) -> Columns | None:
+        taken.append(columns_of_file(*arguments))
+        return taken[-1]
+
+    monkeypatch.setattr("cli.audit.from_file.columns_of_file", noted)
+    by_columns = inorder("audit", path, *MAPPED, *options).well()
+    assert taken[0] is not None
+    monkeypatch.setattr(from_table, "find_spec", lambda name: None)
+    by_rows = inorder("audit", path, *MAPPED, *options)
+    assert taken[1] is None
+    assert by_columns == by_rows
