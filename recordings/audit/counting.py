@@ -49,7 +49,6 @@ class Counting:
         wraps: How sequence numbers wrap.
         kinds: The records of each source with and without a number.
         arrives: Whether rows have their arrivals.
-        judge: The judge of the epochs of records that have none.
         machines: The sources by name.
         behind_own_ns: How far each record without a number was behind the newest of its source.
         newcomer_behind_ns: How far a source's first timestamp was behind the newest of all sources,
@@ -74,7 +73,7 @@ class Counting:
         self.newcomer_behind_ns = 0
         self.last_ns = 0
         self.gaps = GapBudget()
-        self.judge = EpochJudge(wraps, MAX_MACHINES)
+        self._judge = EpochJudge(wraps, MAX_MACHINES)
         self._stamps = StampClock(AS_WRITTEN.max_ahead_ns)
         self._newest_ns = dict.fromkeys(order.partitions, NEVER_NS)
 
@@ -86,7 +85,7 @@ class Counting:
             TooManyMachines: The field read as source is probably another one.
             TooManyWindows: The field read as time is probably another one.
         """
-        for judged in self.judge.judge(map(self._timed, rows)):
+        for judged in self._judge.judge(map(self._timed, rows)):
             self._take(*judged, spool)
 
     def _timed(self, row: AuditRow) -> TimedRow:

@@ -91,7 +91,7 @@ class EpochJudge:
             else:
                 events.setdefault(bits, []).append(event)
         for bits, of_width in events.items():
-            self._reorder_of(bits).on_batch(of_width, until_ns)
+            self.reorder_of(bits).on_batch(of_width, until_ns)
 
     def _judged(self) -> Iterator[JudgedRow]:
         delayed = self._delayed
@@ -105,7 +105,8 @@ class EpochJudge:
                 self._newest[row.source] = event.epoch
             yield JudgedRow(row, newest if event.epoch == NO_EPOCH else event.epoch, at_ns)
 
-    def _reorder_of(self, bits: int) -> Reorder:
+    def reorder_of(self, bits: int) -> Reorder:
+        """Return the REORDER of numbers of this width."""
         reorder = self._reorder.get(bits)
         if reorder is None:
             config = ReorderConfig(

@@ -71,7 +71,7 @@ def count_columns(columns: Columns, counting: Counting, spool: Spool) -> None:
     machines = [counting.add_machine(name, partition) for name in columns.names]
     _count_kinds(columns, counting)
     counting.numbered = bool(np.any(columns.seq != NONE))
-    epoch = epochs_of(columns, at_ns, counting.judge)
+    epoch = epochs_of(columns, at_ns)
     found = track_numbers(columns, epoch, at_ns, machines)
     groups = grouped(columns.source)
     _count_records(machines, groups, at_ns, found)
@@ -223,8 +223,13 @@ def _count_jobs(columns: Columns, counting: Counting, machines: list[Machine], c
     for machine, lost, doubled in zip(machines, rows_dropped, copies_counted, strict=True):
         machine.rows_dropped, machine.copies_counted = lost, doubled
     wrong = shown | counted
-    pairs = np.unique(np.stack([source[wrong], window[wrong]]), axis=1)
-    for of, each in zip(*pairs.tolist(), strict=True):
+    windows, index = np.unique(window[wrong], return_inverse=True)
+    pairs = np.unique(source[wrong] * len(windows) + index)
+    for of, each in zip(
+        (pairs // max(1, len(windows))).tolist(),
+        windows[pairs % max(1, len(windows))].tolist(),
+        strict=True,
+    ):
         machines[of].wrong_windows.add(each)
 
 
