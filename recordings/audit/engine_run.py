@@ -109,9 +109,10 @@ class _Run:
         ((stream, config),) = topology.streams.items()
         unnumbered = -1 if config.reorder.numbered else 0
         needs_number = config.reorder.numbered and not config.reorder.is_mixed
-        for line, row in enumerate(spool.rows()):
-            ts_ns, at_ns, _, seq, epoch, machine, _, digest, copy = row
-            self.windows.append(NONE if copy else ts_ns // self._length_ns)
+        length_ns, note_window = self._length_ns, self.windows.append
+        for line, values in enumerate(spool.values()):
+            ts_ns, at_ns, _, seq, epoch, machine, _, digest, copy = values
+            note_window(NONE if copy else ts_ns // length_ns)
             if needs_number and seq == NONE:
                 continue  # The record would be a dead letter.
             event = Event(
@@ -120,18 +121,19 @@ class _Run:
                 NO_EPOCH if epoch == NONE else epoch,
                 line ^ unnumbered if seq == NONE else seq,
                 ts_ns,
-                max(0, min(at_ns, MAX_ARRIVAL_NS)),
+                min(at_ns, MAX_ARRIVAL_NS) if at_ns > 0 else 0,
                 line,
             )
             event.digest = digest
             yield event
 
     def note(self, step: Step) -> None:
+        windows, length_ns, note_wait = self.windows, self._length_ns, self.waits_ns.append
         for event in step.released:
             if event.kind == DATA:
-                self.waits_ns.append(event.at_ns - event.arrival_ns)
-                if self.windows[event.offset] != NONE:
-                    self.windows[event.offset] = event.ref_time_ns // self._length_ns
+                note_wait(event.at_ns - event.arrival_ns)
+                if windows[event.offset] != NONE:
+                    windows[event.offset] = event.ref_time_ns // length_ns
         for result in step.results:
             if isinstance(result, WindowResult):
                 window = result.start_ns // self._length_ns

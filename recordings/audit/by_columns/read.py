@@ -1,8 +1,9 @@
 """Read the columns of a CSV or Parquet file for an audit.
 
-Odd values are absent or faulty fields, times that are no integers, and texts that are not UTF-8. A
-part of a CSV file that has any is read row by row. A CSV file with quotes, and a Parquet file with
-odd values, are read row by row as a whole. Memory: a part of the file, and the columns.
+Odd values are absent or faulty fields, and texts that are not UTF-8. Times are odd if they are
+neither integers nor RFC 3339 in UTC. A part of a CSV file that has odd values is read row by row. A
+CSV file with line ends or quotes inside a cell, and a Parquet file with odd values, are read row by
+row as a whole. Memory: a part of the file, and the columns.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ PART_BYTES: Final = 4 << 20
 """The least number of bytes of a part of a CSV file; it ends with a line."""
 
 _INTEGER: Final = r"\A-?[0-9]{1,19}\z"
+_INSTANT: Final = (
+    r"\A(19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z\z"
+)
 
 
 class OddError(Exception):
@@ -164,7 +168,7 @@ def _is_text(column: Any) -> bool:
 
 def _counts(column: Any) -> Ints:
     """Return integers from 0, or NONE where they are absent."""
-    if _is_text(column) and not pc.all(pc.ascii_is_decimal(column.cast(pa.string()))).as_py():
+    if _is_text(column) and not _all(pc.ascii_is_decimal(column.cast(pa.string()))):
         raise OddError
     numbers = _integers(column)
     if np.any((numbers < 0) & (numbers != NONE)):
@@ -172,11 +176,16 @@ def _counts(column: Any) -> Ints:
     return numbers
 
 
+def _all(flags: Any) -> bool:
+    """Return whether all flags are set that are not absent."""
+    return bool(pc.all(flags, min_count=0).as_py())
+
+
 def _integers(column: Any) -> Ints:
     """Return integers, or NONE where they are absent."""
     if _is_text(column):
         column = column.cast(pa.string())
-        if not pc.all(pc.match_substring_regex(column, _INTEGER)).as_py():
+        if not _all(pc.match_substring_regex(column, _INTEGER)):
             raise OddError
     elif not pa.types.is_integer(column.type):
         raise OddError
@@ -189,6 +198,10 @@ def _integers(column: Any) -> Ints:
 
 def _times(column: Any, unit_ns: int) -> Ints:
     """Return times in ns, or NONE where they are absent."""
+    if _is_text(column):
+        texts = column.cast(pa.string())
+        if _all(pc.match_substring_regex(texts, _INSTANT)):
+            column = texts.cast(pa.timestamp("ns", "UTC"))
     if pa.types.is_timestamp(column.type):
         if column.type.tz is None:
             raise OddError
@@ -207,16 +220,17 @@ def _times(column: Any, unit_ns: int) -> Ints:
 def _read_csv(raw: IO[bytes], path: str, table: _Table) -> None:
     line = raw.readline(MAX_LINE_BYTES)
     head = line.removeprefix(BYTE_ORDER_MARK)
-    if not line.endswith(b"\n") or _is_odd(head) or not head.isascii():
+    text = head.decode("ascii", "replace")
+    delimiter = next((each for each in DELIMITERS if each in text), ",")
+    if not line.endswith(b"\n") or not head.isascii() or not _has_plain_rows(head, delimiter):
         raise OddError
-    delimiter = next((each for each in DELIMITERS if each in head.decode()), ",")
-    names = [name.strip() for name in next(csv.reader([head.decode()], delimiter=delimiter))]
+    names = [name.strip() for name in next(csv.reader([text], strict=True, delimiter=delimiter))]
     if len({*names}) < len(names):
         raise OddError
     wanted = [*{*table.by.values()}]
     lines = 1
     for part in _parts(raw):
-        if _is_odd(part):
+        if not _has_plain_rows(part, delimiter):
             raise OddError
         count = part.count(b"\n") + (not part.endswith(b"\n"))
         try:
@@ -237,9 +251,25 @@ def _parts(raw: IO[bytes]) -> Iterator[bytes]:
         yield part
 
 
-def _is_odd(part: bytes) -> bool:
-    """Return whether lines may not be rows, or cells not the text between separators."""
-    return b'"' in part or b"\0" in part or part.count(b"\r") != part.count(b"\r\n")
+def _has_plain_rows(part: bytes, delimiter: str) -> bool:
+    """Return whether each line is a row, and quotes are only around whole cells."""
+    if b"\0" in part or part.count(b"\r") != part.count(b"\r\n"):
+        return False
+    if b'"' not in part:
+        return True
+    # A line end before the first cell and after the last one stands for the ends of the part.
+    bytes_ = np.frombuffer(b"\n" + part + b"\n", np.uint8)
+    quotes = np.flatnonzero(bytes_ == ord('"'))
+    if len(quotes) % 2:
+        return False
+    opening, closing = quotes[0::2], quotes[1::2]
+    line = np.searchsorted(np.flatnonzero(bytes_ == ord("\n")), quotes)
+    ends = np.array([ord(delimiter), ord("\n"), ord("\r")], np.uint8)
+    return bool(
+        np.all(np.isin(bytes_[opening - 1], ends[:2]))
+        and np.all(np.isin(bytes_[closing + 1], ends))
+        and np.all(line[0::2] == line[1::2])
+    )
 
 
 def _csv_part(
@@ -252,7 +282,7 @@ def _csv_part(
     found = arrow_csv.read_csv(
         pa.BufferReader(part),
         arrow_csv.ReadOptions(column_names=names, block_size=len(part) + 1, use_threads=False),
-        arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False),
+        arrow_csv.ParseOptions(delimiter=delimiter, double_quote=False),
         arrow_csv.ConvertOptions(
             include_columns=wanted,
             column_types=dict.fromkeys(wanted, pa.string()),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -165,10 +166,25 @@ BY_NAME: Final = FileMapping(
 CELLS: Final = {
     "device": ("", "a b", "Förderband", "x" * 300, "7", " a"),
     "n": ("", "-1", "-0", "007", "1.0", "+1", "9223372036854775808", "0" * 25, "n", " 1", "１"),
-    "time": ("", "-5", "-0", "0", "1.5", "1e3", "2026-01-01T00:00:00Z", "9223372036855", "x"),
+    "time": (
+        "",
+        "-5",
+        "-0",
+        "0",
+        "1.5",
+        "1e3",
+        "2026-01-01T00:00:00Z",
+        "9223372036855",
+        "x",
+        "2026-01-01T00:00:60Z",
+        "2026-02-30T00:00:00Z",
+        "1700-01-01T00:00:00Z",
+        "2026-01-01T00:00:00+01:00",
+        "2026-01-01T00:00:00",
+    ),
     "received": ("", "-5", "1.5", "2026-01-01T00:00:00Z", "9223372036855", "x", "0" * 45),
     "boot": ("", "0", "3", "-1", "x", "9223372036854775807"),
-    "force": ("", "12.5", "ü", "\udcff", "x\ry", "x\0y", '"', "a b"),
+    "force": ("", "12.5", "ü", "\udcff", "x\ry", "x\0y", '"', "a b", '"a, b;c"', 'a"b', '"a""b"'),
 }
 LINES: Final = (
     "",
@@ -182,24 +198,33 @@ LINES: Final = (
 )
 
 
+def _in_ms(time_ns: int) -> str:
+    return str(time_ns // MS)
+
+
+def _as_instant(time_ns: int) -> str:
+    text = datetime.fromtimestamp(time_ns // S, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{time_ns % S:09d}"[: 20 + time_ns % 10].rstrip(".") + "Z"
+
+
 def csv_text(dice: Random) -> bytes:
     """A table of which a few cells and lines are odd."""
-    row = plant(dice.randrange(99), 60)
+    rows = plant(dice.randrange(99), 60)
     odd = dice.choice((0.0, 0.01, 0.1))
     end = dice.choice(("\n", "\n", "\r\n"))
     delimiter = dice.choice((",", ",", ";", "\t"))
     names = [*NAMES]
     dice.shuffle(names)
     lines = [names]
-    for each in row:
-        came_ns = each.arrival_ns or 0
-        cells = dict(
-            zip(NAMES, (each.source, each.seq, each.ts_ns // MS, came_ns // MS, "", 1), strict=True)
-        )
+    spelled = dice.choice((_in_ms, _in_ms, _in_ms, _as_instant))
+    quoted = dice.choice((frozenset[str](), frozenset[str](), {"device"}, frozenset(NAMES)))
+    for each in rows:
+        times = spelled(each.ts_ns), spelled(each.arrival_ns or 0)
+        cells = dict(zip(NAMES, (each.source, str(each.seq), *times, "", "1"), strict=True))
         if dice.random() < odd:
             name = dice.choice(NAMES)
             cells[name] = dice.choice(CELLS[name])
-        lines.append([str(cells[name]) for name in names])
+        lines.append([f'"{cells[name]}"' if name in quoted else cells[name] for name in names])
     texts = [delimiter.join(line) for line in lines]
     for _ in range(dice.choice((0, 0, 1, 2)) if odd else 0):
         texts.insert(dice.randrange(1, len(texts) + 1), dice.choice(LINES))
@@ -236,6 +261,27 @@ def test_csv_has_the_same_rows_in_columns(
             faulty += bool(faults)
     assert found > 120
     assert faulty > 20
+
+
+@pytest.mark.parametrize(("spelled", "quote"), [(_in_ms, ""), (_in_ms, '"'), (_as_instant, "")])
+def test_csv_without_odd_values_is_not_read_row_by_row(
+    spelled: Callable[[int], str],
+    quote: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at_any_size: None,
+) -> None:
+    path = tmp_path / "telemetry.csv"
+    rows = plant(1)
+    lines = [
+        f"{quote}{row.source}{quote},{row.seq},{spelled(row.ts_ns)},{spelled(row.arrival_ns or 0)},"
+        for row in rows
+    ]
+    path.write_text("\n".join(["device,n,time,received,boot", *lines]))
+    monkeypatch.setattr("recordings.audit.by_columns.read.rows_of_file", None)
+    table = columns_of_file(str(path), BY_NAME)
+    assert table is not None
+    assert len(table) == len(rows)
 
 
 def tables_of(dice: Random) -> pa.Table:
