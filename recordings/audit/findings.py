@@ -18,7 +18,7 @@ from recordings.audit.engine_run import EngineFigures, through_engine
 from recordings.audit.judged_clocks import JudgedClock, judged
 from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
-from recordings.audit.mended import Mended, mended
+from recordings.audit.mended import MendColumns, Mended, mended
 from recordings.audit.plain_jobs import PlainJobs
 from recordings.audit.row import AuditInput, OrderRule, Unread
 from recordings.audit.spool import Spool
@@ -129,7 +129,10 @@ def audited(
     with counted(inputs, asked, unread, advance) as (by, counting, spool):
         machines = list(counting.machines.values())
         clocks = judged(machines)
-        corrected = mended(spool, machines, clocks, by.length_ns)
+        mend: MendColumns | None = None
+        if isinstance(inputs, Columns):
+            from recordings.audit.by_columns.mend import mend_columns as mend
+        corrected = mended(spool, machines, clocks, by.length_ns, mend)
         names = [machine.name for machine in machines]
 
         def run(advice: Advice) -> EngineFigures:

@@ -80,14 +80,18 @@ class JudgedClock:
         """Whether the clock jumps, drifts, or has an offset beyond its bound and `WRONG_NS`."""
         return self.jumps > 0 or self.drifts or abs(self.offset_ns) > max(WRONG_NS, self.error_ns)
 
+    @property
+    def middle_ns(self) -> int:
+        """The middle of the course, at which a drifting clock has its offset."""
+        return middle_of([stretch.at_ns for stretch in self.course]) or 0
+
     def mended_ns(self, ts_ns: int, at_ns: int) -> int:
         """Return the corrected timestamp of a record with `ts_ns`, which arrived at `at_ns`.
 
         The correction is the clock's offset from the median of the others at that time.
         """
         if self.drifts and self.drift_ppm is not None:
-            # The offset is that of the clock at the middle of the course.
-            since_ns = at_ns - (middle_of([stretch.at_ns for stretch in self.course]) or 0)
+            since_ns = at_ns - self.middle_ns
             return ts_ns - self.offset_ns - round(self.drift_ppm * since_ns / PPM)
         offset_ns = self.segments[0][1]
         for since, later_ns in self.segments:

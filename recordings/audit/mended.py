@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from recordings.audit.judged_clocks import JudgedClock
@@ -32,8 +32,16 @@ class Mended(NamedTuple):
     newcomer_behind_ns: int
 
 
+MendColumns = Callable[[Spool, Sequence[JudgedClock | None], int], Mended | None]
+"""Return the figures with these wrong clocks by source, or None if rows must be read one by one."""
+
+
 def mended(
-    spool: Spool, machines: Iterable[Machine], clocks: Mapping[str, JudgedClock], length_ns: int
+    spool: Spool,
+    machines: Iterable[Machine],
+    clocks: Mapping[str, JudgedClock],
+    length_ns: int,
+    by_columns: MendColumns | None = None,
 ) -> Mended | None:
     """Return the figures of the rows after correcting wrong clocks, or None if none is wrong.
 
@@ -42,10 +50,14 @@ def mended(
         machines: The sources by number.
         clocks: The judgments of their clocks, by name.
         length_ns: The length of the windows.
+        by_columns: The function that corrects the rows of a table by columns, if they are such.
     """
     judged = [clocks.get(machine.name) for machine in machines]
     wrong = [clock if clock is not None and clock.is_wrong else None for clock in judged]
-    return _mended(spool, wrong, length_ns) if any(wrong) else None
+    if not any(wrong):
+        return None
+    found = None if by_columns is None else by_columns(spool, wrong, length_ns)
+    return _mended(spool, wrong, length_ns) if found is None else found
 
 
 def _mended(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> Mended:

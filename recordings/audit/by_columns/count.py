@@ -6,22 +6,21 @@ could overflow, or that exceed a bound of `Counting`, are not countable.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from recordings.audit.by_columns.clocks import note_jumps, note_readings
 from recordings.audit.by_columns.epochs import epochs_of
-from recordings.audit.by_columns.grouped import Flags, Groups, Ints, grouped, running_max, shifted
+from recordings.audit.by_columns.grouped import Flags, Groups, Ints, grouped, shifted
+from recordings.audit.by_columns.lateness import by_group, lateness_of, to_array
 from recordings.audit.by_columns.numbers import Numbered, track_numbers
 from recordings.audit.columns import Columns
 from recordings.audit.counting import MAX_MACHINES, Counting
 from recordings.audit.machine import Machine
 from recordings.audit.numbers import MAX_GAPS
-from recordings.audit.plain_jobs import MAX_WINDOWS, NEVER_NS
+from recordings.audit.plain_jobs import MAX_WINDOWS
 from recordings.audit.spool import NONE, Spool
 from topology.model.stamp_clock import StampClock
 from topology.wire.checker import AS_WRITTEN
@@ -29,7 +28,7 @@ from topology.wire.checker import AS_WRITTEN
 FAR_NS: Final = 1 << 61
 """The largest time and duration of a countable table, so that no sum of a few exceeds int64."""
 
-_ROW: Final = np.dtype(
+ROW: Final = np.dtype(
     [
         *((name, "<i8") for name in ("ts_ns", "at_ns", "arrival_ns", "seq", "epoch")),
         ("machine", "<i4"),
@@ -75,11 +74,10 @@ def count_columns(columns: Columns, counting: Counting, spool: Spool) -> None:
     found = track_numbers(columns, epoch, at_ns, machines)
     groups = grouped(columns.source)
     _count_records(machines, groups, at_ns, found)
-    _count_late(columns, counting, machines, groups, found.copy)
-    _count_own(columns, counting, machines, groups, found)
+    _count_late(columns, counting, machines, groups, found)
     _read_clocks(columns, counting, machines, groups, at_ns, found)
     _count_jobs(columns, counting, machines, found.copy)
-    table = np.empty(len(columns), _ROW)
+    table = np.empty(len(columns), ROW)
     for name in ("ts_ns", "arrival_ns", "seq", "epoch"):
         table[name] = getattr(columns, name)
     table["at_ns"], table["machine"], table["copy"] = at_ns, columns.source, found.copy
@@ -143,42 +141,26 @@ def _count_records(machines: list[Machine], groups: Groups, at_ns: Ints, found: 
 
 
 def _count_late(
-    columns: Columns, counting: Counting, machines: list[Machine], groups: Groups, copy: Flags
-) -> None:
-    """Find how far records were behind the newest of the stream, and when a source was first."""
-    kept_ns = np.where(copy, NEVER_NS, columns.ts_ns)
-    newest_ns = shifted(np.maximum.accumulate(kept_ns), NEVER_NS)
-    first = groups.order[groups.starts]  # The very first row is behind none.
-    behind_ns = newest_ns[first[first > 0]] - columns.ts_ns[first[first > 0]]
-    counting.newcomer_behind_ns = int(max(0, behind_ns.max(initial=0)))
-    late = ~copy & (newest_ns > columns.ts_ns)
-    late_ns = np.where(late, newest_ns, 0) - np.where(late, columns.ts_ns, 0)
-    for machine, each_ns in zip(
-        machines, _by_group(late_ns[groups.order], late[groups.order], groups), strict=True
-    ):
-        machine.late_ns = each_ns
-
-
-def _count_own(
     columns: Columns, counting: Counting, machines: list[Machine], groups: Groups, found: Numbered
 ) -> None:
-    """Find how far records were behind the newest of their own source."""
-    order = groups.order
-    ts_ns, copy, behind = columns.ts_ns[order], found.copy[order], found.behind[order]
-    newest_ns = running_max(np.where(copy, NEVER_NS, ts_ns), groups)
-    for machine, most_ns in zip(machines, newest_ns[groups.ends - 1].tolist(), strict=True):
-        machine.newest_ns = most_ns
-    before_ns = shifted(newest_ns, NEVER_NS)
-    before_ns[groups.starts] = NEVER_NS
-    is_older = ~copy & (ts_ns < before_ns)
-    fall_ns = np.where(is_older, before_ns, 0) - np.where(is_older, ts_ns, 0)
+    """Find how far records were behind the newest of the stream and of their own source."""
+    behind = lateness_of(columns.ts_ns, groups, found.copy)
+    counting.newcomer_behind_ns = behind.newcomer_behind_ns
+    order, fall_ns = groups.order, behind.fall_ns
     unnumbered = columns.seq[order] == NONE
-    chosen = is_older & unnumbered
-    in_order = np.argsort(order[chosen])
-    counting.behind_own_ns = _array(fall_ns[chosen][in_order])
-    set_back = is_older & ~unnumbered & ~behind & (ts_ns != columns.arrival_ns[order])
-    for machine, each_ns in zip(machines, _by_group(fall_ns, set_back, groups), strict=True):
-        machine.set_back_ns = each_ns
+    chosen = (fall_ns > 0) & unnumbered
+    counting.behind_own_ns = to_array(fall_ns[chosen][np.argsort(order[chosen])])
+    is_own = columns.ts_ns[order] != columns.arrival_ns[order]
+    set_back = (fall_ns > 0) & ~unnumbered & ~found.behind[order] & is_own
+    for machine, late_ns, newest_ns, set_back_ns in zip(
+        machines,
+        behind.late_ns,
+        behind.newest_ns.tolist(),
+        by_group(fall_ns, set_back, groups),
+        strict=True,
+    ):
+        machine.late_ns, machine.newest_ns = late_ns, newest_ns
+        machine.set_back_ns = set_back_ns
 
 
 def _read_clocks(
@@ -236,19 +218,3 @@ def _count_jobs(columns: Columns, counting: Counting, machines: list[Machine], c
 def _counter(windows: Ints) -> Counter[int]:
     numbers, counts = np.unique(windows, return_counts=True)
     return Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
-
-
-def _by_group(values: Ints, chosen: Flags, groups: Groups) -> Iterator[array[int]]:
-    """Yield the chosen values of each group."""
-    found = values[chosen]
-    ends = np.cumsum(chosen)[groups.ends - 1].tolist()
-    begin = 0
-    for end in ends:
-        yield _array(found[begin:end])
-        begin = end
-
-
-def _array(values: Ints) -> array[int]:
-    found = array("q")
-    found.frombytes(values.astype(np.int64).tobytes())
-    return found

@@ -34,7 +34,7 @@ class Groups(NamedTuple):
     @property
     def ends(self) -> Ints:
         """The place after the last row of each group."""
-        return np.append(self.starts[1:], len(self.order))
+        return np.append(self.starts, len(self.order))[1:]
 
 
 def grouped(*keys: Ints) -> Groups:

@@ -2,8 +2,8 @@
 
 Odd values are absent or faulty fields, and texts that are not UTF-8. Times are odd if they are
 neither integers nor RFC 3339 in UTC. A part of a CSV file that has odd values is read row by row. A
-CSV file with line ends or quotes inside a cell, and a Parquet file with odd values, are read row by
-row as a whole. Memory: a part of the file, and the columns.
+CSV file with line ends or quotes inside a cell is read row by row as a whole. So is a Parquet file
+with odd values. Memory: a part of the file, and the columns.
 """
 
 from __future__ import annotations

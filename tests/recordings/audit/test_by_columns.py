@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from benchmarks.workloads.machines import BEGIN_NS, MS, S, plant
+from benchmarks.workloads.machines import BEGIN_NS, FAST, MS, RESTARTS, S, plant
 from cli.audit.text import shown
 from inorder.contract import MAX_INT64
 from recordings.audit import from_table
@@ -58,7 +58,7 @@ def in_columns(rows: Sequence[AuditRow]) -> Columns:
     )
 
 
-def told(inputs: Sequence[AuditRow] | Columns, asked: Asked) -> tuple[object, ...]:
+def told(inputs: Sequence[AuditRow] | Columns, asked: Asked) -> tuple[Any, ...]:
     """All that an audit says, and the waits from which its advice follows."""
     findings = audited(inputs, asked)
     counting = findings.counting
@@ -81,6 +81,33 @@ def test_columns_tell_of_a_plant_what_its_rows_tell(world: str, seed: int, arriv
     if not arrives:
         rows = [row._replace(arrival_ns=None) for row in rows]
     agree(rows, replace(ASKED, arrives=arrives))
+
+
+def drifting(rows: Sequence[AuditRow]) -> list[AuditRow]:
+    """The rows, of which one machine's clock gains half a second in a thousand."""
+    begin_ns = rows[0].ts_ns
+    return [
+        row._replace(ts_ns=row.ts_ns + (row.ts_ns - begin_ns) // 2_000)
+        if row.source == "robot-0"
+        else row
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("fast_after", [0.0, 0.5])
+def test_wrong_clocks_are_mended_in_columns(
+    fast_after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        row if row.source != RESTARTS else row._replace(seq=None)
+        for row in drifting(plant(2, 6_000, fast_after=fast_after))
+    ]
+    expected = told(rows, ASKED)
+    clocks = expected[0]["by_machine"]
+    assert clocks["robot-0"]["verdict"] == "drifting"
+    assert clocks[FAST]["verdict"] == ("jumped" if fast_after else "fast by 41 s")
+    monkeypatch.setattr("recordings.audit.mended._mended", None)
+    assert told(in_columns(rows), ASKED) == expected
 
 
 NUMBERS: Final = (0, 1, 14, 15, 16, 254, 255, 256, 65_535, 1 << 31, (1 << 32) - 1, MAX_INT64)
