@@ -128,7 +128,7 @@ def _counts_of_falls(
     counts = np.arange(len(number)) >= first[group]
     width = bits[group]
     top = (np.int64(1) << (width - 1)) - 1  # Half of the largest number, which is 2 * top + 1.
-    tops = np.bincount(group[counts & (number >> 1 == top) & (number & 1 == 1)], minlength=groups)
+    tops = np.bincount(group[(number >> 1 == top) & (number & 1 == 1)], minlength=groups)
     part = number >> (width - PARTS.bit_length() + 1)
     low, high = part < NEAR_ZERO, part == _LAST_PART
     middle = (part >= PARTS // 4) & (part < PARTS - PARTS // 4)

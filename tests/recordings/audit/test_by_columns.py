@@ -21,13 +21,17 @@ from cli.audit.text import shown
 from inorder.contract import MAX_INT64
 from recordings.audit import from_table
 from recordings.audit.by_columns.count import is_countable
+from recordings.audit.by_columns.numbers import track_numbers
 from recordings.audit.columns import Columns
 from recordings.audit.document import document
 from recordings.audit.findings import Asked, audited
 from recordings.audit.from_table import columns_of_file
 from recordings.audit.from_values import rows_of_file
+from recordings.audit.machine import Machine
+from recordings.audit.numbers import GapBudget, NumberedEpochs
 from recordings.audit.row import ONE_ORDER, AuditRow
 from recordings.audit.spool import NONE
+from recordings.audit.wraps import Wraps
 from recordings.values import FileMapping
 from tests.cli.audit.test_command import MAPPED, WORLDS
 from tests.cli.invoking import inorder
@@ -167,6 +171,57 @@ def test_columns_tell_of_odd_tables_what_their_rows_tell(seed: int) -> None:
         bounds_ns = dice.choice(((0,), (0, 1 * S, 5 * S, 30 * S), (300 * MS, 90 * S)))
         arrives = any(row.arrival_ns is not None for row in rows)
         agree(rows, replace(ASKED, length_ns=length_ns, bounds_ns=bounds_ns, arrives=arrives))
+
+
+def machines_of(names: Sequence[str]) -> list[Machine]:
+    budget, modulus = GapBudget(), Wraps().modulus("")
+    return [
+        Machine(name, number, 0, NumberedEpochs(budget, modulus))
+        for number, name in enumerate(names)
+    ]
+
+
+def numbers_of(machines: Sequence[Machine]) -> list[tuple[object, ...]]:
+    """What the numbers of each machine are known to be."""
+    falls = [machine.epochs.falls for machine in machines]
+    return [
+        (*(each.bits, each.count, each.others, each.tops), epochs.missing, epochs.restarts)
+        for each, epochs in zip(falls, (machine.epochs for machine in machines), strict=True)
+    ]
+
+
+def test_numbers_are_tracked_in_columns_as_one_by_one() -> None:
+    seen: set[tuple[int, ...]] = set()
+    for seed in range(200):
+        dice = Random(seed)
+        bits, of_epochs = dice.choice((8, 16, 32, 63)), dice.choice(([None], [None, 0], [0, 1, 2]))
+        parts = [dice.randrange(64) for _ in range(3)] + [0, 30, 63]
+        rows = [
+            AuditRow(
+                dice.choice("ab"),
+                min(dice.choice(parts) * (1 << bits) // 64 + dice.randrange(9), (1 << bits) - 1)
+                if dice.random() < 0.8
+                else dice.choice(((1 << bits) - 1, 0)),
+                dice.choice(of_epochs),
+                at,
+                at,
+            )
+            for at in range(dice.randrange(1, 60))
+        ]
+        table = in_columns(rows)
+        expected, found = machines_of(table.names), machines_of(table.names)
+        shown = []
+        for row in rows:
+            epoch, is_written = row.epoch or 0, row.epoch is not None
+            numbers = expected[table.names.index(row.source)].epochs
+            shown.append(numbers.take(epoch, row.seq or 0, row.ts_ns, is_written=is_written))
+        epochs = np.where(table.epoch == NONE, 0, table.epoch)
+        tracked = track_numbers(table, epochs, table.ts_ns, found)
+        assert [*zip(*(each.tolist() for each in tracked), strict=True)] == shown
+        assert numbers_of(found) == numbers_of(expected)
+        falls = [machine.epochs.falls for machine in expected]
+        seen |= {(each.bits, each.count > 0, each.others > 0, each.tops > 0) for each in falls}
+    assert len(seen) > 20
 
 
 @pytest.mark.parametrize("times_ns", [[BEGIN_NS, MAX_INT64], [-MAX_INT64, BEGIN_NS]])
