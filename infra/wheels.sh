@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds wheels from a copy of the files that git lists, so that they contain nothing of an earlier
-# build: `inorder` and a pure `inorder-engine`. With COMPILED it also builds one with the compiled
-# core for PYTHON (this needs a C compiler, and two minutes on two processors).
+# Builds wheels and archives of the sources from a copy of the files that git lists, so that they
+# contain nothing of an earlier build: `inorder` and a pure `inorder-engine`. With COMPILED it also
+# builds a wheel with the compiled core for PYTHON (this needs a C compiler, and a minute on two
+# processors).
 #   usage: infra/wheels.sh PYTHON [FOLDER] [COMPILED]     (default: dist, no)
 # PYTHON must have the packages of infra/locks/build.txt.
 set -euo pipefail
@@ -22,6 +23,11 @@ wheels() {
 }
 
 INORDER_COMPILE=0 wheels "$copy/inorder" "$copy"
+for sources in "$copy/inorder" "$copy"; do
+    (cd "$sources" && INORDER_COMPILE=0 "$python" -c \
+        'import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])' \
+        "$folder" >/dev/null)
+done
 if [[ -n ${3:-} ]]; then
     rm -rf "$copy/build"
     INORDER_COMPILE=1 wheels "$copy"

@@ -1,0 +1,82 @@
+"""Examples: GitHub's workflow builds wheels for all that is supported, with pinned tools."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from typing import Any
+
+import pytest
+import yaml
+
+from tests import ROOT
+from tests.infra.test_build import PYTHONS
+
+WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+JOBS: dict[str, dict[str, Any]] = WORKFLOW["jobs"]
+COMPILED = JOBS["compiled"]
+IS_PINNED = re.compile(r"actions/[a-z-]+@v\d+|[\w-]+/[\w-]+@v\d+\.\d+\.\d+")
+"""GitHub's own actions by their major version, and others by an exact one."""
+
+MACHINES = ["ubuntu-24.04", "ubuntu-24.04-arm"]
+"""GitHub's names for x86-64 and arm64."""
+
+
+def using(job: dict[str, Any], action: str) -> list[dict[str, Any]]:
+    return [step for step in job["steps"] if step.get("uses", "").startswith(f"{action}@")]
+
+
+def words_with_files(text: str) -> set[str]:
+    return set(re.findall(r"\{project\}/([\w./-]+)", text))
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_has_pinned_tools_a_pinned_machine_and_an_end(name: str) -> None:
+    job = JOBS[name]
+    used = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert [each for each in used if not IS_PINNED.fullmatch(each)] == []
+    machines = job.get("strategy", {}).get("matrix", {}).get("machine", [job["runs-on"]])
+    assert set(machines) <= set(MACHINES)
+    assert job["timeout-minutes"] <= 90
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_what_a_job_makes_is_a_target(name: str) -> None:
+    run = "\n".join(step.get("run", "") for step in JOBS[name]["steps"])
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"(?m)^make ([\w-]+)", run):
+        assert re.search(rf"(?m)^{target}:", makefile), target
+
+
+def test_a_wheel_is_compiled_for_each_python_on_both_machines() -> None:
+    matrix = COMPILED["strategy"]["matrix"]
+    tags = [name.replace("python", "cp").replace(".", "") for name in PYTHONS]
+    assert matrix["python"] == tags
+    assert matrix["machine"] == MACHINES
+    assert COMPILED["runs-on"] == "${{ matrix.machine }}"
+
+
+def test_wheels_are_compiled_in_manylinux_by_the_locked_compiler_and_tried() -> None:
+    (built,) = using(COMPILED, "pypa/cibuildwheel")
+    settings = built["env"]
+    assert settings["CIBW_BUILD"] == "${{ matrix.python }}-manylinux_*"
+    assert settings["CIBW_ARCHS"] == "native"
+    assert settings["CIBW_ENVIRONMENT"] == "INORDER_COMPILE=1", "else a fault leaves it pure"
+    assert settings["CIBW_BUILD_FRONTEND"] == "pip; args: --no-build-isolation"
+    assert "--require-hashes" in settings["CIBW_BEFORE_BUILD"]
+    tried = settings["CIBW_TEST_COMMAND"]
+    (module,) = re.findall(r"from topology\.(\w+) import operator", tried)
+    assert module in runpy.run_path(str(ROOT / "setup.py"), run_name="recipe")["HOT_ROOMS"]
+    named = words_with_files("\n".join(settings.values()))
+    assert len(named) == 4
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_all_that_is_built_is_kept() -> None:
+    kept = {}
+    for name in ("wheels", "compiled"):
+        (upload,) = using(JOBS[name], "actions/upload-artifact")
+        kept[name] = upload["with"]["path"].split()
+    assert kept == {"wheels": ["dist/*.whl", "dist/*.tar.gz"], "compiled": ["dist/*.whl"]}
+    (upload,) = using(COMPILED, "actions/upload-artifact")
+    assert upload["with"]["name"] == "compiled-${{ matrix.python }}-${{ matrix.machine }}"
