@@ -37,6 +37,7 @@ from zlib import crc32
 
 from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
+from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.saved import INT, SavedPart, Shape, ValueKind, Written, row_of
 from topology.model.tables import read_rows, refuse_others
@@ -83,6 +84,7 @@ def target_shape(target: Shape, policy: Shape) -> Shape:
     return target.with_more(target.title, 1, policy=policy)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QualityTarget(SavedPart):
     """The quality target of a query.
 

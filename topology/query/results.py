@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import Final, Generic, TypeVar
 
+from topology.model.native import mypyc_attr
 from topology.model.operator import Figures
 from topology.model.outcome import Step
 from topology.model.result import (
@@ -76,6 +77,7 @@ class CurrentResult(Generic[C]):
         return RETRACT
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ResultEmitter:
     """A collector of the `results` of a query.
 
