@@ -196,7 +196,7 @@ def _values_by_fields(topology: Topology) -> ValuesByFields | None:
     reader = FieldReader(fields, _as_it_is, pickings, reading=reading)
     arrivals = Arrivals(place, fields, pickings)
     source = fields.source.path if fields.source.place == "payload" else ()
-    others = frozenset(topology.streams) - mapped.keys()
+    others = frozenset(topology.streams.keys() - mapped.keys())
     return ValuesByFields(others, source, fields.payload.path, MappedRows(reader, arrivals))
 
 

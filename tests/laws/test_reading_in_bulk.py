@@ -7,6 +7,7 @@ clocks. `LineReader.read` is the definition.
 
 from __future__ import annotations
 
+import dataclasses
 import marshal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ import pytest
 
 from inorder.contract import MAX_EPOCH, MAX_INT64
 from inorder.engine import Ordering, parse
+from tests.kit.events import fields
 from tests.seeds import seeds_of_today
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed
@@ -103,9 +105,10 @@ def lines(seed: int | str, reading: Reading = AS_WRITTEN) -> Iterator[dict[str, 
 
 def shape(content: Content) -> tuple[str, ...]:
     """All that a content has but its record."""
-    names = Event.__slots__ if isinstance(content, Event) else content.__dataclass_fields__
-    values = [getattr(content, name) for name in names if name != "record"]
-    return type(content).__name__, *map(repr, values)
+    if isinstance(content, Event):
+        return "Event", *map(repr, fields(content, "record").values())
+    names = [each.name for each in dataclasses.fields(content) if each.name != "record"]
+    return type(content).__name__, *(repr(getattr(content, name)) for name in names)
 
 
 def state(reader: LineReader) -> tuple[object, ...]:
@@ -134,8 +137,8 @@ def test_the_lines_are_good_and_bad() -> None:
     assert kinds["Event"] > 2 * kinds["Malformed"] > 0
     assert kinds["Sample"]
     assert kinds["Declared"]
-    fields = {"source", "seq", "ts", "arrival", "type", "stream", "epoch", "kind"}
-    assert {reason.partition("_")[0] for reason in reasons} >= fields
+    named = {"source", "seq", "ts", "arrival", "type", "stream", "epoch", "kind"}
+    assert {reason.partition("_")[0] for reason in reasons} >= named
 
 
 @pytest.mark.parametrize("judges", [False, True])
