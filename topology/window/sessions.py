@@ -83,8 +83,12 @@ class Sessions(WindowKind):
             if envelope.is_exact and newest.last <= ref_ns <= newest.last + self._gap_ns:
                 # This is the plain case: the event continues the newest session.
                 newest.last = newest.upper = newest.ends = envelope.upper = ref_ns
-                newest.is_fresh = True
                 newest.row.add(values, event)
+                if newest.is_fresh and not envelope.current and not self._early_ns:
+                    # It stays open without a result, and a timer finds its end.
+                    self._note(key, envelope)
+                    return
+                newest.is_fresh = True
                 self._touch(key, known, envelope)
                 return
         known = known or KeySessions()

@@ -19,6 +19,7 @@ from tests.topology.window.test_oracle import LASTING, Instant, config_of, insta
 from tests.topology.window.test_worlds import within
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, RETRACT
+from topology.window.sessions import Sessions
 from topology.window.settings import WindowSettings
 
 SEEDS = seeds_of_today(12)
@@ -173,3 +174,16 @@ def test_one_that_is_open_again_is_retracted_at_once_and_may_be_emitted_early() 
         ("emit", 3, 0, 37, 5),
         ("update", 4, 0, 37, 5),
     ]
+
+
+@pytest.mark.parametrize("keys", [100, 2_000])
+def test_events_that_continue_open_sessions_leave_no_key_to_settle(keys: int) -> None:
+    """The work at the end of an instant does not grow with the open sessions that grew in it."""
+    operator = windows("session", ms=1_000, key=("k",), outputs=COUNT)
+    sessions = operator._windows
+    assert isinstance(sessions, Sessions)
+    for seq, ref_ms in enumerate((0, 10, 20)):
+        batch = [event(f"s{k}", seq, ref_ms, {"k": f"k{k}"}) for k in range(keys)]
+        assert operator.on_batch(batch, batch[-1].at_ns).results == []
+        assert len(sessions._touched) == (keys if seq == 0 else 0)
+    assert brief(end(operator, 2_000)) == [("emit", 0, 0, 1_020, 3, "!")] * keys
