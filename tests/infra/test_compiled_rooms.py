@@ -1,4 +1,4 @@
-"""Properties of the list of compiled modules: what it names is there, and can be compiled alone.
+"""Examples: what the list of compiled modules names is there, and can be compiled alone.
 
 A compiled class with a base in Python looks up each attribute as Python does. A class in Python
 whose base is compiled is refused when it is imported, unless that base allows it. Neither is seen

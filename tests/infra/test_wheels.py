@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -122,6 +124,21 @@ def test_what_lies_in_the_wheels(wheels: dict[str, Path]) -> None:
     libraries = {top for top in held["inorder_engine"] if top.startswith(LIBRARY)}
     assert held == {"inorder": CLIENT, "inorder_engine": ENGINE | libraries}
     assert bool(libraries) == is_compiled(wheels["inorder_engine"])
+
+
+def test_what_lies_in_the_archives_of_sources(wheels: dict[str, Path]) -> None:
+    """All that a build needs: what is compiled, and what reads the language of patterns."""
+    held = {}
+    for name, wheel in wheels.items():
+        (archive,) = wheel.parent.glob(f"{name}-*.tar.gz")
+        with tarfile.open(archive) as file:
+            held[name] = {entry.partition("/")[2] for entry in file.getnames()}
+    assert {"pyproject.toml", "__init__.py", "sync/__init__.py"} <= held["inorder"]
+    recipe = runpy.run_path(str(ROOT / "setup.py"), run_name="recipe")
+    sources = [f"codec/native/{name}.pyx" for name in recipe["CODEC"]]
+    grammars = [str(file.relative_to(ROOT)) for file in ROOT.glob("topology/**/*.lark")]
+    needed = {"setup.py", *recipe["hot_modules"](), *sources, *grammars}
+    assert needed - held["inorder_engine"] == set()
 
 
 def test_the_client_lives_beside_another_package_named_agents(

@@ -38,7 +38,16 @@ from topology.model.sources import SourceTable
 from topology.model.tables import Table
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
-from topology.reorder.recent import FIRST_PAGE, LAST, MOST, PAGE, SIZE, Recent, digest_of
+from topology.reorder.recent import (
+    FIRST_PAGE,
+    LAST,
+    MOST,
+    NEVER_QUICK,
+    PAGE,
+    SIZE,
+    Recent,
+    digest_of,
+)
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, OpenGap
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import SHARED, Shared
@@ -219,7 +228,12 @@ class Reorder(Shell[NumberedBuffer]):
             if recent is not None:
                 if ts_ns < current.oldest_ts_ns:
                     current.oldest_ts_ns = ts_ns
-                if recent.quick_from <= number > current.hi - SIZE:
+                quick_from = recent.quick_from
+                if (
+                    quick_from <= number
+                    and quick_from != NEVER_QUICK
+                    and number > current.hi - SIZE
+                ):
                     place = PAGE + (number & LAST)
                     recent.stamps[place] = ts_ns
                     recent.digests[place] = event.digest or digest_of(event)
