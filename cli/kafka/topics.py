@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -31,6 +31,9 @@ from cli.topology_file import (
     topology_option,
 )
 from topology.config import Topology
+
+if TYPE_CHECKING:
+    from agents.stage.recut import Move
 
 SAFE_COPIES: Final = 3
 
@@ -98,7 +101,8 @@ def _report(topology: Topology, outcomes: list[Outcome], grown: dict[str, int]) 
 @topology_option
 @on_kafka()
 @click.option("--dry-run", is_flag=True, help="Print what would be moved, and change nothing.")
-def recut_command(topology_path: str, kafka: Kafka, dry_run: bool) -> None:
+@json_option("TOPICS_RECUT")
+def recut_command(topology_path: str, kafka: Kafka, dry_run: bool, as_json: bool) -> None:
     """Move the state of a drained, stopped application to other `stages` of its file.
 
     It goes on where it stopped. Nothing else of the file may differ. The command needs the rights
@@ -117,6 +121,9 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool) -> None:
             move = asyncio.run(recut(brokers, topology, masters, is_trial=dry_run))
     except (KafkaError, TimeoutError) as failed:
         raise Refused(f"nothing was moved: {failed!r}; run the command again") from failed
+    if as_json:
+        click.echo(json.dumps(_told(move, was_moved=not dry_run)))
+        return
     if move is None:
         click.echo("nothing to move: no other stages have a state")
         return
@@ -125,6 +132,19 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool) -> None:
     for group, offsets in move.offsets.items():
         for place, offset in offsets.items():
             click.echo(f"{group} reads from offset {offset} of {place.topic}/{place.partition}")
+
+
+def _told(move: Move | None, *, was_moved: bool) -> dict[str, object] | None:
+    """Return a move as JSON: null if there is nothing to move."""
+    if move is None:
+        return None
+    offsets = [
+        {"group": group, "topic": place.topic, "partition": place.partition, "offset": offset}
+        for group, places in move.offsets.items()
+        for place, offset in places.items()
+    ]
+    stages = {"was": [*move.was], "now": [*move.now]}
+    return {"moved": was_moved, **stages, "entries": move.entries, "offsets": offsets}
 
 
 @command.command("acls")

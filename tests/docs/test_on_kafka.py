@@ -36,6 +36,7 @@ ELSEWHERE = {
     "audit": "tests/cli/audit/test_topic.py",
     "dev": "tests/end_to_end/test_dev.py",
     "keys": "tests/docs/test_code_of_pages.py",
+    "recut": "tests/end_to_end/test_recut.py",
     "replay": "tests/cli/test_pages.py",
     "spark": "tests/spark_analytics/backfill/test_backfill.py",
     "--take-over": "tests/end_to_end/test_change.py",

@@ -7,6 +7,7 @@ refused. That queries of all kinds go on is a law of tests/agents/stage/test_mov
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -83,6 +84,9 @@ def test_a_drained_application_is_cut_and_joined_again(
     app.create()
     assert "`inorder topics recut`" in app.check().out
     assert "would move" in recut(app, "--dry-run").well().out
+    told = json.loads(recut(app, "--dry-run", "--json").well().out)
+    assert (told["moved"], told["was"], told["now"]) == (False, ["all"], CUT)
+    assert {each["offset"] for each in told["offsets"] if each["topic"].startswith("raw")} == {250}
     with monkeypatch.context() as patch:
         joins = iter([[], ["a group"]])  # A worker begins while all is written, but not committed.
         patch.setattr("agents.stage.recut._members", lambda *_: next(joins))
@@ -90,6 +94,7 @@ def test_a_drained_application_is_cut_and_joined_again(
     assert app.check().code == REFUSED, "nothing was moved yet"
     recut(app).well("moved", "all -> reorder, merge, window, pattern")
     recut(app).well("nothing to move")
+    assert json.loads(recut(app, "--json").well().out) is None
     app.changes_nothing()
     run(app, range(250, 450))
     assert {line["query"] for line in app.lines("matches")} == {"across"}
