@@ -35,7 +35,7 @@ COPY infra/locks/build.txt infra/locks/
 RUN pip install --no-cache-dir --require-hashes -r infra/locks/build.txt
 
 COPY . .
-RUN INORDER_COMPILE=1 infra/image.sh build python /dist \
+RUN INORDER_COMPILE=all infra/image.sh build python /dist \
     && infra/image.sh install /opt/inorder /dist
 
 FROM ${PYTHON_SLIM}

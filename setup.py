@@ -7,7 +7,8 @@ core pure, since compiled modules would hide the sources that are edited there. 
 always compiles the core, and fails if that is impossible. With =0 nothing at all is compiled.
 
 The compiled modules are those that most events pass: `HOT_ROOMS` in `topology/`, and `HOT_SHELL`.
-The other modules run in Python, beside compiled ones.
+The other modules run in Python, beside compiled ones. With =all, as in the image, `OTHER_ROOMS` are
+compiled, too. That takes three times as long and makes patterns, joins and detectors faster.
 """
 
 import os
@@ -41,6 +42,22 @@ exceptions are `published` and `waiting`. The former extends classes of `merge` 
 would be slower if Python could extend them, and the latter has bases of the former.
 """
 
+OTHER_ROOMS = (
+    "detector",
+    "join",
+    "pattern/compile",
+    "pattern/match",
+    "pattern/operator.py",
+    "pattern/run",
+    "pattern/store",
+    "pattern/targets.py",
+)
+"""The other packages and modules in `topology/` that can be compiled.
+
+The rest has models of pydantic's, code that lark calls, and values that are compared and digested
+by their fields and that no event passes.
+"""
+
 HOT_SHELL = (
     "agents/stage/arrival.py",
     "agents/stage/inlet.py",
@@ -60,6 +77,8 @@ INTERPRETED = {
 
 ROOT = Path(__file__).parent
 ASKED = os.environ.get("INORDER_COMPILE", "")
+MUST = ASKED in {"1", "all"}
+"""Whether the core must be compiled."""
 
 
 class Build(build_ext):  # type: ignore[misc]
@@ -79,7 +98,7 @@ class Build(build_ext):  # type: ignore[misc]
         try:
             super().build_extensions()
         except (CCompilerError, ExecError, PlatformError) as error:
-            if ASKED == "1":
+            if MUST:
                 raise
             print(f"not compiled, the core stays in Python: {error}", file=sys.stderr)
             self.extensions = [one for one in self.extensions if one.optional]
@@ -87,8 +106,9 @@ class Build(build_ext):  # type: ignore[misc]
 
 def hot_modules() -> list[str]:
     """Return the files to compile, relative to this folder."""
-    core = ROOT / "topology"
-    files = [file for room in HOT_ROOMS for file in sorted((core / room).rglob("*.py"))]
+    core, files = ROOT / "topology", list[Path]()
+    for room in HOT_ROOMS + (OTHER_ROOMS if ASKED == "all" else ()):
+        files += [core / room] if room.endswith(".py") else sorted((core / room).rglob("*.py"))
     found = [str(file.relative_to(ROOT)) for file in files if file.name not in INTERPRETED]
     return [*found, *HOT_SHELL]
 
@@ -145,25 +165,26 @@ def core() -> list[Extension]:
     The library comes first, since nothing else of the core runs without it.
     """
     is_for_a_wheel = "bdist_wheel" in sys.argv and "editable_wheel" not in sys.argv
-    if ASKED == "0" or not (ASKED == "1" or is_for_a_wheel):
+    if ASKED == "0" or not (MUST or is_for_a_wheel):
         return []
     try:
         from mypyc.build import mypycify
     except ImportError:
-        if ASKED == "1":
+        if MUST:
             raise
         print("no mypyc: the core stays in Python", file=sys.stderr)
         return []
     try:
         found = mypycify(
             [*TYPES_OF_OURS_ALONE, *hot_modules()],
-            opt_level="g",  # Level 2 takes the C compiler two to three times as long.
+            # Level 2 takes the C compiler two to three times as long.
+            opt_level="2" if ASKED == "all" else "g",
             debug_level="0",
             multi_file=True,  # A C compiler takes a quarter of an hour for one file of 25 MB.
             group_name="inorder_core",
         )
     except SystemExit:  # mypyc exits after it has printed why it refuses a file.
-        if ASKED == "1":
+        if MUST:
             raise
         print("mypyc refused the core (see above): it stays in Python", file=sys.stderr)
         return []

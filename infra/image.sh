@@ -2,7 +2,7 @@
 # The steps that build the image; each can also be run outside of a container.
 #   infra/image.sh dependencies HOME [EXTRAS]  installs infra/locks/run.txt into a virtual environment HOME;
 #                                       pyarrow, 170 MB, only if EXTRAS is `files`
-#   infra/image.sh build PYTHON FOLDER  builds both wheels into FOLDER; INORDER_COMPILE=1 compiles the core
+#   infra/image.sh build PYTHON FOLDER  builds both wheels into FOLDER; INORDER_COMPILE=all compiles all of the core
 #   infra/image.sh install HOME FOLDER  installs these wheels into HOME, and removes pip from it
 set -euo pipefail
 cd "$(dirname "$0")/.."

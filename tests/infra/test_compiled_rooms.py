@@ -69,6 +69,9 @@ def test_each_room_and_module_that_is_named_is_there_once() -> None:
     rooms, shell = RECIPE["HOT_ROOMS"], RECIPE["HOT_SHELL"]
     assert [room for room in rooms if not (ROOT / "topology" / room / "__init__.py").exists()] == []
     assert [name for name in shell if not (ROOT / name).is_file()] == []
+    others = RECIPE["OTHER_ROOMS"]
+    assert [room for room in others if not (ROOT / "topology" / room).exists()] == []
+    assert set(others).isdisjoint(rooms)
     assert list(rooms) == sorted(set(rooms))
     assert list(shell) == sorted(set(shell))
     files = {Path(name).name for name in RECIPE["hot_modules"]()}
