@@ -264,7 +264,8 @@ cdef class Scanner:
         self._names = tuple(names)
         if len(self._names) > MAX_NAMES:
             raise ValueError(f"{len(self._names)} names, and {MAX_NAMES} are allowed")
-        self._encoded = [name.encode() for name in self._names]
+        # Half of a surrogate pair is no character, so a name with one is in no plain object.
+        self._encoded = [name.encode(errors="surrogatepass") for name in self._names]
         self._count = len(self._names)
         for i in range(self._count):
             self._name[i] = <cursor>PyBytes_AS_STRING(self._encoded[i])

@@ -340,6 +340,7 @@ class Stage(Composite):
         # A stream whose only events are in the alignment has not begun.
         self.begin(met & self._order.keys())
         yield from super().restoring(state, held)
+        self._payloads.clear()
         self._graph.begin_queries()
 
     def prefix_of(self, key: str) -> str:

@@ -25,6 +25,9 @@ It checks the whole value. An object has the fields that the decoded value would
 MakeScan = Callable[[Sequence[str]], Scan]
 """A function that returns the `Scan` of these fields."""
 
+MAX_KNOWN: Final = 4096
+"""The most payloads of one step that are kept. A step may emit all that MERGE has buffered."""
+
 MAX_SCANNED: Final = 16
 """The most fields that a `Scan` reads."""
 
@@ -67,7 +70,8 @@ class Payloads:
     Queries name what they read while the stage is built, and change no payload. If all of them read
     a few fields on the first level, `make_scan` gives the function that reads only these.
 
-    Memory: the payloads of one step, until `clear`; none if a single query reads them.
+    Memory: up to `MAX_KNOWN` payloads of one step, until `clear`; none if a single query reads
+    them. The payloads beyond that are decoded again by each query.
     """
 
     def __init__(self, make_scan: MakeScan | None = None) -> None:
@@ -81,8 +85,8 @@ class Payloads:
     def will_read(self, paths: Iterable[Sequence[str]] | None) -> None:
         """Note that a query reads these paths, or any path (None)."""
         self._readers += 1
-        wanted = [["", ""]] if paths is None else [*paths]
-        if self._make_scan is None or any(len(path) > 1 for path in wanted):
+        wanted = [()] if paths is None else [*paths]  # The empty path is the whole payload.
+        if self._make_scan is None or any(len(path) != 1 for path in wanted):
             self._is_partial = False
         else:
             self._names |= dict.fromkeys(path[0] for path in wanted)
@@ -102,7 +106,7 @@ class Payloads:
         found = scan(value) if scan is not None and type(value) is bytes else None
         if found is None:
             found = read_payload(value)
-        if self._readers > 1:
+        if self._readers > 1 and len(self._known) < MAX_KNOWN:
             self._known[event] = found
         return found
 

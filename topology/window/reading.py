@@ -58,7 +58,9 @@ class WindowReading:
             if cell != THE_ROW:
                 self._aggregates[self._places[cell]].append(name)
         self._left_out = [LeftOut() for _ in self._fields]
-        self._is_flat = all(len(path) == 1 for path in (self._key or ("",), *self._paths))
+        self._is_flat = all(
+            len(path) == 1 for path in (("",) if self._key is None else self._key, *self._paths)
+        )
         """Whether all fields that `columns` reads are on the first level of the payload."""
         self._blind = self._key is None and not self._fields
         self._reads_payload = bool(self._fields) or self._key != SOURCE_KEY

@@ -20,6 +20,9 @@ WINDOW = (
     "{name}: {{window: tumbling 10s, key: payload.{key},"
     " aggregate: {{n: count(), s: sum(payload.{field})}}}}"
 )
+WHOLE = "whole: {window: session 10s, key: payload, aggregate: {n: count(), s: sum(payload)}}"
+KEYED = "keyed: {window: tumbling 10s, key: payload, aggregate: {n: count()}}"
+HALF = 'half: {window: tumbling 10s, key: payload.k, aggregate: {s: "sum(payload.\\ud800)"}}'
 DEEP = "deep: {window: tumbling 10s, aggregate: {s: sum(payload.in.x)}}"
 PATTERN = 'p: {pattern: "PATTERN SEQ(t a, t b) WHERE a.x < b.x WITHIN 5s"}'
 VALUES: list[Any] = [
@@ -74,8 +77,19 @@ def results(topology: Topology, given: list[Event], scan: Any = None) -> list[st
         [window("one"), window("two", "y"), window("three", field="y")],
         [window("one"), DEEP],
         [window("one"), PATTERN],
+        [WHOLE],
+        [KEYED, window("one")],
+        [HALF],
     ],
-    ids=["one window", "several windows", "below the first level", "a pattern"],
+    ids=[
+        "one window",
+        "several windows",
+        "below the first level",
+        "a pattern",
+        "the whole payload",
+        "the whole payload as a key",
+        "half of a character",
+    ],
 )
 def test_law_fields_that_are_scanned_are_those_of_whole_payloads(
     queries: list[str], seed: int
@@ -140,3 +154,20 @@ def test_nothing_is_kept_beyond_a_step_and_few_fields_are_scanned() -> None:
     event.value = b"{"
     payloads.clear()
     assert payloads.of(event) is UNREADABLE
+
+
+def test_a_step_that_lets_many_events_go_keeps_few_payloads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """MERGE may let go at once all that it has buffered."""
+    monkeypatch.setattr("topology.model.payload.MAX_KNOWN", 3)
+    payloads = Payloads()
+    for _ in range(2):
+        payloads.will_read(None)
+    given = [Event("default", "s", 0, seq, 0, 0, value=b'{"k":2}') for seq in range(5)]
+    found = [payloads.of(event) for event in given]
+    again = [payloads.of(event) for event in given]
+    assert found == again == [{"k": 2}] * 5
+    assert [one is other for one, other in zip(found, again, strict=True)] == [True] * 3 + [
+        False
+    ] * 2
