@@ -142,7 +142,7 @@ class TopologyFile(Section):
     and repeats some of them after a crash."""
     checkpoint_ns: PositiveNs = 100_000_000
     """How often a stage commits its outputs, state and offsets. Read-committed readers see outputs
-    at this interval, and up to a second apart while a stage reads a backlog. Raise it if commits
+    at this interval, in a backlog up to a second apart. Raise it if commits
     cost too much."""
     application: Annotated[
         str,
