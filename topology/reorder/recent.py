@@ -52,7 +52,7 @@ def digest_of(event: Event) -> int:
     if value is None or value == b"":
         return 0
     content = value if isinstance(value, bytes) else repr(value).encode()
-    return crc32(content, crc32(event.type.encode()))
+    return crc32(content, crc32(event.type.encode(errors="surrogatepass")))
 
 
 class Recent:

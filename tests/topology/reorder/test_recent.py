@@ -52,6 +52,12 @@ def test_the_same_payload_has_the_same_digest_and_none_has_0() -> None:
     assert {digest_of(record(0, 0, value=empty)) for empty in (None, b"")} == {0}
 
 
+def test_half_of_a_character_in_a_type_has_a_digest() -> None:
+    """Python's JSON reads such a type, which no record on the wire can have."""
+    event = Event("default", "s", 0, 1, 5, 5, value=b"v", type="\ud800")
+    assert digest_of(event) != digest_of(Event("default", "s", 0, 1, 5, 5, value=b"v"))
+
+
 def test_a_digest_that_the_codec_made_is_taken_and_copied() -> None:
     in_order, unread, held = record(0, 0), record(1, 1), record(3, 3)
     in_order.digest, held.digest = 7, 8
