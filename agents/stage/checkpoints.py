@@ -104,8 +104,8 @@ class PartitionCheckpoints:
     def is_due(self, unread: int) -> bool:
         """Return whether a checkpoint is due, and none is in flight or has failed.
 
-        `unread` is the number of records that the input has beyond those that were taken, also of
-        those that cannot be read yet, as in an open transaction.
+        `unread` is the number of records that the input has beyond those that were taken. It
+        includes those that cannot be read yet, as in an open transaction.
         """
         if self._in_flight is not None and self._in_flight.done():
             if self._in_flight.exception() is not None:

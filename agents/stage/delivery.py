@@ -240,9 +240,11 @@ async def commit_together(
     """Commit changes of several changelogs, and offsets of several groups, in one transaction.
 
     The transactional id is `name`. If `before_end` or anything else raises, nothing is committed.
+    Raises EndUnanswered if the end was requested, but the brokers did not answer.
     """
     producer = _producer(client, transactional_id=name, transaction_timeout_ms=timeout_ms)
     await producer.start()
+    is_ended = False
     try:
         async with asyncio.timeout(COMMIT_TIMEOUT_S), producer.transaction():
             outbox = Outbox(partial(_new_batch, is_transactional=True))
@@ -256,6 +258,11 @@ async def commit_together(
                 producer._txn_manager._txn_consumer_group = None
                 await producer.send_offsets_to_transaction(named, group)
             await before_end()
+            is_ended = True
+    except (KafkaError, TimeoutError) as failed:
+        if is_ended:
+            raise EndUnanswered(repr(failed)) from failed
+        raise
     finally:
         await _stop(producer)
 

@@ -15,7 +15,7 @@ the former file is refused afterwards, since its state is gone and its group is 
 anything is read, the former owners are fenced: their open transactions would hide the last
 checkpoint. Before the end of the transaction, the groups must still have no members.
 
-Memory: the states of all former tasks, with the events that they hold.
+Memory: several times the states of all former tasks, with the events that they hold.
 """
 
 from __future__ import annotations
@@ -132,7 +132,13 @@ def _laid_out(topology: Topology, names: Iterable[str]) -> Topology:
     found = [StageConfig(tuple(operators_named(name))) for name in names]
     found.sort(key=lambda stage: order.index(stage.operators[0]))
     stages = None if ALL in names else tuple(found)
-    return topology.model_copy(update={"stages_written": stages})
+    former = topology.model_copy(update={"stages_written": stages})
+    if more := sorted({*names} - {stage.name for stage in former.stages}):
+        raise NotMoved(
+            f"`{ALL}` has a state, and so have {', '.join(more)}: it is not known which ran last;"
+            " begin anew (docs/operate/change.md)"
+        )
+    return former
 
 
 def _refuse_other_operators(
@@ -183,8 +189,7 @@ class _Moving:
                     " stages, or begin anew (docs/operate/change.md)"
                 )
         if not is_trial:
-            ids = [transactional_id(a.group, source) for a in before for source in a.tasks]
-            await fence(self.brokers.client, ids)
+            await fence(self.brokers.client, [_transaction_name(before), *_ids_of(before)])
         read = {t: MAX_UNPACKED_BYTES for a in (*before, *after) for t in a.inputs}
         read |= {t: MAX_OWN_BYTES for t in self.topics if t.endswith(SUFFIX)}
         logs = LogReader(self.brokers, "inorder-recut", read)
@@ -250,14 +255,21 @@ class _Moving:
             ends = {s: (await logs.bounds(s))[1] for s in _derived(arrangement)}
             found = await asyncio.to_thread(moved_states, arrangement, tasks, ends, ids)
             for source, moved in found.items():
-                changes.setdefault(arrangement.changelog(source), {}).update(moved.entries)
+                where = TopicPartition(*arrangement.changelog(source))
+                there = await changelog.read_changelog(logs, where, None)
+                rests = {key: None for key, value in there.changes.items() if value is not None}
+                changes.setdefault(where, {}).update({**rests, **moved.entries})
                 offsets.setdefault(arrangement.group, {}).update(moved.offsets)
                 count += len(moved.entries)
         if not is_trial:
             timeout_ms = self.topology.transaction_timeout_ns // 1_000_000
-            name = f"{after[0].group}.recut"
-            client = self.brokers.client
-            await commit_together(client, name, timeout_ms, changes, offsets, self._refuse_members)
+            client, name = self.brokers.client, _transaction_name(before)
+
+            async def before_end() -> None:
+                await self._refuse_members()
+                await fence(client, _ids_of(before))  # A worker may have begun and ended meanwhile.
+
+            await commit_together(client, name, timeout_ms, changes, offsets, before_end)
         was, now = ([stage.name for stage in stages] for stages in (self.was, self.now))
         return Move(was, now, offsets, count)
 
@@ -276,6 +288,16 @@ class _Moving:
                 if claim is not None and changelog.contract_of(claim).stage == stage.name:
                     found[where] = entries
         return found
+
+
+def _ids_of(arrangements: Iterable[Arrangement]) -> list[str]:
+    """Return the transactional ids of the tasks."""
+    return [transactional_id(each.group, source) for each in arrangements for source in each.tasks]
+
+
+def _transaction_name(before: Sequence[Arrangement]) -> str:
+    """Return the transactional id of a move, which is one for all moves of the former stages."""
+    return f"{before[0].group}.recut"
 
 
 async def _restored(

@@ -111,6 +111,7 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool, as_json: bool
     from aiokafka.errors import KafkaError
 
     from agents.process.stage_process import EXPECTED_FAILURES
+    from agents.stage.delivery import EndUnanswered
     from agents.stage.recut import NotMoved, recut
 
     topology = load(topology_path)
@@ -119,6 +120,11 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool, as_json: bool
     try:
         with refusing(NotMoved, *EXPECTED_FAILURES):
             move = asyncio.run(recut(brokers, topology, masters, is_trial=dry_run))
+    except EndUnanswered as unanswered:
+        raise Refused(
+            f"the brokers did not answer whether the state was moved ({unanswered}); run the"
+            " command again: `nothing to move` means that it was"
+        ) from unanswered
     except (KafkaError, TimeoutError) as failed:
         raise Refused(f"nothing was moved: {failed!r}; run the command again") from failed
     if as_json:
