@@ -68,7 +68,10 @@ class Kinds:
 
     @property
     def by_time(self) -> bool:
-        """Whether `without_seq: by_time` costs no source with numbers all of them."""
+        """Whether every source with numbers keeps them under `without_seq: by_time`.
+
+        The first record of a source decides there: if it has no number, the source keeps none.
+        """
         return all(
             next(iter(kinds)) or not self.is_numbered(source) for source, kinds in self._of.items()
         )

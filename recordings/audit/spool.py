@@ -84,7 +84,7 @@ class Spool:
             self._flush()
 
     def put(self, rows: bytes) -> None:
-        """Add packed rows."""
+        """Add rows in the packed form that `pages` yields."""
         self._flush()
         self._file.write(rows)
 
