@@ -31,7 +31,6 @@ import asyncio
 import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
@@ -46,7 +45,7 @@ from agents.stage.lane import Lane
 from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
 from agents.state.changelog import LaneProgress, Progress, StateRefused
-from agents.state.held import PAGE_BITS, notes_of, offset_of
+from agents.state.held import offset_of, pages_of
 from agents.state.notes import Spilled
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
@@ -174,8 +173,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     if state or stage.alignment is not None:
         kept_by = renumbered(stage.snapshot(), numbers)
         entries |= {f"{changelog.STATE}{key}": value for key, value in kept_by.items()}
-    for page, events in groupby(kept, lambda event: event.offset >> PAGE_BITS):
-        entries[f"{changelog.PAGE}{page}"] = notes_of([*events])
+    entries |= pages_of(kept)
     read = Read()
     for each in last:
         # A dead letter with a sequence number also adds an event, which a restart reads again.

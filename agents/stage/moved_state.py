@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from aiokafka.structs import TopicPartition
@@ -29,7 +28,7 @@ from agents.stage.partition_state import PartitionState
 from agents.stage.rebuilding import StateParts
 from agents.state import changelog
 from agents.state.changelog import NOTHING_READ, LaneProgress, Progress
-from agents.state.held import PAGE_BITS, notes_of, offset_of
+from agents.state.held import offset_of, pages_of
 from agents.state.notes import Spilled
 from agents.state.stores.seal import StateTally
 from topology.clock.drift_table import DriftTable
@@ -161,8 +160,7 @@ def moved_states(
             state |= {ALIGN + key: value for key, value in alignment.snapshot().items()}
         entries: dict[str, Any] = {changelog.STATE + key: value for key, value in state.items()}
         own = sorted((event for event in held if event.stream in lanes), key=offset_of)
-        for page, events in groupby(own, lambda event: event.offset >> PAGE_BITS):
-            entries[f"{changelog.PAGE}{page}"] = notes_of([*events])
+        entries |= pages_of(own)
         entries |= {f"{changelog.RECORD}{event.offset}": record_of(event) for event in own}
         found[source] = MovedState(_sealed(entries, progress), offsets)
     return found

@@ -257,7 +257,7 @@ class _Moving:
             for source, moved in found.items():
                 where = TopicPartition(*arrangement.changelog(source))
                 there = await changelog.read_changelog(logs, where, None)
-                rests = {key: None for key, value in there.changes.items() if value is not None}
+                rests = dict.fromkeys(there.entries())
                 changes.setdefault(where, {}).update({**rests, **moved.entries})
                 offsets.setdefault(arrangement.group, {}).update(moved.offsets)
                 count += len(moved.entries)
@@ -283,7 +283,7 @@ class _Moving:
             for number in range(self.topics[topic]):
                 where = TopicPartition(topic, number)
                 read = await changelog.read_changelog(logs, where, None)
-                entries = {key: value for key, value in read.changes.items() if value is not None}
+                entries = read.entries()
                 claim = changelog.claim_of(entries)
                 if claim is not None and changelog.contract_of(claim).stage == stage.name:
                     found[where] = entries

@@ -238,13 +238,17 @@ class LogRead(NamedTuple):
     changes: dict[bytes, bytes | None]
     end: int
 
+    def entries(self) -> dict[bytes, bytes]:
+        """Return the values by key, without the keys that were removed last."""
+        return {key: value for key, value in self.changes.items() if value is not None}
+
 
 async def last_claim(logs: LogReader, partition: TopicPartition) -> Claim | None:
     """Return the last progress in the changelog; None if there is no state."""
     first, end = await logs.bounds(partition)
     for begin in dict.fromkeys((max(first, end - TAIL), first)):
         read = await read_changelog(logs, partition, begin)
-        claim = claim_of({key: value for key, value in read.changes.items() if value is not None})
+        claim = claim_of(read.entries())
         if claim is not None:
             return claim
     return None

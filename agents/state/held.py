@@ -63,6 +63,14 @@ def notes_of(events: Sequence[Event]) -> list[tuple[object, ...]]:
     return notes
 
 
+def pages_of(events: Iterable[Event]) -> dict[str, list[tuple[object, ...]]]:
+    """Return the notes of events, which are sorted by offset, by the keys of their pages."""
+    pages: dict[str, list[Event]] = {}
+    for event in events:
+        pages.setdefault(f"page/{event.offset >> PAGE_BITS}", []).append(event)
+    return {key: notes_of(of_page) for key, of_page in pages.items()}
+
+
 class HeldPages:
     """The buffered events of one partition by page, and the pages that changed.
 
