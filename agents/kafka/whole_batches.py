@@ -180,12 +180,20 @@ class _Batches:
 
 
 class _Batch:
+    """A batch, and what `PartitionRecords` asks of one.
+
+    The fields are copied, because `__getattr__` costs more than a small batch's records.
+    """
+
     def __init__(self, batch: Any, most_bytes: int) -> None:
         self._batch = batch
         self._most_bytes = most_bytes
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._batch, name)
+        self.validate_crc = batch.validate_crc
+        self.producer_id = batch.producer_id
+        self.base_offset = batch.base_offset
+        self.next_offset = batch.next_offset
+        self.is_control_batch = batch.is_control_batch
+        self.is_transactional = batch.is_transactional
 
     def __next__(self) -> Record:
         return next(self._batch)
