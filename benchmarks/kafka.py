@@ -8,9 +8,10 @@ confluent-kafka. A peer that is unavailable here (`benchmarks.peers.bring`) is l
 output says so.
 
 A second table is about ours as installed: README.md's topology with the defaults of all settings
-and eight input partitions, with its window and without. Beside it are the bare loop and, with
-`--beside`, the defaults of another revision. Its worktree needs its own codec, compiled by `python
-setup.py build_ext --inplace`. The memory is the proportional set size of all processes at the end.
+and eight input partitions, with its window and without. Beside it are the bare loop, the peers on
+Kafka Streams and Quix Streams, and, with `--beside`, the defaults of another revision. Its worktree
+needs its own codec, compiled by `python setup.py build_ext --inplace`. The memory is the
+proportional set size of all processes at the end.
 
 A program is started on a topic with the backlog and observed from outside. Its progress is the
 committed end of its output topic. The resources of the program and its children are read from
@@ -284,6 +285,8 @@ INSTALLED: Final = {
     "installed-bare": CONTENDERS["bare"],
     "installed": as_installed("as installed, with the window"),
     "installed-no-query": as_installed("as installed, without a query", has_queries=False),
+    "installed-kafka-streams": CONTENDERS["kafka-streams"],
+    "installed-quix": CONTENDERS["quix"],
 }
 
 

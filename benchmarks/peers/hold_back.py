@@ -11,6 +11,8 @@ from __future__ import annotations
 import pickle
 from typing import Any, Final, Protocol
 
+import orjson
+
 PATIENCE_MS: Final = 100
 
 Headers = list[tuple[str, bytes]]
@@ -32,15 +34,20 @@ class State(Protocol):
 
 
 def hold_back(
-    value: bytes, _: Any, timestamp_ms: int, headers: Headers, state: State
+    value: bytes, key: Any, timestamp_ms: int, headers: Headers | None, state: State
 ) -> list[Held]:
     """Return the records that may be emitted after this record.
 
     The state of a source is its next number, the time since when it waits, and the numbers with a
-    record in the state.
+    record in the state. A record without headers has the source as its key, and the number `n` in
+    its JSON value.
     """
+    headers = headers or []
     named = dict(headers)
-    source, number = named["sourceId"].decode(), int(named["seqNum"])
+    if named:
+        source, number = named["sourceId"].decode(), int(named["seqNum"])
+    else:
+        source, number = key.decode(), orjson.loads(value)["n"]
     expected, since_ms, waiting = state.get(source) or [0, 0, []]
     if number < expected:
         return []
@@ -55,9 +62,9 @@ def hold_back(
     if waiting and timestamp_ms - since_ms >= PATIENCE_MS:
         expected = min(waiting)
     while expected in waiting:
-        key = f"{source}/{expected}"
-        free.append(pickle.loads(state.get_bytes(key) or b""))
-        state.delete(key)
+        held_at = f"{source}/{expected}"
+        free.append(pickle.loads(state.get_bytes(held_at) or b""))
+        state.delete(held_at)
         waiting.remove(expected)
         expected, since_ms = expected + 1, timestamp_ms
     state.set(source, [expected, since_ms, waiting])

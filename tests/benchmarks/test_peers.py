@@ -57,6 +57,13 @@ def test_each_source_in_order(arrivals: list[tuple[int, int]], out: list[int]) -
     assert _numbers(*arrivals) == out
 
 
+def test_a_record_without_headers_is_json_of_its_key() -> None:
+    state = States()
+    values = [b'{"n":%d}' % number for number in (0, 2, 1)]
+    freed = [hold_back(value, b"s", 0, None, state) for value in values]
+    assert [[value for value, _ in each] for each in freed] == [values[:1], [], [*values[:0:-1]]]
+
+
 def test_nothing_stays_of_what_has_gone() -> None:
     state = States()
     _numbers((0, 0), (3, 1), (2, 2), (1, 3), state=state)
