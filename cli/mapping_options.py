@@ -22,7 +22,8 @@ from recordings.file import InputError
 from recordings.plausible import AsRead
 from topology.config import StreamConfig, Topology
 from topology.wire.checker import Reading
-from topology.wire.mapping import Fields
+from topology.wire.mapping import DecimalSign, Fields
+from topology.wire.time_forms import time_form
 from topology.wire.times import zone_meant, zone_of
 from topology.wire.values import walked
 from topology.wire.where import Where, parse_where
@@ -69,6 +70,17 @@ class MappingOptions:
         show_default=False,
         help="Time zone of times without one, such as Europe/Berlin.",
     )
+    ts_format: str = option(
+        "--ts-format",
+        metavar="FORM",
+        default="",
+        show_default=False,
+        help="Form of times that are neither numbers nor ISO 8601: rfc2822, apache, syslog, dotnet,"
+        " or a pattern such as '%d.%m.%Y %H:%M:%S'.",
+    )
+    decimal: DecimalSign | None = option(  # noqa: RUF009 - it is a field
+        "--decimal", type=click.Choice((".", ",")), help="Decimal sign of numbers that are text."
+    )
     values: bool = option(
         "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology file."
     )
@@ -90,13 +102,18 @@ class MappingOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raise `Refused` if the time zone does not exist, in every command with these options."""
+        """Raise `Refused` if the time zone or the form of times does not exist."""
         try:
             zone_of(self.ts_zone)
         except ValueError as wrong:
             named = f"--ts-zone {printable(self.ts_zone)}"
             zone = zone_meant(self.ts_zone, "Europe/Berlin or UTC")
             raise Refused(f"{named}: {wrong}; write {zone}") from None
+        if self.ts_format:
+            with refusing(ValueError, at=f"--ts-format {printable(self.ts_format)}: "):
+                time_form(self.ts_format)
+            if self.ts_unit:
+                raise Refused("--ts-unit: is for numbers, but --ts-format is given; leave it out")
 
     def layout(self) -> CsvLayout:
         """Return the layout of a CSV file; raise `Refused` if a column's name is missing."""
@@ -125,17 +142,25 @@ class MappingOptions:
         """Return the mapping, or None if no option names a field; raise `Refused` for a fault."""
         places = self.places(on_file=on_file)
         given = [*places, *(["arrival"] if self.arrival else [])]
-        given += ["ts_unit"] * bool(self.ts_unit) + ["ts_zone"] * bool(self.ts_zone)
+        given += [
+            name for name in ("ts_unit", "ts_zone", "ts_format", "decimal") if getattr(self, name)
+        ]
         if "source" not in places:
             if given:
                 option = given[0].replace("_", "-")
                 remedy = "name the place of the source"
-                if option.startswith("ts-"):
+                if option.startswith("ts-") or option == "decimal":
                     key = option.replace("-", "_")
                     remedy += f", or write `{key}` in the stream of a topology with `fields`"
                 raise Refused(f"--{option} needs --source too; {remedy}")
             return None
-        return Fields(**places, ts_unit=self.ts_unit or "ns", ts_zone=self.ts_zone)
+        return Fields(
+            **places,
+            ts_unit=self.ts_unit or "ns",
+            ts_zone=self.ts_zone,
+            ts_format=self.ts_format,
+            decimal=self.decimal or ".",
+        )
 
     def on_file(
         self, topology: Topology | None, path: str, value_format: ValueFormat

@@ -18,7 +18,8 @@ from typing import Any, Final
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions, values_at, where_of
 from cli.topology_file import Refused
 from inorder.contract import TimeUnit
-from recordings.guess import Guess, Proposal, guessed, spelled, unit_of
+from recordings.guess import Guess, Proposal, guessed, spelled
+from recordings.time_guess import TimesSeen, times_seen
 from recordings.values import FileMapping
 from topology.wire.mapping import Fields
 from topology.wire.values import Decode, ValueFault
@@ -58,6 +59,10 @@ class Taken:
         named["arrival"] = self.arrival
         places = {name: str(where) for name, where in named.items() if where is not None}
         found: dict[str, Any] = {"fields": places}
+        if self.fields.ts_format:
+            places["ts_format"] = self.fields.ts_format
+        if self.fields.decimal != ".":
+            places["decimal"] = self.fields.decimal
         if self.ts_unit is not None:
             found["ts_unit"] = self.ts_unit
         return found | ({"ts_zone": self.fields.ts_zone} if self.fields.ts_zone else {})
@@ -99,18 +104,34 @@ def taken(
     places: dict[str, Any] = {
         name: where_of(name, text, on_file=on_file) for name, text in texts.items()
     }
-    unit = options.ts_unit
-    if unit is None and "ts" in places:
-        unit = unit_of(values_at(places["ts"], rows, on_file=on_file), now_ns)
-        unit = unit or (proposal.ts_unit if options.ts is None else None)
+    times = None
+    if "ts" in places:
+        times = times_seen(values_at(places["ts"], rows, on_file=on_file), now_ns)
+    if times is None and options.ts is None:
+        times = proposal.times  # Made-up times have no other sign than their name.
+    form = options.ts_format or _form(times, texts.get("ts", ""))
+    unit = None if form else options.ts_unit or (times.unit if times else None)
     arrival = _arrival(options, proposal, rows, now_ns, unit or "ns", said) if on_file else None
     if arrival is not None:
         texts["arrival"] = options.arrival or str(arrival.path[0])
     zone = options.ts_zone
-    if otherwise is not None and proposal.without_zone and not zone:
+    if otherwise is not None and times is not None and times.without_zone and not zone:
         zone, said["ts_zone"] = WITHOUT_ZONE, "uncertain: the times name no zone"
-    fields = Fields(**places, ts_unit=unit or "ns", ts_zone=zone)
+    sign = options.decimal or (times.decimal if times else ".")
+    fields = Fields(**places, ts_unit=unit or "ns", ts_zone=zone, ts_format=form, decimal=sign)
     return Taken(fields, arrival, unit, texts, said)
+
+
+def _form(times: TimesSeen | None, ts: str) -> str:
+    """Return the form of the times, "" if none; raise `Refused` if several fit alike."""
+    if times is None or not times.forms:
+        return ""
+    if len(times.forms) > 1:
+        forms = " or ".join(f"--ts-format {shlex.quote(form)}" for form in times.forms)
+        raise Refused(
+            f"--ts {ts}: no time shows which number is the day and which the month; write {forms}"
+        )
+    return times.forms[0]
 
 
 def without_time(values: FileMapping, path: str, *, by_option: bool) -> str:
@@ -123,7 +144,9 @@ def without_time(values: FileMapping, path: str, *, by_option: bool) -> str:
     if Path(path).is_file():
         rows = islice(values.rows(path, needed=values.columns()), SAMPLE)
         found = guessed(filter(None, (row.decoded() for row in rows)), time.time_ns())
-    unit, zone = found.ts_unit, WITHOUT_ZONE if found.without_zone else ""
+    times = found.times
+    unit = None if times is None else times.unit
+    zone = WITHOUT_ZONE if times is not None and times.without_zone else ""
     if by_option:
         name = "NAME" if found.ts is None else spelled(found.ts.path, on_file=True)
         remedy = f"--ts {shlex.quote(name)}"
@@ -153,7 +176,8 @@ def _arrival(
         return options.arrives()
     column = spelled(proposal.arrival.path, on_file=True)
     where = where_of("arrival", column, on_file=True)
-    found = unit_of(values_at(where, rows, on_file=True), now_ns)
+    times = times_seen(values_at(where, rows, on_file=True), now_ns)
+    found = times and times.unit
     if found in (None, unit):
         return where
     said["arrival"] = (

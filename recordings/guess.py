@@ -9,9 +9,9 @@ field count more than its name:
 * `source`: a text or an integer that repeats. It is preferably a field within whose values a number
   rises by one although it does not do so over all records. Otherwise it is a field with the name of
   a source; none if there is neither.
-* `ts`: a time near enough to now in one unit of s, ms, us, ns, or RFC 3339. Among several, a name
-  of a time that is not an arrival counts first, then the earlier time. If there is none, a number
-  with the name of a time is taken, and the guess is unsure.
+* `ts`: a time near enough to now (`recordings.time_guess`). Among several, a name of a time that is
+  not an arrival counts first, then the earlier time. If there is none, a number with the name of a
+  time is taken, and the guess is unsure.
 * `type`, `epoch`, `arrival`: by name only, if the values are possible.
 
 Bounds: the first `MAX_ROWS` rows, `MAX_FIELDS` fields, `MAX_PAIRS` pairs of source and number. The
@@ -23,14 +23,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cached_property
 from itertools import islice, pairwise
 from typing import Final, Literal, NamedTuple
 
-from inorder import rfc3339
 from inorder.contract import MAX_INT64, MAX_SOURCE_BYTES, UNIT_NS, TimeUnit
-from recordings.plausible import OLDEST_NS, YEAR_NS
+from recordings.time_guess import LOOKED_AT, UNITS, TimesSeen, amount, times_seen
 from topology.model.paths import spelled_path
 from topology.wire.values import Timestamp
 
@@ -40,12 +38,8 @@ MAX_DEPTH: Final = 6
 MAX_PAIRS: Final = 150
 MAX_TYPES: Final = 200
 MAX_RIVALS: Final = 3
-LOOKED_AT: Final = 20
-"""The number of values by which the form of a field's values is recognized."""
-
 Path = tuple[str, ...]
 Sureness = Literal["certain", "likely", "uncertain"]
-UNITS: Final[tuple[TimeUnit, ...]] = ("s", "ms", "us", "ns")
 
 ON_NEARLY_ALL: Final = 0.9
 SURE_FIT: Final = 0.9
@@ -79,10 +73,6 @@ NOT_A_NAME: Final = (*TYPE_WORDS, "state", "status", "model", "version", "unit",
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
 _DECIMALS: Final = re.compile(r"-?[0-9]+\.[0-9]+")
-_AMOUNT: Final = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,9})?")
-_WITHOUT_ZONE: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
-)
 
 
 class Guess(NamedTuple):
@@ -106,8 +96,7 @@ class Proposal:
     """The guesses for a recording; a guess is None if no field fits.
 
     Attributes:
-        ts_unit: The unit of times; None if the values contain it (RFC 3339, or a format's own).
-        without_zone: Whether the times have no zone, so that `ts_zone` is needed.
+        times: The times of `ts`, and how they are written.
     """
 
     source: Guess | None = None
@@ -116,8 +105,7 @@ class Proposal:
     type: Guess | None = None
     epoch: Guess | None = None
     arrival: Guess | None = None
-    ts_unit: TimeUnit | None = None
-    without_zone: bool = False
+    times: TimesSeen | None = None
 
 
 def spelled(path: Path, *, on_file: bool = False) -> str:
@@ -164,18 +152,8 @@ def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
         if seq
         else None,
         arrival,
-        chosen.unit if chosen else None,
-        chosen is not None and chosen.without_zone,
+        chosen.seen if chosen else None,
     )
-
-
-def unit_of(values: Iterable[object], now_ns: int) -> TimeUnit | None:
-    """Return the unit in which nearly all values of a field are times near enough to now.
-
-    The result is None if the values contain their unit, or no unit fits.
-    """
-    found = _times(_Field(("ts",), list(islice(values, MAX_ROWS))), now_ns)
-    return found.unit if found else None
 
 
 # -- the table -------------------------------------------------------------------------------------
@@ -439,66 +417,19 @@ def _rivals(best: _Field, fields: list[_Field], scores: dict[Path, float]) -> tu
 
 
 class _Times(NamedTuple):
-    """The values of a field as times in ns; `unit` is None if the values contain their unit."""
+    """The values of a field as times."""
 
     field: _Field
-    unit: TimeUnit | None
-    without_zone: bool
-    ns: list[int | None]
+    seen: TimesSeen
+
+    @property
+    def ns(self) -> list[int | None]:
+        return self.seen.ns
 
 
 def _times(one: _Field, now_ns: int) -> _Times | None:
-    some = one.there[:LOOKED_AT]
-    texts = [value for value in some if isinstance(value, str)]
-    if any(isinstance(value, Timestamp) for value in some):
-        is_local = any(isinstance(value, Timestamp) and value.is_local for value in some)
-        ns = [value.ns if isinstance(value, Timestamp) else None for value in one.values]
-        return _all_times(one, None, ns, now_ns, without_zone=is_local)
-    if any(_instant_ns(text) is not None for text in texts):
-        return _all_times(one, None, [_instant_ns(value) for value in one.values], now_ns)
-    if any(_WITHOUT_ZONE.fullmatch(text) for text in texts):
-        ns = [_instant_ns(f"{value}Z") for value in one.values]
-        return _all_times(one, None, ns, now_ns, without_zone=True)
-    if not any(_is_near(_amount(value), unit, now_ns) for unit in UNITS for value in some):
-        return None
-    amounts = [_amount(value) for value in one.values]
-    for unit in UNITS:
-        ns = [None if amount is None else int(amount * UNIT_NS[unit]) for amount in amounts]
-        if found := _all_times(one, unit, ns, now_ns):
-            return found
-    return None
-
-
-def _is_near(amount: Decimal | None, unit: TimeUnit, now_ns: int) -> bool:
-    return amount is not None and OLDEST_NS <= amount * UNIT_NS[unit] <= now_ns + YEAR_NS
-
-
-def _all_times(
-    one: _Field,
-    unit: TimeUnit | None,
-    ns: list[int | None],
-    now_ns: int,
-    *,
-    without_zone: bool = False,
-) -> _Times | None:
-    likely = sum(each is not None and OLDEST_NS <= each <= now_ns + YEAR_NS for each in ns)
-    enough = bool(ns) and likely >= ON_NEARLY_ALL * len(ns)
-    return _Times(one, unit, without_zone, ns) if enough else None
-
-
-def _instant_ns(value: object) -> int | None:
-    if not isinstance(value, str) or not value.isascii():
-        return None
-    return rfc3339.parse_ns(value.encode())
-
-
-def _amount(value: object) -> Decimal | None:
-    if isinstance(value, str):
-        return Decimal(value) if _AMOUNT.fullmatch(value) else None
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        return None
-    amount = Decimal(str(value))
-    return amount if amount.is_finite() and abs(amount) <= MAX_INT64 else None
+    seen = times_seen(one.values, now_ns)
+    return None if seen is None else _Times(one, seen)
 
 
 def _made_up_times(fields: list[_Field]) -> _Times | None:
@@ -509,12 +440,12 @@ def _made_up_times(fields: list[_Field]) -> _Times | None:
     named = [one for one in fields if one.is_named(TS_WORDS)]
     for one in sorted(named, key=lambda one: one.is_named(ARRIVAL_WORDS)):
         unit: TimeUnit = next((unit for unit in UNITS if unit in one.words[1:]), "s")
-        amounts = map(_amount, one.values)
-        ns = [None if amount is None else int(amount * UNIT_NS[unit]) for amount in amounts]
+        amounts = map(amount, one.values)
+        ns = [None if each is None else int(each * UNIT_NS[unit]) for each in amounts]
         there = [each for each in ns if each is not None]
         enough = len(there) >= ON_NEARLY_ALL * len(ns)
         if enough and len(set(there)) > 1 and _rising(None, ns) > LEAST_FIT:
-            return _Times(one, unit, without_zone=False, ns=ns)
+            return _Times(one, TimesSeen(unit, without_zone=False, ns=ns))
     return None
 
 
@@ -541,9 +472,9 @@ def _ts_and_arrival(
     named = best.is_named(TS_WORDS)
     as_arrival = best.is_named(ARRIVAL_WORDS)
     sure: Sureness = "likely" if rivals or as_arrival or not named else "certain"
-    unit = of_events[0].unit
-    why = "a date with its time" if unit is None else f"near now in {unit}"
-    if of_events[0].without_zone:
+    seen = of_events[0].seen
+    why = "a date with its time" if seen.unit is None else f"near now in {seen.unit}"
+    if seen.without_zone:
         why, sure = "a time without a zone", "likely"
     if rivals:
         why += ", and the earliest of those that fit equally"

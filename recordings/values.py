@@ -1,7 +1,8 @@
 """Read the rows of any file as values for a mapping, whatever the columns are called.
 
 The value of a JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells. In
-the payload, a cell that is a JSON number or a JSON boolean becomes that value. A row of Parquet is
+the payload, a cell that is a JSON number, with the decimal sign of the mapping, or a JSON boolean
+becomes that value. A row of Parquet is
 a dict of plain values (`topology.wire.values`), and so is a value in Avro or Protobuf
 (`recordings.encoded`). `mapped_rows` converts rows of all forms to rows of inorder's own form, with
 `ts` and `arrival` in ns.
@@ -32,10 +33,11 @@ from topology.wire.checker import Reading
 from topology.wire.field_reader import FieldReader
 from topology.wire.line_reader import LOOKED_AHEAD, Row
 from topology.wire.mapped_rows import Arrivals, MappedRows
-from topology.wire.mapping import Fields
+from topology.wire.mapping import DecimalSign, Fields
 from topology.wire.payload import as_json
 from topology.wire.reasons import WireFault, fault_of
 from topology.wire.rising_times import RisingTimes
+from topology.wire.times import SWAP_SIGNS
 from topology.wire.values import UNDECODABLE, Pick, ValueFault, walked
 from topology.wire.where import Where
 
@@ -64,14 +66,14 @@ class ValueRow(NamedTuple):
     is_text: bool = False
     encoded: bytes | None = None
 
-    def payload(self) -> object:
-        """Return the whole row as JSON.
+    def payload(self, decimal: DecimalSign = ".") -> object:
+        """Return the whole row as JSON; `decimal` is the decimal sign of numbers in cells.
 
         Raises:
             ValueFault: The row is not JSON.
         """
         if self.is_text:
-            return {name: _from_cell(cell) for name, cell in self.value.items()}
+            return {name: _from_cell(cell, decimal) for name, cell in self.value.items()}
         if not isinstance(self.value, bytes):
             return as_json(self.value)
         try:
@@ -95,11 +97,12 @@ class ValueRow(NamedTuple):
         return self.value.strip() if isinstance(self.value, bytes) else orjson.dumps(payload)
 
 
-def _from_cell(cell: str) -> object:
+def _from_cell(cell: str, decimal: DecimalSign) -> object:
     if cell in _BOOLEANS:
         return _BOOLEANS[cell]
-    if len(cell) <= _MAX_NUMBER_CHARS and _NUMBER.fullmatch(cell):
-        return orjson.loads(cell)
+    number = cell if decimal == "." else cell.translate(SWAP_SIGNS)
+    if len(cell) <= _MAX_NUMBER_CHARS and _NUMBER.fullmatch(number):
+        return orjson.loads(number)
     return cell
 
 
@@ -314,7 +317,7 @@ def mapped_rows(
             yield row
             continue
         try:
-            payload = each.payload()
+            payload = each.payload(mapping.fields.decimal)
             inside = each.in_bytes(payload) if in_bytes else walked(payload, path_of_payload)
         except ValueFault as refused:
             yield row._replace(fault=WireFault(refused.reason, refused.detail))

@@ -36,7 +36,7 @@ OWN: Final = frozenset(
 )
 """Keys of a line in our own form."""
 
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
+_DATE: Final = re.compile(r"[0-9]{1,4}[./-][0-9A-Za-z]{1,9}[./-]|[0-9]{8}[Tt ]|[A-Za-z]{3}[, ]")
 
 
 def print_mapping(mapping: Taken, rows: Iterable[Row]) -> None:
@@ -46,6 +46,8 @@ def print_mapping(mapping: Taken, rows: Iterable[Row]) -> None:
         if name in mapping.said:
             place = section.get(name, "none")
             click.echo(f"{name + ':':7} {place}  ({mapping.said[name]})", err=True)
+    if mapping.fields.ts_format:
+        click.echo(f"ts_format: {mapping.fields.ts_format}", err=True)
     if "ts_zone" in mapping.said:
         click.echo(f"ts_zone: {mapping.fields.ts_zone}  ({mapping.said['ts_zone']})", err=True)
     for row in rows:

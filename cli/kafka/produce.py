@@ -100,6 +100,8 @@ def command(
     keying = _keying(topic, topology, topology_path)
     options = mapping.implied(topology, events, value_format)
     values = options.on_file(topology, events, value_format)
+    if as_now and values is not None and (form := values.fields.ts_format):
+        raise Refused(f"--as-now: cannot move times in the form {form}; leave it out")
     access = kafka.access
     key = signing_key()
     with failing(ProducerError):

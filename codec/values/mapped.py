@@ -61,7 +61,8 @@ def short_way(reader: FieldReader) -> MappedValues | None:
     """Return the codec's short path for this reader, or None if it needs the general path.
 
     The reader needs the general path for fields outside the value, except a source that is the key.
-    It also needs the general path for mapped streams or kinds, and for records without numbers.
+    It also needs the general path for mapped streams or kinds, for records without numbers, and for
+    times in a form of their own.
     """
     fields = reader.fields
     is_record = fields.ts.place == "timestamp"
@@ -72,7 +73,12 @@ def short_way(reader: FieldReader) -> MappedValues | None:
         for name, where in reader.places.items()
     ):
         return None
-    if reader.reading.by_time or fields.ts_optional or not reader.places.keys() <= SHORT:
+    if (
+        reader.reading.by_time
+        or fields.ts_optional
+        or fields.ts_format
+        or not reader.places.keys() <= SHORT
+    ):
         return None
     structured = reader.pick.structured if isinstance(reader.pick, JsonPick) else None
     names = [name for name, where in reader.places.items() if where.place == "payload"]

@@ -38,14 +38,16 @@ def _is_large(path: str) -> bool:
 
 
 def _is_plain(mapping: FileMapping) -> bool:
-    """Return whether each field is a column, and no time needs a zone."""
+    """Return whether each field is a column, and no time needs a zone or a form."""
     fields = mapping.fields
     needed = (fields.source, fields.ts)
     others = (fields.seq, fields.epoch, fields.type, mapping.arrival)
     return (
         mapping.encoding is None
         and mapping.layout == AS_USUAL
-        and not (fields.ts_zone or fields.ts_optional or fields.stream or fields.kind)
+        and not (
+            fields.ts_zone or fields.ts_format or fields.ts_optional or fields.stream or fields.kind
+        )
         and all(_is_column(where) for where in needed)
         and all(where is None or _is_column(where) for where in others)
     )

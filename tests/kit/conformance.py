@@ -20,6 +20,8 @@ MAPPING: Final = {
     "ts_unit": "ms",
     "ts_zone": "",
 }
+OTHERS: Final = frozenset({"ts_unit", "ts_zone", "ts_format", "decimal"})
+"""The keys that are not places."""
 COLUMNS: Final = ("device", "n", "time", "kind", "boot")
 USUAL: Final[dict[str, Any]] = {
     "source": "s1", "seq": 7, "ts_ns": 1_000_000_000, "type": "", "epoch": None,
@@ -32,10 +34,16 @@ CASES: Final[list[dict[str, Any]]] = yaml.safe_load(
 def cases_of(format_: str) -> list[Any]:
     """(its name, its mapping, its value, what is found or the reason) of each case of a format."""
     return [
-        (each["case"], MAPPING | each.get("fields", {}), _written(each[format_]), expected(each))
+        (each["case"], _mapping(each.get("fields", {})), _written(each[format_]), expected(each))
         for each in CASES
         if format_ in each
     ]
+
+
+def _mapping(given: dict[str, str]) -> dict[str, str]:
+    """Return the mapping of a case, without the unit of numbers where times have a form."""
+    usual = {name: text for name, text in MAPPING.items() if name != "ts_unit"}
+    return (usual if "ts_format" in given else MAPPING) | given
 
 
 def _written(value: Any) -> Any:
@@ -49,9 +57,7 @@ def expected(case: dict[str, Any]) -> dict[str, Any] | str:
 
 
 def fields_of(mapping: dict[str, str]) -> Fields:
-    places: dict[str, Any] = {
-        name: parse_where(text) for name, text in mapping.items() if not name.startswith("ts_")
-    }
-    unit: Any = mapping.get("ts_unit", "ns")
-    assert unit in UNIT_NS
-    return Fields(**places, ts_unit=unit, ts_zone=mapping.get("ts_zone", ""))
+    others: dict[str, Any] = {name: mapping[name] for name in mapping.keys() & OTHERS}
+    places = {name: parse_where(text) for name, text in mapping.items() if name not in OTHERS}
+    assert others.get("ts_unit", "ns") in UNIT_NS
+    return Fields(**places, **others)  # type: ignore[arg-type]

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from recordings.guess import Guess, Proposal, fit, guessed, spelled
+from recordings.time_guess import TimesSeen
 from tests.seeds import seeds_of_today
 from topology.wire.values import Timestamp
 
@@ -44,6 +46,11 @@ def names(proposal: Proposal) -> dict[str, str]:
     return {kind: spelled(each.path, on_file=True) for kind, each in guesses.items() if each}
 
 
+def times_of(proposal: Proposal) -> TimesSeen:
+    assert proposal.times is not None
+    return proposal.times
+
+
 def of(guess: Guess | None) -> Guess:
     assert guess is not None
     return guess
@@ -52,7 +59,7 @@ def of(guess: Guess | None) -> Guess:
 def test_number_source_time_and_type_are_found_by_what_they_do() -> None:
     proposal = guessed(telemetry(), NOW_NS)
     assert names(proposal) == {"source": "device", "seq": "n", "ts": "time", "type": "kind"}
-    assert proposal.ts_unit == "ms"
+    assert times_of(proposal).unit == "ms"
     assert {of(getattr(proposal, each)).sure for each in ("source", "seq", "ts")} == {"certain"}
 
 
@@ -87,7 +94,57 @@ def test_the_unit_of_a_time(
         row["time"] = time_of(row["time"])
     proposal = guessed(rows, NOW_NS)
     assert names(proposal)["ts"] == "time"
-    assert (proposal.ts_unit, proposal.without_zone) == (unit, without_zone)
+    assert (times_of(proposal).unit, times_of(proposal).without_zone) == (unit, without_zone)
+
+
+@pytest.mark.parametrize(
+    ("written", "forms"),
+    [
+        ("%d.%m.%Y %H:%M:%S", ["%d.%m.%Y %H:%M:%S"]),
+        ("%m/%d/%Y %I:%M:%S %p", ["%m/%d/%Y %I:%M:%S %p"]),
+        ("%Y/%m/%d, %H:%M", ["%Y/%m/%d, %H:%M"]),
+        ("%d-%b-%Y %H:%M:%S,%f", ["%d-%b-%Y %H:%M:%S,%f"]),
+        ("%d.%m.%y %H:%M:%S %z", ["%d.%m.%y %H:%M:%S %z", "%y.%m.%d %H:%M:%S %z"]),
+        ("%Y%m%d%H%M%S", ["%Y%m%d%H%M%S"]),
+        ("%b %d %H:%M:%S", ["syslog"]),
+        ("%a, %d %b %Y %H:%M:%S %z", ["rfc2822"]),
+        ("[%d/%b/%Y:%H:%M:%S %z]", ["apache"]),
+        ("%a %b %d %H:%M:%S %Y", ["%a %b %d %H:%M:%S %Y"]),
+        ("%Y-%m-%dT%H:%M%z", []),
+        ("%d.%m.2026", None),
+    ],
+)
+def test_forms_of_times(written: str, forms: list[str] | None) -> None:
+    """Times of three weeks, so that the day shows itself; a bare date is no time."""
+    rows = telemetry()
+    for n, row in enumerate(rows):
+        at = datetime(2026, 9, 1, 12, tzinfo=UTC) + timedelta(hours=4 * n)
+        row["time"] = at.strftime(written)
+    proposal = guessed(rows, NOW_NS)
+    if forms is None:
+        assert proposal.ts is None
+        return
+    assert [*times_of(proposal).forms] == forms
+    assert times_of(proposal).without_zone == ("%z" not in written)
+
+
+def test_day_or_month_first_is_not_guessed() -> None:
+    rows = telemetry()
+    for n, row in enumerate(rows):
+        row["time"] = f"03/06/2026 06:{n % 60:02}:00"
+    found = times_of(guessed(rows, NOW_NS))
+    assert found.forms == ("%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S")
+    rows[7]["time"] = "13/06/2026 06:00:00"
+    assert times_of(guessed(rows, NOW_NS)).forms == ("%d/%m/%Y %H:%M:%S",)
+
+
+def test_decimal_comma() -> None:
+    rows = telemetry()
+    for row in rows:
+        ms: int = row["time"]
+        row["time"] = f"{ms // 1_000},{ms % 1_000:03}"
+    found = times_of(guessed(rows, NOW_NS))
+    assert (found.unit, found.decimal) == ("s", ",")
 
 
 def test_the_event_s_own_time_is_the_one_that_came_first() -> None:
@@ -179,7 +236,7 @@ def test_made_up_times_are_a_guess_by_their_name() -> None:
     rows = [{"device": row["device"], "log_ms": row["row"]} for row in telemetry()]
     proposal = guessed(rows, NOW_NS)
     assert (of(proposal.ts).path, of(proposal.ts).sure) == (("log_ms",), "uncertain")
-    assert proposal.ts_unit == "ms"
+    assert times_of(proposal).unit == "ms"
 
 
 def test_a_restart_of_the_number_is_seen_through() -> None:
@@ -219,4 +276,4 @@ def test_disorder_copies_and_losses_change_no_proposal(seed: int) -> None:
     rows.sort(key=lambda row: places[id(row)])
     proposal = guessed(rows, NOW_NS)
     assert names(proposal) == {"source": "device", "seq": "n", "ts": "time", "type": "kind"}
-    assert proposal.ts_unit == "ms"
+    assert times_of(proposal).unit == "ms"

@@ -12,7 +12,8 @@ from inorder.contract import TimeUnit
 from topology.spelling.problem import Fault, refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
-from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
+from topology.wire.mapping import FIELD_PRESETS, PLACES, DecimalSign, FieldPreset, Fields
+from topology.wire.time_forms import NAMED, time_form
 from topology.wire.times import zone_meant, zone_of
 from topology.wire.where import parse_where
 
@@ -41,6 +42,17 @@ def _zone(value: Any, _: ValidationInfo) -> str:
     raise refused(f"{shown(value)} is not a time zone of this machine", remedy)
 
 
+def _time_form(value: Any, _: ValidationInfo) -> str:
+    try:
+        return time_form(value if isinstance(value, str) else "").text
+    except ValueError as wrong:
+        message, remedy = str(wrong).split("; ", 1)
+        raise refused(f"{shown(value)} {message}", remedy) from None
+
+
+TimeFormText = Annotated[
+    str, Given(_time_form, {"type": "string", "examples": ["%d.%m.%Y %H:%M:%S", *NAMED]})
+]
 WhereText = Annotated[
     str, Given(_where, {"type": "string", "title": "place", "examples": ["payload.device"]})
 ]
@@ -76,9 +88,20 @@ class FieldsConfig(Section):
     """The arrival time of a row of a file (`replay`). Records of a topic follow the stream's
     `arrival`."""
 
+    ts_format: TimeFormText | None = None
+    """The form of a `ts` that is neither a number nor ISO 8601: `rfc2822`, `apache`, `syslog`,
+    `dotnet` (`/Date(…)/`), or a pattern such as `"%d.%m.%Y %H:%M:%S"`. Times of other forms are
+    dead letters. A pattern of digits alone reads integers, too. A missing year comes from the
+    arrival."""
+    decimal: Annotated[DecimalSign, one_of(DecimalSign)] = "."
+    """The decimal sign of numbers that are text: of `ts`, and in the payload of a CSV file."""
+
     def faults(self) -> Iterator[Fault]:
         if self.source is None and self.preset is None:
             yield Fault(("source",), "is missing", "write source: payload.NAME")
+        if self.ts_format is not None and self.ts is None:
+            message = "is for a `ts` that is named, but none is"
+            yield Fault(("ts_format",), message, "write ts: payload.NAME")
 
     def places(self, ts_unit: TimeUnit = "ns", ts_zone: str = "") -> Fields:
         """Return the mapping that readers of records use."""
@@ -86,4 +109,12 @@ class FieldsConfig(Section):
         named: dict[str, Any] = {name: parse_where(text) for name, text in texts.items() if text}
         base = FIELD_PRESETS[self.preset] if self.preset else Fields(named["source"])
         optional = base.ts_optional and "ts" not in named
-        return replace(base, **named, ts_optional=optional, ts_unit=ts_unit, ts_zone=ts_zone)
+        return replace(
+            base,
+            **named,
+            ts_optional=optional,
+            ts_unit=ts_unit,
+            ts_zone=ts_zone,
+            ts_format=self.ts_format or "",
+            decimal=self.decimal,
+        )

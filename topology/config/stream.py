@@ -22,6 +22,7 @@ from topology.spelling.problem import Fault
 from topology.spelling.section import Section
 from topology.spelling.values import Flag, TopicName, one_of, or_nothing, text
 from topology.wire.mapping import PLACES, Fields
+from topology.wire.time_forms import time_form
 from topology.wire.where import TIMESTAMP
 
 _Name = Annotated[
@@ -136,6 +137,8 @@ class StreamConfig(Section):
         if self._is_to_trust:
             of_clock["unsynced"] = "trust"
         unit_ns = UNIT_NS[self.ts_unit or self.headers.ts_unit]
+        if self.fields is not None and self.fields.ts_format is not None:
+            unit_ns = time_form(self.fields.ts_format).granularity_ns
         if self.clock.granularity_ns is None and unit_ns > 1:
             of_clock["granularity_ns"] = unit_ns
         self.__dict__["clock"] = self.clock.model_copy(update=of_clock)
@@ -195,6 +198,7 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
         message = "names places of fields, and `fields` does too"
         yield Fault(("headers",), message, "leave `headers` out; write header.NAME in `fields`")
     places = fields.places()
+    yield from _form_faults(stream, fields)
     if stream.signed:
         yield from _unsigned_places(stream, places)
     if places.seq is None and stream.reorder.numbered:
@@ -205,6 +209,22 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
         if where is not None and where.place == "key" and where.path and stream.key_format is None:
             message = f"`{where}` is a field of the key, whose format is missing"
             yield Fault(("fields", name), message, "write key_format: json beside `fields`")
+
+
+def _form_faults(stream: StreamConfig, fields: FieldsConfig) -> Iterator[Fault]:
+    """Yield a fault for each setting that does not fit the form of times."""
+    if fields.ts_format is None:
+        return
+    if fields.ts == str(TIMESTAMP):
+        message = "has no effect on the record's own timestamp"
+        yield Fault(("fields", "ts_format"), message, "leave it out")
+        return
+    if stream.ts_unit is not None:
+        message = "is for numbers, but `fields.ts_format` gives times another form"
+        yield Fault(("ts_unit",), message, "leave it out")
+    if stream.ts_zone is None and not time_form(fields.ts_format).has_zone:
+        message = f"is missing, but times in the form `{fields.ts_format}` have no zone"
+        yield Fault(("ts_zone",), message, "write ts_zone: Europe/Berlin")
 
 
 def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from inorder.contract import DEFAULT_STREAM, MAX_INT64, MAX_SEQ, PRESETS, UNIT_NS
+from inorder.contract import DEFAULT_STREAM, MAX_INT64, MAX_SEQ, PRESETS
 from topology.model.event import NO_EPOCH, Event, digits
 from topology.model.outcome import Malformed
 from topology.model.paths import Path
@@ -34,9 +34,9 @@ from topology.wire.checker import (
 )
 from topology.wire.header_reader import Headers
 from topology.wire.mapping import PLACES, Fields
-from topology.wire.reasons import WireFault, fault_of, times_in
+from topology.wire.reasons import WireFault, fault_of
 from topology.wire.rising_times import RisingTimes
-from topology.wire.times import Twice, instant_ns, zone_of
+from topology.wire.times import Twice, instant_ns, reading_of
 from topology.wire.values import Decode, Picking, ValueFault, lacking, picking
 from topology.wire.where import Where
 
@@ -83,9 +83,10 @@ class FieldReader:
         self._is_numbered = not reading.by_time
         self.reads_keys = decode_key is not None
         self._decodes: dict[str, Decode] = {"payload": decode, "key": decode_key or decode}
-        self._unit_ns = UNIT_NS[fields.ts_unit]
-        self._zone = zone_of(fields.ts_zone)
-        self._rising = None if self._zone is None else rising
+        self._time = reading_of(fields)
+        self._unit_ns = self._time.unit_ns
+        self._has_form = self._time.form is not None
+        self._rising = None if self._time.zone is None else rising
         found = {name: getattr(fields, name) for name in PLACES if name != "payload"}
         self.places: dict[str, Where] = {name: at for name, at in found.items() if at is not None}
         self._shown = {name: f"`{where}`" for name, where in self.places.items()}
@@ -105,7 +106,7 @@ class FieldReader:
             self._picked.append((True, keyed, picking(decode_key, key_paths)))
         self._is_plain = self.places.keys().isdisjoint(_RARE)
         self._needs_time = fields.ts.place != "timestamp" and not fields.ts_optional
-        self._times = times_in(fields.ts_unit)
+        self._times = self._time.takes()
 
     def _at(self, place: str) -> tuple[list[str], list[Path]]:
         """Return the fields that are mapped to this kind of place, and their paths."""
@@ -151,7 +152,7 @@ class FieldReader:
         if type(seq) is str and len(seq) <= MAX_DIGITS and seq.isascii() and seq.isdigit():
             seq = int(seq)
         if type(ts) is str and len(ts) <= MAX_DIGITS and ts.isascii() and ts.isdigit():
-            ts = int(ts)
+            ts = ts if self._has_form else int(ts)
         type_ = get("type")
         if (
             not faults
@@ -163,6 +164,7 @@ class FieldReader:
             and (self._is_plain or all(get(name) is None for name in _RARE))
             and (type_ is None or type(type_) is str)
             and self._is_numbered
+            and not (self._has_form and ts is not None)
         ):
             ts_ns = timestamp_ns if ts is None else ts * self._unit_ns
             if -MAX_INT64 <= ts_ns <= MAX_INT64:
@@ -191,7 +193,7 @@ class FieldReader:
         self, ts: object, source: object, seq: object, near_ns: int, faults: list[WireFault]
     ) -> object:
         """Return the instant of a time in ns; if there is none, UNREAD, with a fault."""
-        found = instant_ns(made_out("ts", ts), self._unit_ns, self._zone)
+        found = instant_ns(made_out("ts", ts), self._time, near_ns)
         if self._rising is not None and not near_ns and isinstance(source, str | int):
             number = seq if self._is_numbered and isinstance(seq, int) else None
             found = self._rising.take(source, number, found)

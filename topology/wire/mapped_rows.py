@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from inorder.contract import UNIT_NS
 from topology.model.outcome import Malformed
 from topology.wire.field_reader import NO_HEADERS, FieldReader
 from topology.wire.line_reader import UNREAD_FIELDS, Row
 from topology.wire.mapping import Fields
-from topology.wire.reasons import WireFault, fault_of, times_in
-from topology.wire.times import Twice, instant_ns, zone_of
+from topology.wire.reasons import WireFault, fault_of
+from topology.wire.times import Twice, instant_ns, reading_of
 from topology.wire.values import Picking, ValueFault
 from topology.wire.where import Where
 
@@ -59,9 +58,7 @@ class Arrivals:
     def __init__(self, where: Where | None, fields: Fields, pickings: Picking) -> None:
         self._where = where
         self._pick = None if where is None else pickings([where.path])
-        self._unit = fields.ts_unit
-        self._unit_ns = UNIT_NS[self._unit]
-        self._zone = zone_of(fields.ts_zone)
+        self._time = reading_of(fields)
         self.last_ns: int | None = None
 
     def of(self, value: Any) -> int | WireFault | None:
@@ -74,9 +71,10 @@ class Arrivals:
             return WireFault(wrong.reason, wrong.detail)
         if given is None:
             return None
-        found_ns = instant_ns(given, self._unit_ns, self._zone)
+        how = self._time.of_arrival(given)
+        found_ns = instant_ns(given, how)
         if isinstance(found_ns, str):
-            return fault_of("arrival", found_ns, f"`{self._where}`", times_in(self._unit))
+            return fault_of("arrival", found_ns, f"`{self._where}`", self._time.takes())
         if isinstance(found_ns, Twice):
             is_second = self.last_ns is not None and found_ns.early_ns < self.last_ns
             found_ns = found_ns.late_ns if is_second else found_ns.early_ns

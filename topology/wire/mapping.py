@@ -20,6 +20,8 @@ from topology.wire.where import TIMESTAMP, WHOLE_VALUE, Place, Where
 
 FieldPreset = Literal["plain", "cloudevents", "cloudevents-structured"]
 
+DecimalSign = Literal[".", ","]
+
 PLACES: Final = ("source", "seq", "ts", "type", "epoch", "stream", "kind", "payload")
 """The fields that can be mapped to a place, in the order of the header contract."""
 
@@ -32,6 +34,8 @@ class Fields:
         payload: The part of the value that queries read.
         ts_unit: The unit of a numeric `ts`.
         ts_zone: The time zone of a `ts` that names none. If it is "", such a time is a fault.
+        ts_format: The form of `ts` (`topology.wire.time_forms`), or "" for numbers and ISO 8601.
+        decimal: The decimal sign of numbers that are text.
         ts_optional: Whether the record's own timestamp replaces a missing `ts`, as in the header
             contract.
     """
@@ -46,6 +50,8 @@ class Fields:
     payload: Where = WHOLE_VALUE
     ts_unit: TimeUnit = "ns"
     ts_zone: str = ""
+    ts_format: str = ""
+    decimal: DecimalSign = "."
     ts_optional: bool = False
 
 

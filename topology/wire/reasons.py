@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from inorder.contract import MAX_SOURCE_BYTES, MAX_STREAM_BYTES
+from inorder.contract import MAX_SOURCE_BYTES, MAX_STREAM_BYTES, UNIT_NS
 
 FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "arrival", "type", "kind")
 
@@ -52,6 +52,8 @@ SKIPPED: Final = "not_a_time"
 AMBIGUOUS: Final = "ambiguous"
 ZONELESS: Final = "zoneless"
 """The fault of a time without a zone. It has its own text, but is reported as `unreadable`."""
+YEARLESS: Final = "yearless"
+"""The fault of a time without a year in a row without arrival, reported as `unreadable` too."""
 
 WITHOUT_SEQ: Final = ", or write reorder: {without_seq: by_time}, if some sources have no numbers"
 _DIGITS: Final = f"write {TAKES}, in plain digits"
@@ -103,6 +105,10 @@ REASONS: Final[dict[str, Words]] = {
         "write the time with its offset from UTC, or name the arrival time of each row",
     ),
     ZONELESS: Words("has no time zone", "write `ts_zone: Europe/Berlin`"),
+    YEARLESS: Words(
+        "has no year, and its row has no arrival to take one from",
+        "name the arrival time of each row, or write the year",
+    ),
     "kind_unknown": Words("is not a kind", "write heartbeat, bye, or leave it out"),
     "stamp_missing": Words("is missing", "only stages may write to this topic"),
     "stamp_unreadable": Words("is not a valid number", "only stages may write to this topic"),
@@ -126,6 +132,13 @@ def times_in(unit: str, *, also_text: bool = True) -> str:
     return f"an integer in {unit}" + (", or RFC 3339 without leap seconds" if also_text else "")
 
 
+def times_of(unit_ns: int, form: str) -> str:
+    """Return a description of the times that a mapping accepts."""
+    unit = next(unit for unit, each_ns in UNIT_NS.items() if each_ns == unit_ns)
+    others = "or write their form as `ts_format`"
+    return f"`{form}`, {others}" if form else f"a number in {unit} or ISO 8601, {others}"
+
+
 def integers_in(low: int, high: int) -> str:
     """Return a description of the integers that a reader accepts."""
     # The `:d` is needed: without it, code compiled by mypyc leaks the text of a large number.
@@ -141,7 +154,7 @@ def words_of(field: str, fault: str, takes: str = "") -> Words:
 def fault_of(field: str, fault: str, place: str, takes: str = "", shown: str = "") -> WireFault:
     """Return a field's fault. `place` names the field, and `shown` describes its value."""
     words = words_of(field, fault, takes)
-    fault = UNREADABLE if fault == ZONELESS else fault
+    fault = UNREADABLE if fault in {ZONELESS, YEARLESS} else fault
     return WireFault(
         f"{field}_{fault}", f"{place} {words.what}{': ' if shown else ''}{shown}; {words.remedy}"
     )

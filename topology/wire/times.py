@@ -1,32 +1,36 @@
 """Converts the content of a mapped `ts` to an instant in nanoseconds.
 
 A number is a multiple of `unit_ns` and is converted exactly. A float is read as its shortest
-decimal text. Fractions of a nanosecond are rounded half to even. A text is a number, or RFC 3339
-with `T` or a space. A time without a zone is a fault unless a zone is configured. In that zone, a
-local time that occurs twice has two instants (`Twice`), and one that clocks skip is a fault. Time
-zones come from the machine's own table.
+decimal text. Fractions of a nanosecond are rounded half to even. A text is a number or ISO 8601
+(`topology.wire.time_forms`), or has the mapping's own form, which then excludes all others. A time
+without a zone is a fault unless a zone is configured. In that zone, a local time that occurs twice
+has two instants (`Twice`), and one that clocks skip is a fault. Time zones come from the machine's
+own table.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 from inorder import rfc3339
-from inorder.contract import MAX_INT64
-from topology.wire.reasons import HUGE, SKIPPED, UNREADABLE, ZONELESS
+from inorder.contract import MAX_INT64, UNIT_NS
+from topology.wire.mapping import Fields
+from topology.wire.reasons import HUGE, SKIPPED, UNREADABLE, ZONELESS, times_of
+from topology.wire.time_forms import NS_PER_S, Moment, TimeForm, iso_moment, time_form
 from topology.wire.values import Timestamp
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
-_ZONELESS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{8}(\.[0-9]{1,9})?")
 _EXACT: Final = Context(prec=120)
 _MOST_DIGITS_LEFT: Final = 30
 """The largest decimal exponent of a number; a larger number is not a time in any unit."""
-
-NS_PER_S: Final = 1_000_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_S: Final = 86_400
+SWAP_SIGNS: Final = str.maketrans(".,", ",.")
+"""Converts a number with a decimal comma, for `str.translate`; one with a point is none then."""
 
 
 class Twice(NamedTuple):
@@ -60,28 +64,66 @@ def zone_meant(name: str, otherwise: str) -> str:
     return min(found, default=otherwise)
 
 
-def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
+class TimeReading(NamedTuple):
+    """How times are read.
+
+    Attributes:
+        unit_ns: The unit of numbers.
+        zone: The zone of times that state none.
+        form: The only form of times, or None for numbers and ISO 8601.
+        has_comma: Whether numbers that are text have a decimal comma.
+    """
+
+    unit_ns: int = 1
+    zone: ZoneInfo | None = None
+    form: TimeForm | None = None
+    has_comma: bool = False
+
+    def takes(self) -> str:
+        """Return a description of the times that are accepted."""
+        return times_of(self.unit_ns, "" if self.form is None else self.form.text)
+
+    def of_arrival(self, value: object) -> TimeReading:
+        """Return how an arrival is read, which may have the form of `ts` or be as without one."""
+        form = self.form
+        if form is None or (form.has_year and form.pattern.fullmatch(str(value))):
+            return self
+        return self._replace(form=None)
+
+
+def reading_of(fields: Fields) -> TimeReading:
+    """Return how the times of a mapping are read."""
+    form = time_form(fields.ts_format) if fields.ts_format else None
+    return TimeReading(
+        UNIT_NS[fields.ts_unit], zone_of(fields.ts_zone), form, fields.decimal == ","
+    )
+
+
+def instant_ns(value: object, how: TimeReading, near_ns: int = 0) -> int | Twice | str:
     """Return the instant in nanoseconds since the epoch, or its fault (`topology.wire.reasons`).
 
-    A value is faulty if it is not a time, or if the time or its negative does not fit int64.
+    A value is faulty if it is not a time, or if the time or its negative does not fit int64. If it
+    lacks the year, `near_ns` is the arrival from which the year is taken, or 0 if there is none.
     """
-    ns = _read_ns(value, unit_ns, zone)
+    ns = _read_ns(value, how, near_ns)
     if isinstance(ns, str):
         return ns
     ends = ns if isinstance(ns, Twice) else (ns, ns)
     return ns if ends[0] >= -MAX_INT64 and ends[1] <= MAX_INT64 else HUGE
 
 
-def _read_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
+def _read_ns(value: object, how: TimeReading, near_ns: int) -> int | Twice | str:
     if isinstance(value, Timestamp):
-        return _in_zone(value.ns, zone) if value.is_local else value.ns
+        return _in_zone(value.ns, how.zone) if value.is_local else value.ns
+    if how.form is not None:
+        return _moment_ns(how.form.read(value, near_ns), how.zone)
     if isinstance(value, int) and not isinstance(value, bool):
-        return value * unit_ns
+        return value * how.unit_ns
     if isinstance(value, float):
         value = Decimal(repr(value))
     if isinstance(value, Decimal):
-        return _rounded(value, unit_ns)
-    return _text_ns(value, unit_ns, zone) if isinstance(value, str) else UNREADABLE
+        return _rounded(value, how.unit_ns)
+    return _text_ns(value, how) if isinstance(value, str) else UNREADABLE
 
 
 def _rounded(value: Decimal, unit_ns: int) -> int | str:
@@ -93,20 +135,33 @@ def _rounded(value: Decimal, unit_ns: int) -> int | str:
     return int(ns.to_integral_value(ROUND_HALF_EVEN, _EXACT))
 
 
-def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
+def _text_ns(text: str, how: TimeReading) -> int | Twice | str:
     if len(text) < _MOST_DIGITS_LEFT and text.isdecimal() and text.isascii():
-        return int(text) * unit_ns
-    if _NUMBER.fullmatch(text):
-        return _rounded(Decimal(text), unit_ns)
+        return int(text) * how.unit_ns
+    number = text.translate(SWAP_SIGNS) if how.has_comma else text
+    if _NUMBER.fullmatch(number):
+        return _rounded(Decimal(number), how.unit_ns)
     ns = rfc3339.parse_ns(text.encode("utf-8", "replace"))
-    if ns is not None:
-        return ns
-    local_ns = None
-    if _ZONELESS.fullmatch(text):
-        local_ns = rfc3339.parse_ns(text.encode() + b"Z")
-    if local_ns is None:
-        return UNREADABLE
-    return _in_zone(local_ns, zone)
+    return ns if ns is not None else _moment_ns(iso_moment(text), how.zone)
+
+
+def _moment_ns(moment: Moment | str | None, zone: ZoneInfo | None) -> int | Twice | str:
+    if not isinstance(moment, Moment):
+        return UNREADABLE if moment is None else moment
+    ns: int | Twice | str
+    if moment.east_s is None:
+        ns = _in_zone(moment.local_ns, zone)
+    else:
+        ns = moment.local_ns - moment.east_s * NS_PER_S
+    if moment.is_leap and not (isinstance(ns, int) and _is_first_of_month(ns)):
+        return ns if ns == ZONELESS else UNREADABLE
+    return ns
+
+
+def _is_first_of_month(ns: int) -> bool:
+    """Return whether the time is in the first second of a month in UTC."""
+    days, second = divmod(ns // NS_PER_S, _DAY_S)
+    return second == 0 and (_EPOCH + timedelta(days=days)).day == 1
 
 
 def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int | Twice | str:

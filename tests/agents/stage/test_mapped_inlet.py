@@ -29,7 +29,9 @@ LIES = (("sourceId", b"liar"), ("kind", b"progress"))
 
 def topology_of(mapping: dict[str, str], **stream: Any) -> Topology:
     """`mapping`: the places of fields, and what units times have."""
-    units: dict[str, Any] = {name: mapping[name] for name in mapping if name.startswith("ts_")}
+    units: dict[str, Any] = {
+        name: mapping[name] for name in mapping.keys() & {"ts_unit", "ts_zone"}
+    }
     places: dict[str, Any] = {name: mapping[name] for name in mapping.keys() - units.keys()}
     stream |= {name: text for name, text in units.items() if text}
     config = StreamConfig(input="t", fields=FieldsConfig(**places), **stream)

@@ -95,6 +95,27 @@ REFUSED = [
     ("signed: true; arrival: timestamp", "a.arrival (line 4): `timestamp` is not signed"),
     ("fields: {preset: other}", "write one of"),
     ("ts_unit: ms", "; add `fields`; for the header contract write headers: {ts_unit: ms}"),
+    (
+        "fields: {source: key, seq: payload.n, ts: payload.t, ts_format: '%d.%m'}",
+        "a.ts_zone (line 2): is missing, but times in the form `%d.%m` have no zone; write ts_zone",
+    ),
+    (
+        "fields: {source: key, seq: payload.n, ts: payload.t, ts_format: dotnet}; ts_unit: ms",
+        "a.ts_unit (line 4): is for numbers, but `fields.ts_format` gives times another form",
+    ),
+    (
+        "fields: {source: key, seq: payload.n, ts: payload.t, ts_format: iso}",
+        "a.fields.ts_format (line 3): `iso` is not a form of times; write rfc2822, apache, syslog",
+    ),
+    (
+        "fields: {source: key, seq: payload.n, ts: timestamp, ts_format: dotnet}",
+        "a.fields.ts_format (line 3): has no effect on the record's own timestamp",
+    ),
+    (
+        "fields: {source: key, seq: payload.n, ts_format: dotnet}",
+        "a.fields.ts_format (line 3): is for a `ts` that is named",
+    ),
+    ("fields: {source: key, seq: payload.n, decimal: ';'}", "a.fields.decimal (line 3): "),
     ("fields: {source: key, seq: payload.n}; ts_zone: Berlin", "write its name, like Europe/"),
     ("format: xml", "`xml` is not known here; write one of: json"),
     ("format: avro", "add `fields`"),

@@ -8,14 +8,14 @@ import pytest
 
 from inorder.contract import MAX_INT64
 from topology.wire.reasons import HUGE, SKIPPED, ZONELESS
-from topology.wire.times import Twice, instant_ns, zone_meant, zone_of
+from topology.wire.times import TimeReading, Twice, instant_ns, zone_meant, zone_of
 from topology.wire.values import Timestamp
 
 H = 3_600 * 10**9
 BACK = round(datetime(2022, 11, 6, 8, tzinfo=UTC).timestamp()) * 10**9
 AHEAD = round(datetime(2022, 3, 13, 9, tzinfo=UTC).timestamp()) * 10**9
 TWICE = Twice(BACK - H, BACK)
-DENVER = zone_of("America/Denver")
+IN_DENVER = TimeReading(zone=zone_of("America/Denver"))
 
 
 @pytest.mark.parametrize(
@@ -34,15 +34,15 @@ DENVER = zone_of("America/Denver")
     ],
 )
 def test_texts(text: str, expected: object) -> None:
-    assert instant_ns(text, 1, DENVER) == expected
+    assert instant_ns(text, IN_DENVER) == expected
 
 
 def test_declared_local_time() -> None:
     local_ns = TWICE.early_ns - 6 * H
-    assert instant_ns(Timestamp(local_ns, is_local=True), 1, DENVER) == TWICE
-    assert instant_ns(Timestamp(local_ns), 1, DENVER) == local_ns
-    assert instant_ns(Timestamp(local_ns, is_local=True), 1, None) == ZONELESS
-    assert instant_ns(Timestamp(MAX_INT64, is_local=True), 1, DENVER) == HUGE
+    assert instant_ns(Timestamp(local_ns, is_local=True), IN_DENVER) == TWICE
+    assert instant_ns(Timestamp(local_ns), IN_DENVER) == local_ns
+    assert instant_ns(Timestamp(local_ns, is_local=True), TimeReading()) == ZONELESS
+    assert instant_ns(Timestamp(MAX_INT64, is_local=True), IN_DENVER) == HUGE
 
 
 def test_nearest_instant() -> None:
