@@ -240,6 +240,14 @@ CASES = [
     _reorder_case("no restart inferred", infer_restart=False),
     _reorder_case("small counter", lambda seed: raw(seed, modulus=256), seq_bits=8),
     _reorder_case("small counter, tame", headerless, seq_bits=8),
+    _reorder_case(
+        "counter that skips 0",
+        lambda seed: raw(seed, modulus=255, first=1),
+        seq_range="1 to 255",
+    ),
+    _reorder_case(
+        "decimal counter", lambda seed: raw(seed, modulus=100, first=900), seq_range="900 to 999"
+    ),
     _reorder_case("few held", max_held=3, max_held_total=5),
     _reorder_case("two held in all", max_held=3, max_held_total=2),
     _reorder_case("one source known", max_sources=1),

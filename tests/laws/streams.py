@@ -16,17 +16,17 @@ START: Final = 1_000_000
 """In ms; far from 0, so that no stamp is negative."""
 
 
-def raw(seed: int, n: int = 80, sources: int = 3, modulus: int = 0) -> list[Event]:
+def raw(seed: int, n: int = 80, sources: int = 3, modulus: int = 0, first: int = 0) -> list[Event]:
     """Overtaking, loss, copies (some in conflict), holes that never fill, restarts with
     and without epoch, stragglers, numbers that jump, dead letters, heartbeats, byes,
-    silences, a start at any number."""
+    silences, a start at any number. Numbers have `modulus` values from `first` on."""
     rng = Random(seed)
     tame = rng.random() < 0.3
     per_source = [_source(f"s{i}", rng, n // sources, tame) for i in range(sources)]
     events = [event for sent in per_source for event in sent]
     if modulus:
         for event in events:
-            event.seq %= modulus
+            event.seq = first + event.seq % modulus
     return in_log_order(events)
 
 

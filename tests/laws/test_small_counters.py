@@ -1,6 +1,6 @@
 """Law: while disorder is below half a cycle, a counter that wraps says as much as one that
-does not. The same streams go through REORDER with 8 bits and with 63; what either says is
-the same but for a multiple of 256 (reorder_drift_merge.md 1.5, wrap).
+does not. The same streams go through REORDER with and without the range of the counter. What either
+says is the same but for a multiple of the cycle (reorder_drift_merge.md 1.5, wrap).
 """
 
 from __future__ import annotations
@@ -12,23 +12,30 @@ import pytest
 from tests.laws.streams import MS, START
 from tests.seeds import seeds_of_today
 from topology.config import ReorderConfig
-from topology.model.event import NO_EPOCH, Event
+from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.operator import Plain
 from topology.model.outcome import Duplicate, Gap, Late, Report, Step
 from topology.reorder.operator import Reorder
+from topology.reorder.settings import SeqRange
 
-CYCLE = 256
+COUNTERS = (
+    SeqRange(0, 255),
+    SeqRange(1, 255),
+    SeqRange(0, 299),
+    SeqRange(1, 999),
+    SeqRange(700, 999),
+)
 SEEDS = seeds_of_today(30)
 
 
-def stream(seed: int) -> list[Event]:
-    """Sources that begin about a wrap, with loss, copies, and delays beyond `max_wait`. A
-    number 0 opens at once, which 256 does not, so those are lost."""
+def stream(seed: int, counter: SeqRange) -> list[Event]:
+    """Sources that begin about a wrap, with loss, copies, and delays beyond `max_wait`. The first
+    number opens at once, which it does not after a wrap, so those are lost."""
     rng = Random(seed)
     events = []
     for source in range(3):
-        first = CYCLE + rng.randint(-6, 1)
-        for number in range(first, first + rng.choice((30, 400))):
+        first = counter.last + 1 + rng.randint(-6, 1)
+        for number in range(first, first + rng.choice((30, 1_200))):
             ts_ms = START + 3 * (number - first)
             for _ in range(rng.choice((0, 1, 1, 1, 1, 1, 1, 1, 1, 2))):
                 early = number < first + 8
@@ -36,49 +43,77 @@ def stream(seed: int) -> list[Event]:
                 event = Event(
                     "default", f"s{source}", NO_EPOCH, number, ts_ms * MS, (ts_ms + late_ms) * MS
                 )
-                if number % CYCLE:
+                if sent(number, counter) != counter.first:
                     events.append(event)
     events.sort(key=lambda event: event.arrival_ns)
     return events
 
 
-def wrapped(events: list[Event]) -> list[Event]:
+def sent(number: int, counter: SeqRange) -> int:
+    return counter.first + (number - counter.first) % counter.modulus
+
+
+def wrapped(events: list[Event], counter: SeqRange) -> list[Event]:
     return [
-        Event(e.stream, e.source, e.epoch, e.seq % CYCLE, e.ts_ns, e.arrival_ns) for e in events
+        Event(e.stream, e.source, e.epoch, sent(e.seq, counter), e.ts_ns, e.arrival_ns)
+        for e in events
     ]
 
 
-def said(step: Step) -> list[tuple[Plain, ...]]:
-    released = [(e.source, e.seq % CYCLE, e.kind, e.late, e.at_ns) for e in step.released]
-    return [*released, *map(_reported, step.reports)]
+def said(step: Step, counter: SeqRange) -> list[tuple[Plain, ...]]:
+    """Return what a step says; a control event may name a number of no record."""
+    released = [
+        (e.source, sent(e.seq, counter) if e.kind == DATA else 0, e.kind, e.late, e.at_ns)
+        for e in step.released
+    ]
+    return [*released, *(_reported(each, counter) for each in step.reports)]
 
 
-def _reported(report: Report) -> tuple[Plain, ...]:
+def _reported(report: Report, counter: SeqRange) -> tuple[Plain, ...]:
     if isinstance(report, Gap):
-        numbers = (report.first % CYCLE, report.last - report.first)
+        numbers = (sent(report.first, counter), report.last - report.first)
         return ("gap", report.at_ns, report.source, report.epoch, numbers, report.reason)
     assert isinstance(report, Late | Duplicate), report
     reason = report.reason if isinstance(report, Late) else "duplicate"
-    return (reason, report.at_ns, report.event.source, report.event.seq % CYCLE)
+    return (reason, report.at_ns, report.event.source, sent(report.event.seq, counter))
 
 
+@pytest.mark.parametrize("counter", COUNTERS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_small_counter_says_as_much_as_a_large_one(seed: int) -> None:
+def test_a_small_counter_says_as_much_as_a_large_one(seed: int, counter: SeqRange) -> None:
     large = Reorder("default", ReorderConfig(max_wait_ns=50 * MS))
-    small = Reorder("default", ReorderConfig(max_wait_ns=50 * MS, seq_bits=8))
-    events = stream(seed)
-    for at, (one, other) in enumerate(zip(events, wrapped(events), strict=True)):
-        of_large = said(large.on_batch([one], one.at_ns))
-        assert said(small.on_batch([other], other.at_ns)) == of_large, f"event {at}"
-    assert said(small.on_end(events[-1].at_ns)) == said(large.on_end(events[-1].at_ns))
+    bits = counter.bits
+    config = ReorderConfig(max_wait_ns=50 * MS, seq_range=counter)
+    if bits is not None:
+        config = ReorderConfig(max_wait_ns=50 * MS, seq_bits=bits)
+    small = Reorder("default", config)
+    events = stream(seed, counter)
+    for at, (one, other) in enumerate(zip(events, wrapped(events, counter), strict=True)):
+        of_large = said(large.on_batch([one], one.at_ns), counter)
+        assert said(small.on_batch([other], other.at_ns), counter) == of_large, f"event {at}"
+    end_ns = events[-1].at_ns
+    assert said(small.on_end(end_ns), counter) == said(large.on_end(end_ns), counter)
 
 
-def test_the_streams_are_of_the_kind_that_matters() -> None:
+@pytest.mark.parametrize("counter", COUNTERS, ids=str)
+def test_the_streams_are_of_the_kind_that_matters(counter: SeqRange) -> None:
     """Some source is first heard above a wrap, then below it."""
     turned = 0
     for seed in SEEDS:
         first: dict[str, int] = {}
-        for event in stream(seed):
+        for event in stream(seed, counter):
             begun = first.setdefault(event.source, event.seq)
-            turned += event.seq < CYCLE < begun
+            turned += event.seq <= counter.last < begun
     assert turned > len(SEEDS) // 4
+
+
+@pytest.mark.parametrize("early", [2, 20])
+def test_copies_are_known_after_a_raise(early: int) -> None:
+    """An event of before the wrap raises the numbers that are remembered."""
+    reorder = Reorder("default", ReorderConfig(max_wait_ns=50 * MS, seq_range=SeqRange(1, 300)))
+    rows = [(early, early), (299, -2), (early, early)]
+    reports: list[Report] = []
+    for at_ms, (number, ts_ms) in enumerate(rows, start=START):
+        event = Event("default", "s", NO_EPOCH, number, (START + ts_ms) * MS, at_ms * MS)
+        reports += reorder.on_batch([event], event.at_ns).reports
+    assert [type(each) for each in reports] == [Duplicate]

@@ -49,6 +49,9 @@ OF_FILES: Final = {"fields": {"arrival"}}
 WITHOUT_SEQ: Final = "reorder.without_seq"
 """The key, besides `READING`, for streams in which some sources do not number their events."""
 
+SEQ_RANGE: Final = "reorder.seq_range"
+"""The key, besides `READING`, for streams whose numbers wrap, whether by `seq_bits` or not."""
+
 STAGES: Final = "stages"
 SHOWN_BYTES: Final = 4
 MOST_NAMED: Final = 12
@@ -138,6 +141,8 @@ def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, A
     )
     if is_derived:
         return {key: value for key, value in found.items() if key in DERIVED}
+    counter = stream.reorder.counter if stream.reorder.numbered else None
+    found |= {} if counter is None else {SEQ_RANGE: str(counter)}
     return found | ({WITHOUT_SEQ: "by_time"} if stream.reorder.is_mixed else {})
 
 
@@ -149,7 +154,8 @@ def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topolog
     """
     streams = {}
     for name, was in before.items():
-        reading = {key: value for key, value in was.reading.items() if key != WITHOUT_SEQ}
+        others = {WITHOUT_SEQ, SEQ_RANGE}
+        reading = {key: value for key, value in was.reading.items() if key not in others}
         if not was.input and name in topology.streams:
             streams[name] = topology.streams[name].model_copy(update=_of_derived(reading))
             continue
@@ -319,6 +325,8 @@ def _of_stream(
         path = f"streams.{name}.{key}"
         if key == WITHOUT_SEQ and before:
             yield Difference(path, before, "dead", REFUSED, effect, back_or_anew(topology))
+        elif key == SEQ_RANGE:
+            yield _of_counter(path, before, after, topology)
         elif key in DERIVED and facts.unread:
             effect = "topics between stages contain records that must be read as before"
             remedy = (
@@ -329,6 +337,19 @@ def _of_stream(
         else:
             effect = "applies to records from now on; buffered ones are read as before"
             yield Difference(path, _shown(before), _shown(after), BEGINS, effect)
+
+
+def _of_counter(path: str, was: str | None, now: str | None, topology: TopologyFile) -> Difference:
+    """Return the verdict on a counter that wraps elsewhere.
+
+    Full numbers of the state are congruent to those that were sent, by the old counter. Without
+    one, they are the numbers that were sent.
+    """
+    if was is None:
+        effect = "numbers wrap from now on; those of before are as they were sent"
+        return Difference(path, "", now or "", BEGINS, effect)
+    effect = "the numbers of the state are counted by the old counter, so new ones would not fit"
+    return Difference(path, was, now or "", REFUSED, effect, back_or_anew(topology))
 
 
 def _of_results(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:

@@ -5,8 +5,8 @@ timestamps. `topology.reorder.trial` decides whether an epoch begins. This modul
 timestamp of an event shows. A late event has an older timestamp than the events that follow it. So
 a small number with too new a timestamp contradicts the assumption of one clock and one counter.
 
-With small counters (`seq_bits`), the full number is congruent to the one sent and nearest to the
-next expected number, upward on a tie.
+With small counters (`seq_bits`, `seq_range`), the full number is congruent to the one sent, modulo
+the count of their numbers. It is the one nearest to the next expected number, upward on a tie.
 
 These decisions go beyond the specification:
 
@@ -31,9 +31,9 @@ These decisions go beyond the specification:
   `max_wait` of it (`until_ns`). Later, such a timestamp shows that the clock has been set back.
 * The last finished epoch is remembered. Events of earlier ones are late, reason `old_epoch`. So are
   those with a timestamp of before the last two epochs (`ended_ns`), even if their number came.
-* Events with a number below 0 are not emitted. If the first events of a source come from both sides
-  of a wrap, its numbers are raised by one cycle. Once the source has started, a number below 0 is
-  before its start.
+* Events with a number below the first one of their counter, which is 0 by default, are not emitted.
+  If the first events of a source come from both sides of a wrap, its numbers are raised by one
+  cycle. Once the source has started, such a number is before its start.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class Epochs(SourceBuffer):
     def settle(self, event: Event) -> Sequence | None:
         """Set the epoch and the number of an event, and return the sequence to which it belongs.
 
-        The number is below 0 only if it is before the start. Return None for a finished epoch, and
-        for an epoch that is below the newest and was never seen.
+        The number is below the counter's first only if it is before the start. Return None for a
+        finished epoch, and for an epoch that is below the newest and was never seen.
         """
         if event.epoch < 0:
             event.epoch = self.newest_epoch() - self.is_of_before(event)
@@ -130,9 +130,9 @@ class Epochs(SourceBuffer):
         modulus = self.shared.modulus
         if modulus and known is not None:
             event.seq = numbered(known, event.seq, modulus)
-            if event.seq < 0 and known.next == UNSTARTED:
+            if event.seq < self.shared.first and known.next == UNSTARTED:
                 known.raise_by(modulus)
-                self.shared.recents.raise_numbers(self.source)
+                self.shared.recents.raise_numbers(self.source, modulus)
                 event.seq += modulus
         return target
 
@@ -146,7 +146,7 @@ class Epochs(SourceBuffer):
         # A configured start also applies to the new epoch: a smaller number is before both starts.
         if (
             event.is_stamped
-            and number >= max(self.shared.start, 0)
+            and number >= max(self.shared.start, self.shared.first)
             and newest.is_begun_anew_by(number, least_ns)
         ):
             return newest.newest_ts_ns

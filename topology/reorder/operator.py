@@ -279,7 +279,7 @@ class Reorder(Shell[NumberedBuffer]):
 
     def _take(self, buffer: NumberedBuffer, event: Event, step: Step) -> None:
         shared = self._shared
-        if shared.modulus and event.seq >= shared.modulus:
+        if shared.modulus and not shared.first <= event.seq <= shared.last:
             self._refuse(buffer, event, step)
             return
         if event.epoch >= 0 and shared.ignores_epoch:
@@ -296,10 +296,16 @@ class Reorder(Shell[NumberedBuffer]):
         if event.kind == DEAD:
             return
         buffer.dead += event.kind == DATA
+        shared = self._shared
         detail = (
             f"number {event.seq:d} does not fit the stream's reorder.seq_bits"
-            f" (largest {self._shared.modulus - 1}); raise seq_bits or fix the source"
+            f" (largest {shared.last}); raise seq_bits or fix the source"
         )
+        if shared.config.seq_range is not None:
+            detail = (
+                f"number {event.seq:d} is not in the stream's reorder.seq_range"
+                f" ({shared.config.seq_range}); correct seq_range or the source"
+            )
         step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
 
     def _begin(self, buffer: NumberedBuffer, event: Event) -> None:

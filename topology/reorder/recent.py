@@ -125,15 +125,16 @@ class Recent:
         self.digests.frombytes(bytes(4 * SIZE))
         self.quick_from = self.first + PAGE
 
-    def raise_numbers(self) -> None:
-        """Treat the first numbers as later ones, because they come after a wrap of the counter.
-
-        A cycle is a multiple of `SIZE`, so the places of other numbers stay.
-        """
+    def raise_numbers(self, cycle: int) -> None:
+        """Treat all numbers as later ones by a cycle, because they come after a wrap."""
         if self.quick_from == NEVER_QUICK:
             self.make_room()
+        for of_places in (self.stamps, self.digests):
+            turned = SIZE - (cycle & LAST)
+            last = of_places[PAGE:]
+            of_places[PAGE:] = last[turned:] + last[:turned]
         for begun in range(PAGE):
-            place = PAGE + (self.first + begun & LAST)
+            place = PAGE + (self.first + begun + cycle & LAST)
             if self.stamps[begun] and not self.stamps[place]:
                 self.stamps[place], self.digests[place] = self.stamps[begun], self.digests[begun]
 
@@ -172,11 +173,11 @@ class Recents(NumberedTable[list[int]]):
         if self.by_source.pop(source, None) is not None:
             self.note_all(source)
 
-    def raise_numbers(self, source: str) -> None:
-        """Treat the first numbers of a source as later ones, if they are remembered."""
+    def raise_numbers(self, source: str, cycle: int) -> None:
+        """Treat the numbers of a source as later ones by a cycle, if they are remembered."""
         recent = self.by_source.get(source)
         if recent is not None:
-            recent.raise_numbers()
+            recent.raise_numbers(cycle)
             self.note_all(source)
 
     def note_all(self, source: str) -> None:

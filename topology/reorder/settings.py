@@ -5,8 +5,9 @@ A key that the chosen rule ignores is refused, because its author expects it to 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationInfo
 
@@ -39,8 +40,44 @@ def _start(value: Any, _: ValidationInfo) -> Any:
     raise refused(f"{shown(value)} is not a start", "write auto, zero or the first sequence number")
 
 
+_RANGE: Final = {"type": "string", "examples": ["1 to 65535", "0 to 9999"]}
 _START: Final = {"anyOf": [{"enum": ["auto", "zero"]}, {"type": "integer", "minimum": 0}]}
 
+
+class SeqRange(NamedTuple):
+    """The numbers of a counter that wraps: after `last` comes `first` again."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first} to {self.last}"
+
+    @property
+    def modulus(self) -> int:
+        """How many numbers it has."""
+        return self.last - self.first + 1
+
+    @property
+    def bits(self) -> int | None:
+        """The `seq_bits` that mean the same, or None if there are none."""
+        bits = self.last.bit_length()
+        is_width = not self.first and self.modulus == 1 << bits
+        return bits if is_width and LEAST_BITS <= bits < NO_WRAP else None
+
+
+def _seq_range(value: Any, _: ValidationInfo) -> SeqRange:
+    found = re.fullmatch(r"([0-9]{1,19}) to ([0-9]{1,19})", str(value))
+    if found is not None:
+        seq_range = SeqRange(int(found[1]), int(found[2]))
+        if seq_range.first < seq_range.last <= MAX_INT:
+            return seq_range
+    raise refused(f"{shown(value)} is not a range of numbers", "write it like 1 to 65535")
+
+
+LEAST_BITS: Final = 8
+NO_WRAP: Final = 63
+"""The `seq_bits` of a counter that does not wrap."""
 
 TIME: Final = "time"
 
@@ -49,6 +86,7 @@ OF_NUMBERS: Final = (
     "start",
     "infer_restart",
     "seq_bits",
+    "seq_range",
     "max_jump",
     "gap_ranges",
     "gap_memory_ns",
@@ -87,9 +125,12 @@ class ReorderConfig(Section):
     infer_restart: Annotated[InferRestart, one_of(InferRestart)] = "auto"
     """Whether small numbers after large ones begin a new epoch: in records without one (`auto`), in
     all records (`true`), or in none (`false`). `true` ignores the epochs that records contain."""
-    seq_bits: Annotated[int, whole(8, 63)] = 63
+    seq_bits: Annotated[int, whole(LEAST_BITS, NO_WRAP)] = NO_WRAP
     """The width in bits of a counter that wraps. Set it to the width of the counter that your
     sources have."""
+    seq_range: Annotated[SeqRange, Given(_seq_range, _RANGE, has_text=True)] | None = None
+    """The first and the last number of a counter that wraps, in place of `seq_bits`: `1 to 65535`
+    if it skips 0, `0 to 9999` if it is decimal. Other numbers are dead letters (`seq_range`)."""
     max_jump: Count = 1_000_000
     """A number further ahead needs another number near it as confirmation. Raise it if sources skip
     more numbers."""
@@ -119,6 +160,12 @@ class ReorderConfig(Section):
         return self.rule != TIME
 
     @property
+    def counter(self) -> SeqRange | None:
+        """The numbers of the sources' counters, or None if these do not wrap."""
+        width = SeqRange(0, (1 << self.seq_bits) - 1) if self.seq_bits < NO_WRAP else None
+        return self.seq_range or width
+
+    @property
     def is_mixed(self) -> bool:
         """Whether the stream may have sources with numbers and sources without."""
         return self.numbered and self.without_seq == "by_time"
@@ -128,6 +175,18 @@ class ReorderConfig(Section):
             if name in self.model_fields_set and not self.numbered:
                 message = "has no effect under rule `time`, which uses no sequence numbers"
                 yield Fault((key_of(name),), message, "leave it out")
-        if isinstance(self.start, int) and self.start >= 1 << self.seq_bits:
+        if self.seq_range is not None and "seq_bits" in self.model_fields_set:
+            message = "says where numbers wrap, and `seq_range` does too"
+            yield Fault(("seq_bits",), message, "leave one of them out")
+        counter = self.counter
+        if isinstance(self.start, int) and counter and not _has(counter, self.start):
             message = f"{self.start} does not fit {self.seq_bits} bits"
-            yield Fault(("start",), message, "lower start or raise seq_bits")
+            remedy = "lower start or raise seq_bits"
+            if self.seq_range is not None:
+                message = f"{self.start} is not a number of `seq_range: {self.seq_range}`"
+                remedy = f"write start: {counter.first}"
+            yield Fault(("start",), message, remedy)
+
+
+def _has(counter: SeqRange, number: int) -> bool:
+    return counter.first <= number <= counter.last

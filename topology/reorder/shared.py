@@ -22,8 +22,9 @@ SHARED: Final = Shape("reorder.shared", 1, blocking_until_ns=INT, times=FILL_TIM
 class Shared(Totals):
     """The settings, measurements and losses that the buffers of one operator share.
 
-    `modulus` is the number of values of a counter that wraps, or 0 if counters do not wrap.
-    `inferred` is the number of epochs that were inferred.
+    `modulus` is the number of values of a counter that wraps, or 0 if counters do not wrap. `first`
+    is its first number, or 0, and `last` its last one, or -1 if counters do not wrap. `inferred` is
+    the number of epochs that were inferred.
     """
 
     def __init__(self, stream: str, position: int, config: ReorderConfig) -> None:
@@ -32,14 +33,16 @@ class Shared(Totals):
         self.position = position
         self.config = config
         self.start = config.start if isinstance(config.start, int) else UNSTARTED
-        self.modulus = 1 << config.seq_bits if config.seq_bits < 63 else 0
+        counter = config.counter
+        self.modulus = 0 if counter is None else counter.modulus
+        self.first, self.last = (0, -1) if counter is None else counter
         self.max_wait_ns = config.max_wait_ns
         self.max_jump = config.max_jump
         self.ignores_epoch = config.infer_restart is True
         self.infers = config.infer_restart is not False
         self.times = FillTimes(config.miss_target_ppm)
         self.lost = LostPages(config.gap_ranges, config.gap_memory_ns)
-        self.recents = Recents(max(self.start, 0))
+        self.recents = Recents(max(self.start, self.first))
         self.inferred = 0
         self.blocking_until_ns = -1
 
@@ -53,8 +56,8 @@ def size_of(event: Event) -> int:
 def extended(raw: int, modulus: int, near: int) -> int:
     """Return the number congruent to `raw` that is nearest to `near`, upward on a tie.
 
-    It is negative if `raw` was sent before a wrap to 0 and `near` after it. It is correct while
-    events are out of order by less than half the modulus.
+    It is below the first number of the counter if `raw` was sent before a wrap and `near` after it.
+    It is correct while events are out of order by less than half the modulus.
     """
     distance = (raw - near) % modulus
     if distance > modulus // 2:

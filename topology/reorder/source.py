@@ -187,7 +187,7 @@ class NumberedBuffer(Trials):
         else:
             self._filled(now_ns - sequence.fill(event))
         self.count_held(event)
-        if is_unstarted and number == 0:
+        if is_unstarted and number == self.shared.first:
             self._start(sequence, now_ns, step)
         elif is_unstarted or not self.blocked:
             self.report(now_ns, step)
@@ -248,7 +248,7 @@ class NumberedBuffer(Trials):
     def late_by(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
         if event.kind != DATA:
             return  # A late control event has no effect.
-        if event.seq < 0:
+        if event.seq < self.shared.first:
             event.seq += self.shared.modulus  # The number is from before the counter's wrap.
         self.late += 1
         if reason == GAP and self.shared.config.late == "pass":

@@ -234,11 +234,11 @@ class Trials(Epochs):
         """Return whether an event shows that an epoch began with the suspect; None if neither."""
         if event.epoch >= 0 or event.kind == DEAD:
             return None
-        suspect, newest, modulus = self.trial[0], self.newest(), self.shared.modulus
-        number = numbered(newest, event.seq, modulus)
+        suspect, newest, shared = self.trial[0], self.newest(), self.shared
+        number = numbered(newest, event.seq, shared.modulus)
         is_newer = event.ts_ns >= suspect.ts_ns or self.fall_ns > 0
-        sent = suspect.seq + 1
-        follows = event.seq == (sent % modulus if modulus else sent)
+        next_sent = shared.first if suspect.seq == shared.last else suspect.seq + 1
+        follows = event.seq == next_sent
         if is_newer and number == newest.hi + 1:
             return follows and self._may_be_new(suspect, newest)
         is_known = self._remembers(number, newest)

@@ -59,6 +59,8 @@ TWO = "default: {}, second: {}"
 UNREAD = Facts(unread=True)
 MIXED = "default: {reorder: {without_seq: by_time}}"
 WITHOUT_SEQ = "streams.default.reorder.without_seq"
+BITS = "default: {reorder: {seq_bits: 16}}"
+SEQ_RANGE = "streams.default.reorder.seq_range"
 HEADERS = "default: {headers: {preset: cloudevents}}"
 
 Row = tuple[str, str, str, Facts, list[tuple[str, str]]]
@@ -117,6 +119,14 @@ ROWS = {
     ),
     "order by time, or by number": row(
         file("default: {reorder: {rule: time}}"), "streams.default.reorder.rule", REFUSED
+    ),
+    "`seq_bits` or `seq_range` added": row(file(BITS), SEQ_RANGE, BEGINS),
+    "`seq_bits` or `seq_range` changed or taken out": row(
+        file("default: {reorder: {seq_range: 1 to 65535}}"), SEQ_RANGE, REFUSED, was=file(BITS)
+    ),
+    "the range taken out": row(BASE, SEQ_RANGE, REFUSED, was=file(BITS)),
+    "the same range in other words": row(
+        file("default: {reorder: {seq_range: 0 to 65535}}"), was=file(BITS)
     ),
     "`without_seq: by_time` added": row(file(MIXED), WITHOUT_SEQ, BEGINS),
     "`without_seq: by_time` taken out": row(BASE, WITHOUT_SEQ, REFUSED, was=file(MIXED)),
@@ -301,6 +311,6 @@ def test_the_page_has_these_verdicts() -> None:
     named = {re.sub(r" \(.*\)$", "", name.strip()): verdict.strip() for name, verdict in rows}
     words = {None: "nothing to do", BEGINS: "begins", ENDS: "ends", REFUSED: "refused"}
     shown = {name: says for name, (*_, says) in ROWS.items() if name in named}
-    assert len(shown) == 17
+    assert len(shown) == 19
     for name, says in shown.items():
         assert named[name].startswith(words[says[0][1] if says else None]), name

@@ -108,6 +108,7 @@ def test_everything_is_filled_in() -> None:
         ("streams", "*", "merge", "new_source_allowance"),
         ("streams", "*", "clock", "granularity"),
         ("streams", "*", "clock", "max_set_back"),
+        ("streams", "*", "reorder", "seq_range"),
     }
     methods = SECTIONS["streams", "*", "experimental"].model_fields
     unsaid |= {("streams", "*", "experimental", key) for key in methods}
@@ -124,6 +125,25 @@ def test_everything_is_filled_in() -> None:
         if path == ("streams", "*", "headers"):
             named = {"preset", "ts_unit"}
         assert at.keys() == named, path
+
+
+@pytest.mark.parametrize(
+    ("stream", "absent"),
+    [
+        ({"reorder": {"seq_range": "1 to 255"}}, "seq_bits"),
+        (
+            {
+                "fields": {"source": "key", "seq": "key", "ts": "payload.t", "ts_format": "%d.%m"},
+                "ts_zone": "UTC",
+            },
+            "ts_unit:",
+        ),
+    ],
+)
+def test_what_excludes_another_key_is_filled_in(stream: dict[str, Any], absent: str) -> None:
+    text = reference.filled({"streams": {"a": stream}})
+    assert parse(text).streams["a"] == parse({"streams": {"a": stream}}).streams["a"]
+    assert absent not in text.replace("headers:\n      preset: plain\n      ts_unit: ns", "")
 
 
 def test_what_is_refused_is_refused_filled_in_too() -> None:

@@ -102,6 +102,21 @@ Only the last epoch that is over is remembered
     5 0 1 1 -> late 0 old_epoch
 A number beyond its bits is dead {seq_bits: 8}
     20 256 -> dead 256 seq_range
+The number that a counter skips is dead {seq_range: 1 to 255, start: auto}
+    20 0 -> dead 0 seq_range
+    21 256 -> dead 256 seq_range
+The first number of a range opens at once {seq_range: 1 to 255, start: auto}
+    0 1 -> 1
+    1 2 -> 2
+A counter that skips 0 has no gap at its wrap {seq_range: 1 to 255, start: 254}
+    0 254 -> 254
+    1 255 -> 255
+    2 1 -> 256
+    3 2 -> 257
+A loss at the wrap is a gap {seq_range: 0 to 9999, start: 9998}
+    0 9998 -> 9998
+    1 1 -> blocked
+    51 -> 10001, gap 9999-10000 timeout
 No restart is inferred where it may not be {infer_restart: false}
     0 0 -> 0
     1 1 -> 1

@@ -25,6 +25,7 @@ from topology.model.late import CONFLICT
 from topology.model.location import HELD
 from topology.model.outcome import Duplicate, Gap, Late, Step
 from topology.reorder.operator import Reorder
+from topology.reorder.settings import SeqRange
 from topology.reorder.trial import MAX_BEHIND, MAX_LATER
 
 MS: Final = 1_000_000
@@ -262,7 +263,7 @@ class Sender:
     stuck: bool = False
     glitches: float = 0.0  # The share of three events.
     first: int = 0
-    bits: int = 63
+    counter: SeqRange | None = None
     fall: int = 0
     calm: int = 0
     gone: tuple[int, ...] = (60, 200, 500)
@@ -279,7 +280,9 @@ class Sender:
             for seq in range(self.n):
                 step = rng.choice((2, 5, 9))
                 now, ts = now + step, ts + step
-                number = 0 if self.stuck else (seq + self.first * bool(run)) % (1 << self.bits)
+                number = 0 if self.stuck else seq + self.first * bool(run)
+                if self.counter is not None:
+                    number = self.counter.first + number % self.counter.modulus
                 place = len(found)
                 content = rng.choice((b"open", b"shut")) if self.frequent else b"%d" % place
                 at = now + 1 + rng.randint(0, self.disorder if seq >= self.calm else 0)
@@ -315,7 +318,9 @@ SENDERS: Final = {
     "a counter that stands still": Sender(n=40, stuck=True, disorder=0),
     "frequent payloads without a counter": Sender(n=40, stuck=True, disorder=0, frequent=True),
     "glitches": Sender(glitches=0.7),
-    "a counter that wraps": Sender(n=600, bits=8, copied=0.1, restamped=True),
+    "a counter that wraps": Sender(n=600, counter=SeqRange(0, 255), copied=0.1, restamped=True),
+    "a counter that skips 0": Sender(n=600, counter=SeqRange(1, 255), copied=0.1, restamped=True),
+    "restarts of a decimal counter": Sender(runs=3, n=40, counter=SeqRange(0, 99), copied=0.1),
     "a gateway": Sender(copied=0.2, fall=400),
     "a gateway that restarts": Sender(runs=4, n=40, copied=0.1, fall=400),
     "a gateway that restarts after many": Sender(runs=2, n=600, copied=0.1, fall=400),
@@ -339,8 +344,10 @@ def test_each_event_of_the_truth_is_emitted_once_and_copies_are_told(name: str, 
     sender = SENDERS[name]
     for seed in SEEDS:
         events, truth = sender.sent(Random(seed))
-        start_of = "auto" if sender.first else start
-        reorder = operator(start=start_of, seq_bits=sender.bits)
+        start_of: str | int = "auto" if sender.first else start
+        if start_of == "zero" and sender.counter is not None:
+            start_of = sender.counter.first
+        reorder = operator(start=start_of, seq_range=sender.counter)
         step = played(reorder, events)
         left = [e for e in step.released if e.kind == DATA]
         emitted = [truth[e.offset] for e in left]
@@ -397,7 +404,10 @@ def test_a_restart_of_the_worker_changes_no_decision(name: str) -> None:
     sender = SENDERS[name]
     for seed in SEEDS[:3]:
         events, _ = sender.sent(Random(seed))
-        settings = {"seq_bits": sender.bits}
+        settings = {
+            "seq_range": sender.counter,
+            "start": sender.counter.first if sender.counter else 0,
+        }
         expected = rendered(played(operator(**settings), [copy_of(one) for one in events]))
         rng, step, reorder = Random(seed), Step(0), operator(**settings)
         table: dict[str, Any] = {}
