@@ -61,6 +61,7 @@ def window_query(
     every_ns: int = 0,
     *,
     events: int = 0,
+    zone: str = "",
     key: Path | None = None,
     clock: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -69,7 +70,7 @@ def window_query(
     if kind == "count":
         window = Window(kind, events=events)
     else:
-        window = Window(kind, size_ns, every_ns if kind == "sliding" else 0)
+        window = Window(kind, size_ns, every_ns if kind == "sliding" else 0, zone=zone)
     return WindowSettings(
         name=name,
         window=window,

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import ValidationInfo
 
 from inorder.contract import TimeUnit
+from topology.query.zone import zone_name
 from topology.spelling.problem import Fault, refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
 from topology.wire.mapping import FIELD_PRESETS, PLACES, DecimalSign, FieldPreset, Fields
 from topology.wire.time_forms import NAMED, time_form
-from topology.wire.times import zone_meant, zone_of
 from topology.wire.where import parse_where
 
 Format = Literal["json", "avro", "protobuf", "bytes"]
@@ -33,13 +33,7 @@ def _where(value: Any, info: ValidationInfo) -> str:
 
 
 def _zone(value: Any, _: ValidationInfo) -> str:
-    try:
-        if isinstance(value, str) and (zone := zone_of(value)) is not None:
-            return str(zone)
-    except ValueError:
-        pass
-    remedy = "write its name, like " + zone_meant(str(value), "Europe/Berlin or UTC")
-    raise refused(f"{shown(value)} is not a time zone of this machine", remedy)
+    return zone_name(value)
 
 
 def _time_form(value: Any, _: ValidationInfo) -> str:

@@ -22,6 +22,7 @@ from topology.merge.operator import Merge
 from topology.model.operator import Operator
 from topology.model.payload import Payloads
 from topology.query.queries import Queries
+from topology.query.zone import rules_digest
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
@@ -253,14 +254,13 @@ def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
 
 
 def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -> str:
-    """Return a digest of the source of all users' functions that the query and its inputs call.
+    """Return a digest of what the query and its inputs use from outside the topology file.
 
-    The digest is "" if there are no such functions. `patterns` are those that the query reads by
-    INTO.
+    These are the sources of users' functions, and the rules of the time zones of windows. The
+    digest is "" if there are none. `patterns` are those that the query reads by INTO.
     """
     own, waiting, read = topology.user_functions, [query], [*patterns]
-    if not own.texts:
-        return ""
+    zones: set[str] = set()
     names: dict[str, set[str]] = {"aggregates": set(), "functions": set(), "detectors": set()}
     while waiting:  # The loop ends, because no query reads itself.
         each = waiting.pop()
@@ -270,10 +270,14 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
         read += [each.pattern] if each.pattern is not None else []
         names["aggregates"] |= {one.function for one in (each.aggregate or {}).values()}
         names["detectors"] |= {each.detector} if each.detector is not None else set()
+        zones |= {each.window.zone} if each.window is not None else set()
+    rules = "".join(map(rules_digest, sorted(zones)))
+    if not own.texts:
+        return rules
     from topology.pattern.tree.mentions import called
 
     names["functions"] = {name for pattern in read for name in called(pattern)}
-    return own.state_digest(names)
+    return own.state_digest(names) + rules
 
 
 def _meaning(topology: Topology, query: QueryConfig) -> bytes:

@@ -74,10 +74,8 @@ class Kinds(NamedTuple):
         if not isinstance(value, str | self.of):
             remedy = f"write one of: {', '.join(self.examples)}"
             raise refused(f"{shown(value)} is not a {self.noun}", remedy)
-        for amount in () if isinstance(value, str) else value[1:]:
-            if type(amount) is not int:
-                remedy = "write a whole number of ns or events"
-                raise refused(f"{shown(amount)} is not a whole number", remedy)
+        if not isinstance(value, str):
+            self.check_amounts(value)
         text = str(value)
         words = text.split() or [""]
         kinds = [*dict.fromkeys(example.split()[0] for example in self.examples)]
@@ -92,6 +90,13 @@ class Kinds(NamedTuple):
         like = next(each for each in reversed(self.examples) if each.startswith(words[0]))
         wrong = f"{shown(text)} is not {self.called.format(words[0])}"
         raise refused(wrong, f"write it like {like}")
+
+    def check_amounts(self, value: Any) -> None:
+        """Refuse a value made in code whose amounts are not integers."""
+        for name, amount in zip(value._fields, value, strict=True):
+            if name in AMOUNTS and type(amount) is not int:
+                remedy = "write a whole number of ns or events"
+                raise refused(f"{shown(amount)} is not a whole number", remedy)
 
 
 def _check(

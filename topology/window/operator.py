@@ -122,16 +122,18 @@ FIGURES: Final[Mapping[str, Figure]] = {
 def target_of(query: WindowSettings) -> QualityTarget | None:
     """Return the quality target of the query, or None if it has none.
 
-    For sessions and count windows, the target counts pieces of time in place of windows.
+    For sessions, count windows and windows of local time, the target counts pieces of time in place
+    of windows.
     """
     if query.quality is None:
         return None
     windows = query.windows
+    is_even = windows.kind != SESSION and not windows.is_local
     return QualityTarget(
         query.quality,
         size_ns=windows.size_ns,
-        every_ns=windows.step_ns,
-        reach_ns=windows.size_ns if windows.kind == SESSION else 0,
+        every_ns=windows.step_ns if is_even else 0,
+        reach_ns=0 if is_even else windows.size_ns,
         heeds_errors=query.heeds_errors,
         zone_ns=query.zone_ns,
     )

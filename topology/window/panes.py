@@ -138,7 +138,7 @@ class Panes(Grid[Pane]):
 
     def measured(self, start_ns: int, key: str) -> Measured | None:
         """Return the values of a window, or None if no event can belong to it."""
-        end_ns = start_ns + self._slices.size_ns
+        end_ns = self._slices.end(start_ns)
         held: Held = []
         certain = 0
         is_blurred = has_unsure = False

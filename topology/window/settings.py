@@ -1,6 +1,8 @@
 """Defines the settings of a window query: its windows, and the values computed from them.
 
-Windows: `tumbling 10s`, `sliding 10s every 2s`, `session 5s`, `count 100`.
+Windows: `tumbling 10s`, `sliding 10s every 2s`, `session 5s`, `count 100`. Tumbling and sliding
+windows may be cut by local time: `tumbling 8h from 06:00 in Europe/Berlin`, `tumbling 1w`
+(`topology.window.local_slices`).
 
 Aggregates: `avg(payload.v)`; see `topology.window.aggregates.built_in`.
 
@@ -29,11 +31,13 @@ from topology.clock.settings import ClockConfig
 from topology.model.paths import Names as Path
 from topology.model.paths import arguments_of, likely_path, payload_path
 from topology.query.fields import path_of
+from topology.query.zone import zone_name
 from topology.spelling.kinds import Kinds
 from topology.spelling.problem import meant, refused, shown
 from topology.spelling.section import Unspelled
 from topology.spelling.values import (
     MILLION,
+    NS_PER,
     Count,
     DurationNs,
     Given,
@@ -53,27 +57,52 @@ SESSION: Final = "session"
 COUNT: Final = "count"
 
 
+NS_PER_MIN: Final = NS_PER["min"]
+NS_PER_DAY: Final = NS_PER["d"]
+NS_PER_WEEK: Final = 7 * NS_PER_DAY
+MONDAY_NS: Final = 4 * NS_PER_DAY
+"""The first Monday after 1970-01-01."""
+
+
 class Window(NamedTuple):
     """The kind and the size of a query's windows.
 
-    `size_ns` is the gap of a session, and `events` the size of a count window.
+    `size_ns` is the gap of a session, and `events` the size of a count window. Windows that
+    `is_local` begin `from_ns` after midnight of 1970-01-01 in `zone`, by its clock. Without a zone
+    it is UTC.
     """
 
     kind: WindowType
     size_ns: int = 0
     every_ns: int = 0
     events: int = 0
+    from_ns: int = 0
+    zone: str = ""
 
     @property
     def step_ns(self) -> int:
         """The distance between the starts of consecutive windows."""
         return self.size_ns if self.kind == TUMBLING else self.every_ns
 
+    @property
+    def is_local(self) -> bool:
+        """Whether windows are cut by the local time of a zone, and not from the Unix epoch."""
+        return bool(self.from_ns or self.zone)
+
     def __str__(self) -> str:
-        size = f" {self.size_ns}ns" if self.size_ns or not self.events else ""
-        step = f" every {self.every_ns}ns" if self.every_ns else ""
+        weeks = self.from_ns >= MONDAY_NS and self.step_ns % NS_PER_WEEK == 0
+        begin_ns = self.from_ns - MONDAY_NS if weeks else self.from_ns
+        size = f" {_length(self.size_ns, weeks)}" if self.size_ns or not self.events else ""
+        step = f" every {_length(self.every_ns, weeks)}" if self.every_ns else ""
         events = f" {self.events}" if self.events else ""
-        return f"{self.kind}{size}{step}{events}"
+        minutes = begin_ns // NS_PER_MIN
+        begin = f" from {minutes // 60:02}:{minutes % 60:02}" if begin_ns else ""
+        zone = f" in {self.zone}" if self.zone else ""
+        return f"{self.kind}{size}{step}{events}{begin}{zone}"
+
+
+def _length(length_ns: int, in_weeks: bool) -> str:
+    return f"{length_ns // NS_PER_WEEK}w" if in_weeks else f"{length_ns}ns"
 
 
 class Aggregate(NamedTuple):
@@ -109,8 +138,64 @@ WINDOWS: Final = Kinds(
     ("tumbling size_ns", "sliding size_ns every every_ns", "session size_ns", "count events"),
     EXAMPLES,
 )
+LOCAL_EXAMPLES: Final = ("tumbling 1d in Europe/Berlin", "tumbling 8h from 06:00", "tumbling 1w")
 MAX_AGGREGATES: Final = 1_000
+_LOCAL: Final = re.compile(r"(.*?)(?:\sfrom\s+(\S+))?(?:\sin\s+(\S+))?\s*", re.DOTALL)
+_CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
+_WEEKS: Final = re.compile(r"([0-9]{1,6})w", re.ASCII)
+_MONTHS: Final = re.compile(r"[0-9.]*(M|mo|mon|months?|q|quarters?|y|yr|years?)", re.ASCII)
 _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(((?:`[^`]*`|[^()`]){0,2000})\)", re.ASCII)
+
+
+def _window(value: Any, info: ValidationInfo) -> Window:
+    """Return the windows that `value` describes: text, or a window made in code."""
+    if isinstance(value, Window):
+        WINDOWS.check_amounts(value)
+        text = str(value) if type(value.from_ns) is int else ""
+        if not text or (found := _window_of(text, info)) != value:
+            remedy = "write whole minutes below the step in from_ns, and a name in zone"
+            raise refused(f"{shown(value)} has no text", remedy)
+        return found
+    return _window_of(value, info) if isinstance(value, str) else WINDOWS.read(value, info)
+
+
+def _window_of(text: str, info: ValidationInfo) -> Window:
+    parts = _LOCAL.fullmatch(text)
+    assert parts is not None, "the expression matches any text"
+    plain, begin, zone = parts.groups()
+    words = plain.split()
+    for word in words[1:]:
+        if _MONTHS.fullmatch(word):
+            message = f"{shown(text)} has windows of months or years, which are not built"
+            raise refused(message, "write days or weeks, like tumbling 1d or tumbling 1w")
+    is_weekly = len(words) > 1 and _WEEKS.fullmatch(words[-1]) is not None
+    plain = " ".join([_WEEKS.sub(_in_days, word) for word in words])
+    found: Window = WINDOWS.read(plain, info)
+    if not (begin or zone or is_weekly):
+        return found
+    if found.kind not in (TUMBLING, SLIDING):
+        remedy = "leave out `from` and `in`"
+        raise refused(f"{shown(text)}: a {found.kind} window begins with an event", remedy)
+    step_ns = found.step_ns
+    if step_ns % NS_PER_DAY and NS_PER_DAY % step_ns:
+        remedy = "write a length that divides a day, like 8h, or whole days"
+        raise refused(f"{shown(text)} would begin at other times each day", remedy)
+    if found.size_ns % step_ns:
+        remedy = "make the size a whole number of steps"
+        raise refused(f"{shown(text)} is not a whole number of its steps", remedy)
+    from_ns = (MONDAY_NS if is_weekly else 0) + (_time_of_day_ns(begin) if begin else 0)
+    return found._replace(from_ns=from_ns % step_ns, zone=zone_name(zone) if zone else "")
+
+
+def _in_days(weeks: re.Match[str]) -> str:
+    return f"{7 * int(weeks[1])}d"
+
+
+def _time_of_day_ns(text: str) -> int:
+    found = _CLOCK.fullmatch(text)
+    if found is None:
+        raise refused(f"{shown(text)} is not a time of day", "write it like 06:00")
+    return (60 * int(found[1]) + int(found[2])) * NS_PER_MIN
 
 
 def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
@@ -166,7 +251,8 @@ Call = Annotated[
 CALLS: Final = Named("{name: count()}", MAX_AGGREGATES, least=1)
 Calls = Annotated[Mapping[str, Call], BeforeValidator(text_names), CALLS]
 Spelled = Annotated[
-    Window, Given(WINDOWS.read, {"type": "string", "examples": [*EXAMPLES]}, has_text=True)
+    Window,
+    Given(_window, {"type": "string", "examples": [*EXAMPLES, *LOCAL_EXAMPLES]}, has_text=True),
 ]
 
 
@@ -174,7 +260,8 @@ class WindowSettings(AnswerSettings):
     """The settings of a window query; `clock` has the clock settings of its stream."""
 
     window: Spelled | None = None
-    """The windows of a window query."""
+    """The windows of a window query. `in ZONE` and `from HH:MM` cut tumbling and sliding ones by
+    local time, and `1w` begins on Monday. A day on which clocks are set has 23 or 25 hours."""
     aggregate: Calls | None = None
     """The names of the values, and how each is computed from a window."""
     early_ns: DurationNs = 0
@@ -215,7 +302,8 @@ class WindowSettings(AnswerSettings):
 
 def fingerprint(query: WindowSettings) -> bytes:
     """Return bytes that are equal for queries with the same name and results."""
-    kind, size_ns, _, events = windows = query.windows
-    what = (kind, size_ns, windows.step_ns, events, key_path(query.key))
+    kind, size_ns, _, events, *local = windows = query.windows
+    local = local if windows.is_local else []  # So ids from before there were zones stay.
+    what = (kind, size_ns, windows.step_ns, events, key_path(query.key), *local)
     outputs = [(name, *each) for name, each in query.outputs.items()]
     return repr((query.name, what, outputs, query.uncertainty or PLAIN)).encode()

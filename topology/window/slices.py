@@ -1,6 +1,7 @@
 """Computes where windows of a fixed size begin and end, and which slices make them up.
 
-Windows [k every, k every + size) are aligned to the Unix epoch. The edges of all windows divide
+Windows [k every, k every + size) are aligned to the Unix epoch; `local_slices` cuts windows by the
+local time of a zone. The edges of all windows divide
 time into slices, so each window is a sequence of whole slices. A slice belongs to size / every
 windows, rounded down or up if that is not a whole number. A tumbling window is one slice.
 
@@ -10,7 +11,7 @@ O(log slices) for each window that closes or becomes final, and nothing for wind
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from topology.answer.frontier import Frontier
 from topology.model.timers import Timers
@@ -49,13 +50,17 @@ class Slices:
 
     def held(self, slices: Collection[int], start_ns: int) -> list[int]:
         """Return those of `slices` that are part of the window at `start_ns`, ascending."""
-        end_ns = start_ns + self.size_ns
+        end_ns = self.end(start_ns)
         most = 2 * (self.size_ns // self.every_ns + 1)
         if len(slices) <= most:
             return sorted(each for each in slices if start_ns <= each < end_ns)
         return [each for each in self.within(start_ns, end_ns - 1, most) if each in slices]
 
-    def windows(self, slice_ns: int) -> range:
+    def end(self, start_ns: int) -> int:
+        """Return the end of the window that starts at `start_ns`."""
+        return start_ns + self.size_ns
+
+    def windows(self, slice_ns: int) -> Sequence[int]:
         """Return the starts of the windows that contain the slice, ascending."""
         first = slice_ns - self.size_ns + 1
         return range(first + -first % self.every_ns, slice_ns + 1, self.every_ns)
@@ -102,7 +107,7 @@ class SliceTimers:
 
     def expect_final(self, start_ns: int) -> None:
         """Arm the timer of a window that was emitted and is not final."""
-        self.emitted.arm(start_ns, start_ns + self._slices.size_ns)
+        self.emitted.arm(start_ns, self._slices.end(start_ns))
 
     def is_due(self, closed_ns: int, final_ns: int) -> bool:
         """Return whether any window closes or becomes final at these times."""
@@ -121,10 +126,10 @@ class SliceTimers:
         starts: set[int] = set()
         if closed_ns < self._closing.next_ns:
             return starts
-        size_ns = self._slices.size_ns
+        end = self._slices.end
         for slice_ns in self._closing.due(closed_ns + 1):
             for start_ns in self._slices.windows(slice_ns):
-                if before_ns < start_ns + size_ns <= closed_ns:
+                if before_ns < end(start_ns) <= closed_ns:
                     starts.add(start_ns)
             if self._slices.last_end(slice_ns) > closed_ns:
                 self._closing.arm(slice_ns, self._slices.first_end(slice_ns, closed_ns))

@@ -34,11 +34,12 @@ from topology.model.saved import FLAG
 from topology.model.tables import Grid, NumberAndKey, NumberedTable
 from topology.window.cells import Makers, Values
 from topology.window.kind import WindowKind
+from topology.window.local_slices import LocalSlices
 from topology.window.panes import Pane, Panes
 from topology.window.reading import Columns
 from topology.window.results import CURRENT, Current, WindowEmitter, current_of, emitted_plain
 from topology.window.run import Room
-from topology.window.settings import TUMBLING, WindowSettings
+from topology.window.settings import TUMBLING, Window, WindowSettings
 from topology.window.slices import Slices, SliceTimers
 
 MAX_TOUCHED_SLICES: Final = 1_000
@@ -58,10 +59,10 @@ can be computed from the pane, and is rarely needed.
 class Shown(Grid[Current]):
     """The current results that are not final, by the start and the key of their windows."""
 
-    def __init__(self, panes: Panes, size_ns: int) -> None:
+    def __init__(self, panes: Panes, slices: Slices) -> None:
         super().__init__("shown/", CURRENT)
         self._panes = panes
-        self._size_ns = size_ns
+        self._slices = slices
 
     def own(self, start_ns: int, key: str) -> Current | None:
         """Return the current result of a window; replace a placeholder by a real result."""
@@ -74,7 +75,7 @@ class Shown(Grid[Current]):
         """Return the current result that a placeholder stands for (`AS_ITS_PANE`)."""
         measured = self._panes.measured(start_ns, key)
         assert measured is not None
-        span_ns = start_ns, start_ns + self._size_ns
+        span_ns = start_ns, self._slices.end(start_ns)
         return emitted_plain(span_ns, measured, is_sure=current is AS_ITS_PANE[True])
 
     def peek(self, key: NumberAndKey) -> Plain:
@@ -92,15 +93,14 @@ class Spans(WindowKind):
     ) -> None:
         super().__init__(query, makers, frontier, emitter)
         windows = query.windows
-        self._size_ns = windows.size_ns
-        self._slices = Slices(windows.size_ns, windows.step_ns)
+        self._slices = slices_of(windows)
         self._panes = Panes(makers, self._measure, self._slices)
         self._has_plain_panes = (
             makers.is_tallied and windows.kind == TUMBLING and not self._early_ns
         )
         self._zone_ns = query.zone_ns
 
-        self._shown = Shown(self._panes, windows.size_ns)
+        self._shown = Shown(self._panes, self._slices)
         self._changed: NumberedTable[bool] = NumberedTable("touched/", FLAG)
         self._touched = self._changed.rows
         self.tables = [self._panes, self._shown, self._changed]
@@ -219,7 +219,7 @@ class Spans(WindowKind):
             return False
         expired = False
         for start_ns in self._slices.windows(slice_ns):
-            end_ns = start_ns + self._size_ns
+            end_ns = self._slices.end(start_ns)
             if end_ns <= self._frontier.final_ns:
                 expired = True
             elif (end_ns <= closed_ns or is_early) and (start_ns, key) not in self._touched:
@@ -260,8 +260,8 @@ class Spans(WindowKind):
 
     def _closed(self) -> list[tuple[int, str]]:
         """Return the closed windows that have changed since they were emitted."""
-        size_ns = self._size_ns
-        return [window for window in self._touched if window[0] + size_ns <= self._closed_ns]
+        end = self._slices.end
+        return [window for window in self._touched if end(window[0]) <= self._closed_ns]
 
     def _emit_all(self, windows: Iterable[tuple[int, str]], *, is_closed: bool) -> None:
         for window in sorted(windows):
@@ -288,7 +288,7 @@ class Spans(WindowKind):
             return
         panes = self._panes.by_number[start_ns]
         values = [self._makers.values(panes[key]) for key in keys]
-        end_ns = start_ns + self._size_ns
+        end_ns = self._slices.end(start_ns)
         self._emitted_ns = max(self._emitted_ns, end_ns)
         is_final = end_ns <= self._frontier.final_ns
         is_sure = self._emitter.emit_plain(keys, values, start_ns, end_ns, is_final=is_final)
@@ -307,7 +307,7 @@ class Spans(WindowKind):
 
     def _emit(self, window: tuple[int, str], *, is_closed: bool) -> None:
         start_ns, key = window
-        end_ns = start_ns + self._size_ns
+        end_ns = self._slices.end(start_ns)
         self._emitted_ns = max(self._emitted_ns, end_ns)
         if start_ns < self._beginning.since_ns:
             return
@@ -368,3 +368,8 @@ class Spans(WindowKind):
             self._timers.expect(slice_ns, self._closed_ns)
         for start_ns in self._shown.by_number:
             self._timers.expect_final(start_ns)
+
+
+def slices_of(windows: Window) -> Slices:
+    """Return the slices of windows with a fixed size."""
+    return LocalSlices(windows) if windows.is_local else Slices(windows.size_ns, windows.step_ns)

@@ -13,6 +13,7 @@ from tests.topology.window.streams import place
 from topology.model.event import DATA, Event
 from topology.model.result import EMIT, RETRACT, UPDATE, WindowResult
 from topology.window.aggregates.sketch import RELATIVE_ERROR
+from topology.window.local_slices import LocalSlices
 from topology.window.settings import WindowSettings
 
 Window = tuple[str, int, int]
@@ -114,6 +115,11 @@ def spans_of(events: Sequence[Event], config: WindowSettings) -> dict[tuple[int,
         for at in range(0, len(events) - windows.events + 1, windows.events):
             full = list(events[at : at + windows.events])
             found[full[0].ref_time_ns, full[-1].ref_time_ns + 1] = full
+    elif windows.is_local:
+        slices = LocalSlices(windows)
+        for event in events:
+            for start in slices.windows(slices.at(event.ref_time_ns)):
+                found.setdefault((start, slices.end(start)), []).append(event)
     else:
         for event in events:
             start = event.ref_time_ns // windows.step_ns * windows.step_ns

@@ -27,6 +27,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "sliding": {"kind": "sliding", "size_ns": 60 * MS, "every_ns": 20 * MS},
     "sliding, uneven": {"kind": "sliding", "size_ns": 50 * MS, "every_ns": 30 * MS},
     "sliding, many": {"kind": "sliding", "size_ns": 100 * MS, "every_ns": 10 * MS},
+    "local": {"kind": "tumbling", "size_ns": 50 * MS, "zone": "Asia/Kolkata"},
+    "local, sliding": {"kind": "sliding", "size_ns": 60 * MS, "every_ns": 20 * MS, "zone": "UTC"},
     "session": {"kind": "session", "size_ns": 12 * MS},
     "count": {"kind": "count", "events": 4},
 }
