@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
+from topology.answer.settings import KeyText
 from topology.config import QueryConfig, Topology
 from topology.model.paths import PAYLOAD, Names, arguments_of, payload_path
 from topology.pattern.tree import syntax
@@ -129,8 +130,7 @@ def columns_of(query: QueryConfig, schema: Mapping[Names, Type]) -> list[Typed]:
     if query.pattern is not None:
         columns += _pattern_columns(query.pattern, schema)
     elif query.key is not None:
-        path = payload_path(query.key) or (query.key,)
-        columns.append(Typed("key", "key", (), _of_path(path, schema)))
+        columns += _key_columns(query.key, schema)
     for name, aggregate in (query.aggregate or {}).items():
         kind = _of_aggregate(aggregate.function, aggregate.path, schema)
         columns.append(Typed(name, "values", (name,), kind))
@@ -139,6 +139,17 @@ def columns_of(query: QueryConfig, schema: Mapping[Names, Type]) -> list[Typed]:
     for name, value in (query.values or {}).items():
         columns.append(Typed(name, "values", (name,), _of_path(value.path, schema)))
     return columns
+
+
+def _key_columns(key: KeyText, schema: Mapping[Names, Type]) -> Iterator[Typed]:
+    """Yield the column `key`, or for a list a column like `key_site` for each of its values."""
+    if isinstance(key, str):
+        yield Typed("key", "key", (), _of_path(payload_path(key) or (key,), schema))
+        return
+    for at, part in enumerate(key):
+        path = payload_path(part) or (part,)
+        name = "_".join(("key", *(path[1:] or path)))
+        yield Typed(name, "key", (at,), _of_path(path, schema))
 
 
 def _pattern_columns(pattern: syntax.Query, schema: Mapping[Names, Type]) -> Iterator[Typed]:

@@ -11,8 +11,8 @@ from pydantic import ValidationInfo
 
 from topology.answer.rules import FINAL, Answer
 from topology.model.operator import NEVER
-from topology.model.paths import PATTERN, Names, likely_path, payload_path
-from topology.query.fields import SOURCE_KEY, path_of
+from topology.model.paths import PATTERN, likely_path, payload_path
+from topology.query.fields import SOURCE_KEY, KeyPath, path_of
 from topology.spelling.problem import refused, shown
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
@@ -45,35 +45,56 @@ SOURCE: Final = "source"
 """The key by which each source has its own results."""
 
 
-def _key(value: Any, _: ValidationInfo) -> str:
+MAX_KEY_PARTS: Final = 16
+"""The maximum number of values in a key."""
+
+
+def _key(value: Any, _: ValidationInfo) -> KeyText:
+    if not isinstance(value, list | tuple):
+        return _key_part(value)
+    parts = tuple(map(_key_part, value))
+    if not 1 <= len(set(parts)) == len(parts) <= MAX_KEY_PARTS:
+        remedy = f"write 1 to {MAX_KEY_PARTS} different paths, like [payload.site, payload.kind]"
+        raise refused(f"{shown(value)} is not a key", remedy)
+    return parts
+
+
+def _key_part(value: Any) -> str:
     if isinstance(value, str) and (value == SOURCE or payload_path(value) is not None):
         return value
     remedy = f"write {likely_path(value)}, or `{SOURCE}` for a key of each source"
     raise refused(f"{shown(value)} is not a path into the payload", remedy)
 
 
+_KEY_PART: Final = {"type": "string", "pattern": f"^(?:{PATTERN}|{SOURCE})$"}
+KeyText = str | tuple[str, ...]
+"""A key as a file names it: a path or `source`, or several of them."""
 Key = Annotated[
-    str,
+    KeyText,
     Given(
         _key,
         {
-            "type": "string",
-            "pattern": f"^(?:{PATTERN}|{SOURCE})$",
             "title": "a path into the payload",
+            "anyOf": [
+                _KEY_PART,
+                {"type": "array", "items": _KEY_PART, "minItems": 1, "maxItems": MAX_KEY_PARTS},
+            ],
         },
     ),
 ]
 StreamName = Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")]
 
 
-def key_path(key: str | None) -> Names | None:
-    """Return the names on the path to the key in a payload.
+def key_path(key: KeyText | None) -> KeyPath | None:
+    """Return the names on the path to the key in a payload, or such a path for each of its parts.
 
     It is None if there is no key, and `SOURCE_KEY` if the key is the source.
     """
     if key is None or key == SOURCE:
         return None if key is None else SOURCE_KEY
-    return path_of(payload_path(key) or ())
+    if isinstance(key, str):
+        return path_of(payload_path(key) or ())
+    return tuple(map(key_path, key))
 
 
 class QualityConfig(Section):
@@ -131,7 +152,8 @@ class AnswerSettings(Section):
     quality: Annotated[QualityConfig | None, or_nothing(QualityConfig)] = None
     """The quality target: how often the first result must be right, and how long it may take."""
     key: Key | None = None
-    """Makes one result for each value of this path, or for each source (`source`)."""
+    """Makes one result for each value of this path, or for each source (`source`). A list, like
+    `[payload.site, payload.kind]`, makes one for each combination, and their key is a list."""
     uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
     """How time errors affect the values. The default is `plain` for windows and `expected` for
     joins."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import PlainSerializer, ValidationInfo, model_validator
 
 from topology.answer.rules import SPECULATE
+from topology.answer.settings import KeyText
 from topology.config.experimental import QueryMethods, quality_faults
 from topology.detector.settings import DetectorSettings
 from topology.join.settings import SIDES, JoinSettings
@@ -177,6 +178,15 @@ def _join_faults(query: QueryConfig) -> Iterator[Fault]:
         remedy = "write key: payload.x, or one for all sides"
         message = "has no key, but other sides have one"
         yield Fault(("sides", unkeyed[0]), message, remedy)
+    parts = {alias: _parts(side.key or query.key) for alias, side in query.sides.items()}
+    if not unkeyed and len(set(parts.values())) > 1:
+        message = "has keys with different numbers of values, which are never equal"
+        yield Fault(("sides",), message, "write as many paths for each side")
     if query.uncertainty in ("plain", "thesis3"):
         message = f"{query.uncertainty} is for aggregates only"
         yield Fault(("uncertainty",), message, "write ignore, expected or bounds")
+
+
+def _parts(key: KeyText | None) -> int:
+    """Return the number of values of a key that is a list, and 0 for any other key."""
+    return len(key) if isinstance(key, tuple) else 0

@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from topology.answer.settings import KeyText
 from topology.config import QueryConfig, Topology
 from topology.model.event import DATA, Event
 from topology.model.paths import payload_path, quoted_if_needed, spelled_path
@@ -233,9 +234,9 @@ def _of_join(query: QueryConfig, only: str, streams: frozenset[str]) -> Asked:
     return Asked(streams, frozenset(types), frozenset(fields))
 
 
-def _key_paths(key: str | None) -> list[tuple[str, ...]]:
-    path = None if key is None else payload_path(key)
-    return [] if path is None else [path]
+def _key_paths(key: KeyText | None) -> list[tuple[str, ...]]:
+    parts = (key,) if isinstance(key, str) else key or ()
+    return [path for part in parts if (path := payload_path(part)) is not None]
 
 
 def _fields(

@@ -11,7 +11,7 @@ from topology.join.settings import JoinSettings
 from topology.model.event import Event
 from topology.model.one_clock import Distance, Play, distance, has_one_clock
 from topology.model.payload import UNREADABLE, Payloads
-from topology.query.fields import SOURCE_KEY, KeyTexts, at
+from topology.query.fields import KeyTexts, at, payload_paths
 
 Place = tuple[int, str, int, int]
 """The sort key of a side's events: corrected timestamp, source, epoch and sequence number."""
@@ -94,8 +94,10 @@ class JoinReading:
             [path for _, number, path in query.fields if number == side]
             for side in range(len(query.streams))
         ]
-        keys = [path for path in self._keys if path is not None and path != SOURCE_KEY]
-        payloads.will_read([*keys, *(path for paths in self._paths for path in paths)])
+        keys = [payload_paths(path) for path in self._keys]
+        self._reads = [bool(own or key) for own, key in zip(self._paths, keys, strict=True)]
+        """Whether a field of the payload is read, for each side."""
+        payloads.will_read([path for paths in (*keys, *self._paths) for path in paths])
         self.unreadable = 0
         self.unkeyed = 0
 
@@ -110,7 +112,7 @@ class JoinReading:
     def entries(self, event: Event, sides: Sequence[int]) -> list[JoinEntry]:
         """Return an entry for each of the sides on which the event has a key."""
         payload: Any = None
-        if any(self._paths[side] or self._keys[side] not in (None, SOURCE_KEY) for side in sides):
+        if any(self._reads[side] for side in sides):
             payload = self._payloads.of(event)
             if payload is UNREADABLE:
                 payload = None

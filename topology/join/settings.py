@@ -41,7 +41,7 @@ from topology.clock.settings import ClockConfig
 from topology.model.one_clock import STEADY, Play
 from topology.model.paths import Names as Path
 from topology.model.paths import likely_path, payload_path
-from topology.query.fields import path_of
+from topology.query.fields import KeyPath, path_of
 from topology.spelling.kinds import Kinds
 from topology.spelling.problem import refused, shown
 from topology.spelling.section import Section, Unspelled
@@ -223,7 +223,7 @@ class JoinSettings(AnswerSettings):
         return [side.stream or "" for side in (self.sides or {}).values()]
 
     @property
-    def key_paths(self) -> list[Path | None]:
+    def key_paths(self) -> list[KeyPath | None]:
         """The path of each side's key, in its payload."""
         return [key_path(side.key or self.key) for side in (self.sides or {}).values()]
 

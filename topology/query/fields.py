@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from topology.query.numbers import distinguished, text_of
+from topology.query.numbers import distinguished, list_text, text_of
 
+KeyPath = tuple[Any, ...]
+"""The names on the path to a key, or such a path for each part of a key that is a list."""
 Decode = Callable[[Any], Any]
 
 SOURCE_KEY: Final = ("",)
@@ -38,6 +40,18 @@ def path_of(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[1:] if words and words[0] == "payload" else words
 
 
+def is_list(path: KeyPath) -> bool:
+    """Return whether the key at this path is a list of values."""
+    return bool(path) and isinstance(path[0], tuple)
+
+
+def payload_paths(path: KeyPath | None) -> list[tuple[str, ...]]:
+    """Return the paths in the payload from which the key is read."""
+    if path is None:
+        return []
+    return [each for each in (path if is_list(path) else (path,)) if each != SOURCE_KEY]
+
+
 class KeyTexts:
     """A cache of the texts of keys, because most events repeat a key.
 
@@ -50,10 +64,16 @@ class KeyTexts:
     def __init__(self) -> None:
         self._texts: dict[Any, str] = {}
 
-    def of(self, source: str, payload: Any, path: tuple[str, ...] | None) -> str | None:
-        """Return the text of an event's key: `NO_KEY` without a path, None if it has no key."""
+    def of(self, source: str, payload: Any, path: KeyPath | None) -> str | None:
+        """Return the text of an event's key: `NO_KEY` without a path, None if it has no key.
+
+        A list is no key if a value is missing.
+        """
         if path is None:
             return NO_KEY
+        if is_list(path):
+            texts = [text for each in path if (text := self.of(source, payload, each)) is not None]
+            return list_text(texts) if len(texts) == len(path) else None
         return self.text(source if path == SOURCE_KEY else at(payload, path))
 
     def text(self, value: Any) -> str | None:

@@ -81,13 +81,28 @@ def text_of(value: Any) -> str:
     return f"{_ESCAPE}i{int(value):x}"
 
 
+def list_text(texts: list[str]) -> str:
+    """Return a text for several scalars, by their texts; it differs from that of other scalars.
+
+    Each text follows its length, so no sign in it can shift the next one.
+    """
+    return f"{_ESCAPE}l{''.join([f'{len(text)}:{text}' for text in texts])}"
+
+
 def scalar_of(text: str) -> Any:
-    """Return the scalar that `text_of` was given; a whole float comes back as an integer."""
+    """Return what `text_of` or `list_text` was given; a whole float comes back as an integer."""
     if not text.startswith(_ESCAPE):
         return text
     kind, rest = text[1], text[2:]
     if kind == "s":
         return rest
+    if kind == "l":
+        found: list[Any] = []
+        while rest:
+            length, _, rest = rest.partition(":")
+            found.append(scalar_of(rest[: int(length)]))
+            rest = rest[int(length) :]
+        return found
     if kind == "r":
         return float(rest)
     return json_number(int(rest, 16)) if kind == "i" else kind == "t"

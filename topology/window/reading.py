@@ -20,7 +20,7 @@ from topology.model.event import Event
 from topology.model.field_use import FieldUse
 from topology.model.paths import spelled_path
 from topology.model.payload import UNREADABLE, Payloads
-from topology.query.fields import NO_KEY, SOURCE_KEY, KeyTexts, at
+from topology.query.fields import NO_KEY, SOURCE_KEY, KeyTexts, at, is_list, payload_paths
 from topology.query.numbers import number
 from topology.window.cells import THE_ROW, Makers, Values
 from topology.window.left_out import LeftOut
@@ -58,15 +58,13 @@ class WindowReading:
             if cell != THE_ROW:
                 self._aggregates[self._places[cell]].append(name)
         self._left_out = [LeftOut() for _ in self._fields]
-        self._is_flat = all(
-            len(path) == 1 for path in (("",) if self._key is None else self._key, *self._paths)
-        )
+        keys = payload_paths(self._key)
+        self._is_flat = all(len(path) == 1 for path in (*keys, *self._paths))
         """Whether all fields that `columns` reads are on the first level of the payload."""
         self._blind = self._key is None and not self._fields
-        self._reads_payload = bool(self._fields) or self._key != SOURCE_KEY
+        self._reads_payload = bool(self._fields or keys)
         self._payloads = payloads
         if self._reads_payload and not self._blind:
-            keys = [self._key] if self._key is not None and self._key != SOURCE_KEY else []
             payloads.will_read([*keys, *self._paths])
         self._events = 0
         """The number of events with a key, of which a field is read."""
@@ -124,6 +122,7 @@ class WindowReading:
         found: dict[str, Columns] = {}
         paths, text_of, key_path = self._paths, self._texts.text, self._key
         is_flat, of_source = self._is_flat, key_path == SOURCE_KEY
+        of_several = key_path is not None and is_list(key_path)
         fields: dict[str, Any] = NO_FIELDS
         for event in events:
             payload = event.value
@@ -135,6 +134,8 @@ class WindowReading:
             if key_path is not None:
                 if of_source:
                     text = text_of(event.source)
+                elif of_several:
+                    text = self._texts.of(event.source, payload, key_path)
                 else:
                     text = text_of(fields.get(key_path[0]) if is_flat else at(payload, key_path))
                 if text is None:

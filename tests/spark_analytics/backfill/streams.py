@@ -18,6 +18,8 @@ QUERIES = {
     "sums": "{stream: b, window: sliding 2s every 500ms, aggregate: {s: sum(payload.v)}}",
     "spoken": "{stream: c, window: session 300ms, aggregate: {n: count()}, finals: true}",
     "counted": "{stream: b, window: count 5, aggregate: {m: max(payload.v)}}",
+    "local": "{stream: c, window: tumbling 1s in Asia/Kolkata, key: [payload.k, source],"
+    " aggregate: {n: count()}}",
     "sure": f"{{stream: a, window: tumbling 2s, aggregate: {{n: count()}}, {QUALITY}}}",
     "near": "{join: interval 50ms, sides: {x: {stream: a}, y: {stream: b}}, outer: full}",
     "cells": "{join: tumbling 200ms, sides: {x: {stream: c}, y: {stream: d}}, outer: left}",

@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 
 from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.executors.setting import Setting
-from spark_analytics.tables.views import ViewsRefused, schema_of
+from spark_analytics.tables.views import ViewsRefused, columns_of, schema_of
 from tests.cli.invoking import Answer, inorder
 from tests.spark_analytics.answers import assert_refused
 from tests.spark_analytics.backfill.outputs import backfill_apart, backfilled, killing, replayed
 from tests.spark_analytics.marks import SPARK
+from topology.config import Aggregate, QueryConfig, Window
 
 pytestmark = [*SPARK]
 
@@ -87,6 +88,20 @@ def wanted(history: Path) -> tuple[list[Any], list[Any]]:
     assert len(matches) > 10
     assert any(window[2] for window in windows)
     return sorted(windows), sorted(matches)
+
+
+def test_a_key_of_several_has_a_column_for_each() -> None:
+    query = QueryConfig(
+        window=Window("tumbling", 10**9),
+        aggregate={"n": Aggregate("count")},
+        key=("payload.place", "payload.a.v", "source"),
+    )
+    columns = columns_of(query, {("a", "v"): "BIGINT"})
+    assert [(each.name, each.path, each.type) for each in columns[:3]] == [
+        ("key_place", (0,), "VARCHAR"),
+        ("key_a_v", (1,), "BIGINT"),
+        ("key_source", (2,), "VARCHAR"),
+    ]
 
 
 BY = "by-half minute"
