@@ -35,7 +35,7 @@ UNITS: Final = ("ns", "us", "ms", "s")
 MAX_SKIPPED: Final = 10_000
 """The maximum number of lines before the column names."""
 
-FIELD_OPTIONS: Final = ("source", "seq", "ts", "type", "epoch", "stream")
+FIELD_OPTIONS: Final = ("source", "seq", "ts", "type", "epoch", "stream", "id")
 """The options that state where a field of an event is found."""
 
 
@@ -57,6 +57,9 @@ class MappingOptions:
     type: str | None = _where("type", "Place of the type.")
     epoch: str | None = _where("epoch", "Place of the epoch.")
     stream: str | None = _where("stream", "Place of the stream's name.")
+    id: str | None = _where(
+        "id", "Place of the record's id, by which copies are found without sequence numbers."
+    )
     arrival: str | None = _where("arrival", "Place of the arrival time, in a file.")
     ts_unit: TimeUnit | None = option(  # noqa: RUF009 - it is a field
         "--ts-unit",
@@ -227,6 +230,17 @@ def reading_alone(values: FileMapping | None) -> Reading:
     """Return the way to read rows without a topology: by time if the mapping names no numbers."""
     numbered = values is None or values.fields.seq is not None
     return Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
+
+
+def reading_of(topology: Topology, values: FileMapping | None) -> Reading:
+    """Return the way to read rows for a topology; raise `Refused` for an id that has no use."""
+    reading = topology.reading()
+    if values is None or values.fields.id is None:
+        return reading
+    ids = reading.by_time | reading.mixed
+    if not ids:
+        raise Refused("--id is for records without sequence numbers; leave it out")
+    return reading._replace(ids=ids)
 
 
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:

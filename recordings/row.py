@@ -13,7 +13,7 @@ from recordings.file import InputError
 from recordings.near import meant_column, near_name
 
 BATCH_ROWS: Final = 8_192
-TEXT_COLUMNS: Final = frozenset({"source", "stream", "type", "kind", "clock"})
+TEXT_COLUMNS: Final = frozenset({"source", "stream", "type", "kind", "clock", "id"})
 TIME_COLUMNS: Final = frozenset({"ts", "arrival", "at", "t1", "t2", "t3", "t4"})
 INTEGER_COLUMNS: Final = TIME_COLUMNS | {"seq", "epoch", "partition", "offset", "error"}
 PAYLOAD: Final = "payload"

@@ -108,7 +108,9 @@ def record_line(inlet: Inlet, unit_ns: int, record: Any, clock: ArrivalClock) ->
     read = inlet.read([record], clock)
     if read.dead:
         return _dead_line(read.dead[0], clock.now_ns)
-    return _event_line(read.events[0], unit_ns)
+    line = _event_line(read.events[0], unit_ns)
+    id_ = inlet.id_in(record)
+    return line if id_ is None else line | {"id": id_}
 
 
 def _event_line(event: Event, unit_ns: int) -> JsonObject:

@@ -241,7 +241,7 @@ class FileMapping:
         fields = self.fields
         places = (
             fields.source, fields.seq, fields.ts, fields.type, fields.epoch, fields.stream,
-            fields.kind, self.arrival,
+            fields.kind, fields.id, self.arrival,
         )  # fmt: skip
         paths = [each.path for each in places if each is not None and each.place == "payload"]
         return frozenset(path[0] for path in paths if path and isinstance(path[0], str))

@@ -29,6 +29,7 @@ from topology.flow.stage import placeholder
 from topology.model.encoded import Encoded, ReadEncoded
 from topology.model.event import Event
 from topology.model.outcome import Malformed, dead_letter
+from topology.wire.checker import digest_of_id
 from topology.wire.field_reader import FieldReader
 from topology.wire.header_reader import HeaderReader
 from topology.wire.reasons import HUGE, fault_of
@@ -108,6 +109,10 @@ class Inlet:
 
     def _read_again(self, records: Sequence[Record], read: Read) -> None:
         self._read(records, ArrivalClock(0), read)
+
+    def id_in(self, record: Record) -> str | None:
+        """Return the id of a record that was read as an event, or None if it has none."""
+        return None
 
     def _put_readers(self, events: list[Event]) -> None:
         payloads = self.payloads
@@ -234,7 +239,11 @@ class MappedInlet(RawInlet):
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
         if isinstance(record, self._spilled):
-            return super().one(record, arrival_ns)
+            item = super().one(record, arrival_ns)
+            id_ = self.id_in(record)
+            if id_ is not None and isinstance(item, Event) and self._fields.own_seq(item) is None:
+                item.digest = digest_of_id(item.source, id_)
+            return item
         headers, key, value = record.headers, record.key, record.value
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
         item = self._fields.read(
@@ -246,6 +255,9 @@ class MappedInlet(RawInlet):
                 self._fields.headers(item, headers),
             )  # fmt: skip
         return self._bounded(item)
+
+    def id_in(self, record: Record) -> str | None:
+        return self._fields.id_in(record.headers, record.key, record.value)
 
 
 def largest_size(record: Record) -> int:

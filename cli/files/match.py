@@ -135,6 +135,8 @@ def command(
         max_retained=max_retained,
         max_error_ns=_length_ns("--max-error", max_error),
     )
+    if mapping.id:
+        raise Refused("--id has no effect, because match looks for no copies; leave it out")
     any_file = mapping.on_file(None, events, value_format)
     if any_file is not None:
         warn_without_time(mapping, any_file, events)

@@ -24,7 +24,7 @@ import orjson
 
 from cli.as_json import json_option
 from cli.files.summary import print_summary, warn_of
-from cli.mapping_options import MappingOptions, mapping_options
+from cli.mapping_options import MappingOptions, mapping_options, reading_of
 from cli.progress import counting
 from cli.recordings import readable
 from cli.topology_file import Refused, load, topology_named, warn
@@ -101,7 +101,7 @@ def command(
     summary = Summary()
     with readable():
         with counting("events") as advance:
-            reading = topology.reading()
+            reading = reading_of(topology, values)
             by_lane = False
             if values is None:
                 by_lane, contents = recording_of(paths, topology, options.layout())

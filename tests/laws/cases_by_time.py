@@ -20,6 +20,7 @@ from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
 from topology.waiting.policy import SlackPolicy
+from topology.wire.checker import digest_of_id
 
 
 def fixed(wait_ms: int) -> Callable[[], SlackPolicy]:
@@ -31,18 +32,29 @@ def _sources_case(
     name: str,
     max_ahead_ns: int | None = None,
     policy: Callable[[], SlackPolicy] | None = None,
+    events: Callable[[int], list[Event]] = raw,
     **settings: Any,
 ) -> Case:
     config = ReorderConfig(**{"rule": "time", "max_wait": MAX_WAIT, **settings})
     return Case(
         f"sources by time, {name}",
         lambda: ReorderByTime("default", config, policy, 1, max_ahead_ns),
-        raw,
+        events,
         replays="max_sources" not in settings,
         max_held=settings.get("max_held_total", 1 << 62),
         max_held_per_source=settings.get("max_held", 1 << 62),
         max_sources=settings.get("max_sources", 1 << 62),
     )
+
+
+def with_ids(seed: int) -> list[Event]:
+    """As `raw`, but most events have an id, and some share it."""
+    rng = Random(seed)
+    events = raw(seed)
+    for event in events:
+        if rng.random() < 0.9:
+            event.digest = digest_of_id(event.source, f"{event.seq % 40}")
+    return events
 
 
 def mixed(seed: int, sources: int = 4) -> list[Event]:
@@ -121,6 +133,8 @@ CASES = [
     _sources_case("few held", max_held=3, max_held_total=5),
     _sources_case("two held in all", max_held_total=2),
     _sources_case("one source known", policy=fixed(3), max_sources=1),
+    _sources_case("ids", events=with_ids, id_memory="80ms"),
+    _sources_case("few ids", policy=fixed(20), events=with_ids, max_ids=9),
     _mixed_case("tail", miss_target="20%"),
     _mixed_case("fixed", fixed(20), late="drop"),
     _mixed_case("few held", max_held=3, max_held_total=5),

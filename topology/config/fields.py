@@ -78,6 +78,9 @@ class FieldsConfig(Section):
     """The mark of heartbeats and end-of-stream markers."""
     payload: WhereText | None = None
     """The part that queries read. By default it is the whole value."""
+    id: WhereText | None = None
+    """The id of a record without a sequence number: text or an integer. Another record of its
+    source with the same id within `reorder.id_memory` is a duplicate."""
     arrival: WhereText | None = None
     """The arrival time of a row of a file (`replay`). Records of a topic follow the stream's
     `arrival`."""

@@ -244,6 +244,7 @@ class TopologyFile(Section):
             next(iter(streams)) if len(streams) == 1 else self.unnamed_stream,
             frozenset(name for name, stream in streams.items() if stream.reorder.is_mixed),
             max(stream.clock.max_ahead_ns for stream in streams.values()),
+            frozenset(name for name, stream in streams.items() if stream.has_ids),
         )
 
     def streams_of(self, query: QueryConfig) -> list[str]:

@@ -17,9 +17,9 @@ from topology.config.experimental import StreamMethods, reorder_faults
 from topology.config.fields import Arrival, FieldsConfig, Format, KeyFormat, ZoneName
 from topology.config.schema import OF_A_SCHEMA, SchemaConfig
 from topology.merge.settings import MergeConfig
-from topology.reorder.settings import ReorderConfig
+from topology.reorder.settings import OF_IDS, ReorderConfig
 from topology.spelling.problem import Fault
-from topology.spelling.section import Section
+from topology.spelling.section import Section, key_of
 from topology.spelling.values import Flag, TopicName, one_of, or_nothing, text
 from topology.wire.mapping import PLACES, Fields
 from topology.wire.time_forms import time_form
@@ -122,6 +122,11 @@ class StreamConfig(Section):
             yield Fault(("clock", "unsynced"), message, "write trust or reject")
 
     @property
+    def has_ids(self) -> bool:
+        """Whether records without a sequence number have ids, by which copies are found."""
+        return self.fields is not None and self.fields.id is not None
+
+    @property
     def _is_to_trust(self) -> bool:
         """Whether clocks are trusted because there are no true arrival times to estimate them."""
         return self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate"
@@ -188,6 +193,10 @@ class StreamConfig(Section):
 def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
     """Yield a fault for each setting of a stream that does not fit its field mapping."""
     fields = stream.fields
+    for name in OF_IDS if not stream.has_ids else ():
+        if name in stream.reorder.model_fields_set:
+            message = "has no effect, because `fields` names no id"
+            yield Fault(("reorder", key_of(name)), message, "write id: payload.NAME in `fields`")
     if fields is None:
         for key in ("ts_unit", "ts_zone", "key_format"):
             if getattr(stream, key) is not None:
@@ -204,6 +213,9 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
     if places.seq is None and stream.reorder.numbered:
         remedy = "write seq: payload.NAME, or reorder: {rule: time} if sources have no numbers"
         yield Fault(("fields", "seq"), "is missing", remedy)
+    if places.id is not None and stream.reorder.numbered and not stream.reorder.is_mixed:
+        message = "is for records without sequence numbers, by which copies are found already"
+        yield Fault(("fields", "id"), message, "leave it out, or write reorder: {rule: time}")
     for name in PLACES:
         where = getattr(places, name)
         if where is not None and where.place == "key" and where.path and stream.key_format is None:

@@ -70,7 +70,8 @@ class Event:
 
     `digest` is the checksum of type and payload (`topology.reorder.recent.digest_of`), or 0 if it
     is not computed. The codec computes it while it reads. Code that changes the content of an event
-    before REORDER sets it to 0.
+    before REORDER sets it to 0. The event of a record with an id instead of a number has the digest
+    of that id.
 
     `held_by` is the set of operators that hold the event, with one bit for each
     (`topology.flow.registry`). An operator changes only its own bit. It may change all bits if no

@@ -17,6 +17,8 @@ Guarantees
 * No event waits longer than `max_wait`.
 * An event below the last unmarked one of its source is late, with the cause `overtaken`.
 * Gaps cannot be detected, so none is reported. MERGE therefore never treats a source as complete.
+* If records have ids, an event whose id came within `id_memory` is a duplicate
+  (`topology.reorder.ids`).
 
 The control event `blocked` informs MERGE that events of the source are buffered here, and
 `unblocked` that none is any more. An emitted event implies neither, unlike one with a sequence
@@ -34,18 +36,19 @@ exceeded. Memory: buffered events, about 5 kB per source in order, up to 14 kB i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
 from topology.model.location import NOT_COME, PASSED
-from topology.model.operator import NEVER, Plain
-from topology.model.outcome import Step
+from topology.model.operator import NEVER, Figures, Plain
+from topology.model.outcome import Duplicate, Step
 from topology.model.saved import FLAG, INT, Shape
 from topology.model.sources import SourceTable
 from topology.reorder.buffer import SourceBuffer, Totals
+from topology.reorder.ids import RememberedIds
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shell import SOURCES, Shell
 from topology.reorder.time_buffer import TimeBuffer, order_shape
@@ -191,7 +194,10 @@ class ReorderByTime(Shell[TimedBuffer]):
             return TimedBuffer(source, order, stream, totals)
 
         bounds = config.max_sources, config.forget_after_ns
-        super().__init__(SourceTable(BUFFER, timed, empty, *bounds), totals, BY_TIME)
+        self._ids = RememberedIds(config)
+        self._max_ahead_ns = NEVER if max_ahead_ns is None else max_ahead_ns
+        table = SourceTable(BUFFER, timed, empty, *bounds)
+        super().__init__(table, totals, BY_TIME, (self._ids,))
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
@@ -213,6 +219,12 @@ class ReorderByTime(Shell[TimedBuffer]):
             buffer = self._add(event)
         buffer.last_arrival_ns = event.at_ns
         self._sources.mark(buffer)
+        if event.digest and event.kind == DATA:
+            if self._ids.is_copy(event.digest, event.at_ns):
+                step.reports.append(Duplicate(self._now_ns, event))
+                return
+            if event.ref_time_ns <= event.at_ns + self._max_ahead_ns:  # Otherwise it is dead.
+                self._ids.remember(event.digest, event.at_ns)
         self._await_end_of_instant(buffer)
         buffer.take(event, step)
         while (by := self._over()) is not None:
@@ -221,6 +233,12 @@ class ReorderByTime(Shell[TimedBuffer]):
                 return
             self._sources.mark(fullest)
             fullest.push_out(self._now_ns, step)
+
+    def figures(self) -> Figures:
+        figures = super().figures()
+        figures["ids"] = self._ids.count
+        figures["ids_forgotten"] = self._ids.forgotten
+        return figures
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
         """Return the location of an event, given the number that it gets when it is emitted."""
@@ -238,3 +256,7 @@ class ReorderByTime(Shell[TimedBuffer]):
 
     def _begin(self, buffer: TimedBuffer, event: Event) -> None:
         buffer.next_number = event.seq
+
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
+        self._ids.check()

@@ -115,8 +115,8 @@ class MixedReorder(Composite):
     # -- Diagnosis ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        timed = self._timed.figures()
-        return {name: n + timed.get(name, 0) for name, n in self._numbered.figures().items()}
+        numbered, timed = self._numbered.figures(), self._timed.figures()
+        return timed | {name: n + timed.get(name, 0) for name, n in numbered.items()}
 
     def explain(self) -> dict[str, Any]:
         waiting = [*self._numbered.explain()["waiting"], *self._timed.explain()["waiting"]]

@@ -84,6 +84,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
     ),
     "epochs_inferred": total("Epochs that were inferred because their source writes none"),
     "forgotten": total("Sources forgotten at a bound or after forget_after"),
+    "ids": Figure("Ids of events without numbers that are remembered"),
+    "ids_forgotten": total("Ids forgotten before id_memory had passed because of max_ids"),
 }
 
 

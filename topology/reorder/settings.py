@@ -81,6 +81,7 @@ NO_WRAP: Final = 63
 
 TIME: Final = "time"
 
+OF_IDS: Final = ("id_memory_ns", "max_ids")
 OF_NUMBERS: Final = (
     "without_seq",
     "start",
@@ -153,6 +154,14 @@ class ReorderConfig(Section):
     gap_memory_ns: PositiveNs = 3_600_000_000_000
     """How long numbers that were given up are remembered. Raise it if events are late by
     `beyond_memory`."""
+
+    id_memory_ns: PositiveNs = 3_600_000_000_000
+    """How long after its first event the id of `fields.id` makes further events of its source
+    duplicates, by arrival times. Raise it if records are sent again later."""
+    max_ids: Count = 1_000_000
+    """The largest number of ids that are remembered for a stream in a partition. Beyond it the
+    oldest are forgotten early (`inorder_reorder_ids_forgotten_total`). Lower it if memory is
+    scarce."""
 
     @property
     def numbered(self) -> bool:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from math import isnan
 from typing import Any, Final, NamedTuple
 
@@ -66,6 +67,7 @@ class Reading(NamedTuple):
         mixed: The streams in which some sources do not number their events.
         max_ahead_ns: The step of timestamps that a second record must confirm. Used only for lines
             without arrival times.
+        ids: The streams whose events without numbers have ids, by which copies are found.
     """
 
     by_time: frozenset[str] = frozenset()
@@ -73,6 +75,7 @@ class Reading(NamedTuple):
     unnamed: str = DEFAULT_STREAM
     mixed: frozenset[str] = frozenset()
     max_ahead_ns: int = 3_600_000_000_000
+    ids: frozenset[str] = frozenset()
 
 
 AS_WRITTEN: Final = Reading()
@@ -120,8 +123,9 @@ class Look:
             stream = self.text("stream", MAX_STREAM_BYTES)
         source = self.text("source", MAX_SOURCE_BYTES, needed=True)
         is_mixed = stream in reading.mixed and self.values.get("seq") is None
+        is_timed = is_mixed or stream in reading.by_time
         seq: int | None = ~place if is_mixed else place
-        if place >= 0 and (is_mixed or stream in reading.by_time):
+        if place >= 0 and is_timed:
             self.faults = [each for each in self.faults if not each.reason.startswith("seq_")]
         else:
             seq = self.integer("seq", 0, MAX_SEQ, needed=True)
@@ -133,6 +137,7 @@ class Look:
         if not -MAX_INT64 <= time_ns <= MAX_INT64:
             self.refuse("ts", HUGE)
         type_, kind = self.text("type") or "", self.kind()
+        id_ = self.text("id") if is_timed and stream in reading.ids else None
         if self.faults or stream is None or source is None or epoch is None or seq is None:
             dead = self.malformed(arrival_ns, offset, record)
             if seq is None and reading.by_time:
@@ -145,6 +150,8 @@ class Look:
             stream, source, epoch, seq, time_ns, arrival_ns, offset, record, value, type_, kind
         )
         event.is_stamped = ts_ns is not None
+        if id_:
+            event.digest = digest_of_id(source, id_)
         return event
 
     def malformed(self, at_ns: int, offset: int, record: Any) -> Malformed:
@@ -213,6 +220,12 @@ class Look:
         if value is not None and (not isinstance(value, str) or value not in PRODUCER_KINDS):
             self.refuse("kind", "unknown")
         return value if isinstance(value, str) else DATA
+
+
+def digest_of_id(source: str, id_: str) -> int:
+    """Return a digest of 62 bits, which is never 0, of an id of a source."""
+    content = f"{source}\0{id_}".encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest()) >> 2 or 1
 
 
 def size_of(text: str) -> int:

@@ -37,7 +37,7 @@ from topology.wire.mapping import PLACES, Fields
 from topology.wire.reasons import WireFault, fault_of
 from topology.wire.rising_times import RisingTimes
 from topology.wire.times import Twice, instant_ns, reading_of
-from topology.wire.values import Decode, Picking, ValueFault, lacking, picking
+from topology.wire.values import Decode, Pick, Picking, ValueFault, lacking, picking, walked
 from topology.wire.where import Where
 
 PLAIN: Final = PRESETS["plain"]
@@ -98,6 +98,9 @@ class FieldReader:
         inside, paths = self._at("payload")
         self.pick = (pickings or partial(picking, decode))(paths)
         keyed, key_paths = self._at("key")
+        self._pick_id: Pick | None = None
+        if fields.id is not None and fields.id.place == "payload":
+            self._pick_id = (pickings or partial(picking, decode))([fields.id.path])
         self._outside = [*self._at("header")[0], *self._at("partition")[0]]
         self._picked = [(False, inside, self.pick)] if inside else []
         if decode_key is None:
@@ -221,6 +224,24 @@ class FieldReader:
         """Return the sequence number that the record itself contains, or None if it has none."""
         seq = item.seq
         return None if seq is None or seq < 0 or item.stream in self.reading.by_time else seq
+
+    def id_in(self, headers: Headers, key: bytes | None, value: Any) -> str | None:
+        """Return the id of a record that was read as an event, or None if it has none."""
+        where = self.fields.id
+        if where is None:
+            return None
+        found: object = key
+        try:
+            if self._pick_id is not None:
+                (found,) = self._pick_id(value)
+            elif where.place == "header":
+                found = dict(headers).get(str(where.path[0]))
+            elif self.reads_keys:
+                found = walked(self._decodes["key"](key), where.path)
+        except ValueFault:
+            return None
+        found = made_out("id", found)
+        return found if isinstance(found, str) and found else None
 
     def values_of(self, item: Event | Malformed) -> dict[str, Any]:
         """Return the fields of a line in inorder's recording format, without the payload."""

@@ -8,9 +8,9 @@
 
 `source` and `seq` are required. Null is the same as absent, and other keys are ignored. `stream`
 defaults to the only stream, or to `default` if there are several; `type` defaults to empty and
-`payload` to null. REORDER assigns a missing epoch. Times are integer nanoseconds, except that `ts`
-is an integer in the stream's `headers.ts_unit`. If that unit is not ns, `ts` may also be RFC 3339
-text.
+`payload` to null. A line has an `id` only in streams whose `fields` map one. REORDER assigns a
+missing epoch. Times are integer nanoseconds, except that `ts` is an integer in the stream's
+`headers.ts_unit`. If that unit is not ns, `ts` may also be RFC 3339 text.
 
 The position of a line is its `offset`, as in a dump, or else its line number. In a stream without
 sequence numbers it replaces the number of an event (`topology.wire.checker`).
@@ -49,7 +49,7 @@ from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
 from topology.model.stamp_clock import StampClock, Step
-from topology.wire.checker import AS_WRITTEN, SHORT, UNREAD, Look, Reading, in_ns
+from topology.wire.checker import AS_WRITTEN, SHORT, UNREAD, Look, Reading, in_ns, made_out
 from topology.wire.clock_words import word_of
 from topology.wire.reasons import WireFault, times_in
 
@@ -166,7 +166,8 @@ class LineReader:
         judges: bool = False,
     ) -> None:
         self._reading = reading
-        self._by_time, self._units_ns, self._unnamed, self._mixed, max_ahead_ns = reading
+        self._by_time, self._units_ns, self._unnamed, self._mixed, max_ahead_ns, ids = reading
+        self._ids = ids
         self.arrival_ns = arrival_ns
         self._log = AppendClock() if judges else None
         self.stamps = StampClock(max_ahead_ns)
@@ -365,6 +366,8 @@ class LineReader:
             is_mixed = seq is None and name in self._mixed
             if is_mixed or name in self._by_time:
                 seq = _place(row)
+                if name in self._ids and get("id") is not None:
+                    return self._examined(row)
         if (
             type(source) is str
             and type(seq) is int
@@ -421,6 +424,8 @@ class LineReader:
         """Return the event or dead letter of a row after the full check."""
         given = row.values
         values: dict[str, object] = dict(given)
+        if self._ids:
+            values["id"] = made_out("id", given.get("id"))
         if row.fault is not None and not given:
             values = dict(UNREAD_FIELDS)
         stream = given.get("stream")

@@ -42,6 +42,8 @@ class MappedRows:
         if isinstance(arrival_ns, WireFault):
             return Row(number, values, arrival_ns, ts_is_instant=True)
         values["arrival"] = arrival_ns
+        if self._reader.fields.id is not None:
+            values["id"] = self._reader.id_in(NO_HEADERS, None, value)
         return Row(number, values, ts_is_instant=True)
 
 

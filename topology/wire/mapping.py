@@ -22,7 +22,7 @@ FieldPreset = Literal["plain", "cloudevents", "cloudevents-structured"]
 
 DecimalSign = Literal[".", ","]
 
-PLACES: Final = ("source", "seq", "ts", "type", "epoch", "stream", "kind", "payload")
+PLACES: Final = ("source", "seq", "ts", "type", "epoch", "stream", "kind", "payload", "id")
 """The fields that can be mapped to a place, in the order of the header contract."""
 
 
@@ -32,6 +32,7 @@ class Fields:
 
     Attributes:
         payload: The part of the value that queries read.
+        id: The id by which copies of a record without a number are found.
         ts_unit: The unit of a numeric `ts`.
         ts_zone: The time zone of a `ts` that names none. If it is "", such a time is a fault.
         ts_format: The form of `ts` (`topology.wire.time_forms`), or "" for numbers and ISO 8601.
@@ -48,6 +49,7 @@ class Fields:
     stream: Where | None = None
     kind: Where | None = None
     payload: Where = WHOLE_VALUE
+    id: Where | None = None
     ts_unit: TimeUnit = "ns"
     ts_zone: str = ""
     ts_format: str = ""

@@ -35,7 +35,8 @@ _declared: Final = attrgetter("source", "at_ns", "offset_ns", "error_ns")
 
 
 def packed_event(event: Event, number: int, ts_ns: int | None, seq: int | None) -> Packed:
-    return (EVENT, number, event.arrival_ns, ts_ns, *_named(event), seq, *_content(event))
+    packed = (EVENT, number, event.arrival_ns, ts_ns, *_named(event), seq, *_content(event))
+    return (*packed, event.digest) if event.digest else packed
 
 
 def packed_dead(dead: Malformed, number: int, seq: int | None) -> Packed:
@@ -54,11 +55,13 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
     """Return the content of a packed line, with its final arrival time and line number."""
     form = packed[0]
     if form == EVENT:
-        _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value, is_stamped = packed
+        _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value, is_stamped, *digest = packed
         seq = _settled(seq, number)
         ts_ns = at_ns if ts_ns is None else ts_ns
         event = Event(stream, source, epoch, seq, ts_ns, at_ns, number, None, value, type_, kind)
         event.is_stamped = is_stamped
+        if digest:
+            event.digest = digest[0]
         return event
     if form == DEAD:
         _, _, _, reason, detail, stream, source, epoch, seq, kind = packed

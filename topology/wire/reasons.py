@@ -8,12 +8,12 @@ the detail describes all of them.
 |---------------|--------------------------------|-------------------------------------------------|
 | `repeated`    | all                            | the header occurs more than once                |
 | `missing`     | source, seq, mapped ts         | no such field, null, or a path ends before it   |
-| `empty`       | all but type and kind          | the field has no value                          |
-| `undecodable` | source, stream, type           | bytes that are not UTF-8                        |
-| `not_text`    | source, stream, type           | neither text nor, in a mapped record, a number  |
+| `empty`       | all but type, kind and id      | the field has no value                          |
+| `undecodable` | source, stream, type, id       | bytes that are not UTF-8                        |
+| `not_text`    | source, stream, type, id       | neither text nor, in a mapped record, a number  |
 | `not_integer` | seq, epoch, arrival            | anything but an integer                         |
 | `negative`    | seq, epoch, arrival            | an integer below 0                              |
-| `huge`        | all but type and kind          | too long, or outside the range of 64 bits       |
+| `huge`        | all but type, kind and id      | too long, or outside the range of 64 bits       |
 | `unreadable`  | ts                             | not a time                                      |
 | `not_a_time`  | ts, arrival                    | a local time that clocks skip                   |
 | `ambiguous`   | ts                             | a local time that occurs twice                  |
@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from inorder.contract import MAX_SOURCE_BYTES, MAX_STREAM_BYTES, UNIT_NS
 
-FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "arrival", "type", "kind")
+FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "arrival", "type", "kind", "id")
 
 
 class WireFault(NamedTuple):

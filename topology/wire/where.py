@@ -58,6 +58,8 @@ def parse_where(text: str, field: str = "", *, on_file: bool = False) -> Where:
     where = _parsed(text, on_file=on_file)
     if field in {"payload", "arrival"} and where.place != "payload":
         raise ValueError(f"`{where}` is not part of the value; write payload.PATH, or leave it out")
+    if field == "id" and where.place in {"topic", "partition", "text"}:
+        raise ValueError(f"`{where}` is the same in many records; write payload.PATH")
     if field not in {"", "ts"} and where == TIMESTAMP:
         raise ValueError("a timestamp cannot be this field; write another place, or leave it out")
     return where

@@ -3,6 +3,7 @@ was translated is read again as it was."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -15,12 +16,15 @@ from agents.stage.inlet import Read
 from agents.state.notes import Spilled
 from inorder.contract import MAX_INT64, HeaderContract
 from inorder.signing_keys import SigningKey, signing_key
+from recordings.topic_lines import record_line
 from tests.agents.records import FakeRecord
 from tests.kit.conformance import cases_of
-from topology.config import FieldsConfig, StreamConfig, Topology
+from topology.config import FieldsConfig, ReorderConfig, StreamConfig, Topology
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.outcome import Duplicate
 from topology.reorder.operator import Reorder
+from topology.wire.checker import digest_of_id
+from topology.wire.line_reader import LineReader, Row
 
 STAMP_MS = 6_000
 MASTER = bytes(range(32))
@@ -87,6 +91,22 @@ def test_a_spilled_record_is_read_as_it_was_translated() -> None:
     for each in (record, spilled(event)):
         (again,) = input_reader(topology, "t").read_again([each])
         assert (again.source, again.seq, again.ts_ns) == ("press", 7, event.ts_ns)
+
+
+@pytest.mark.parametrize("place", ["payload.u", "header.u", "key", "key.u"])
+def test_an_id_is_kept_in_the_state_and_in_dumps(place: str) -> None:
+    settings: dict[str, Any] = {"reorder": ReorderConfig(rule="time")}
+    settings |= {"key_format": "json"} if place == "key.u" else {}
+    topology = topology_of({"source": "payload.device", "id": place}, **settings)
+    key = b'{"u": 7}' if place == "key.u" else b"7"
+    record = FakeRecord(9, (("u", b"7"),), b'{"device": "a", "u": 7}', key, STAMP_MS)
+    (event,) = read_of(topology, record).events
+    (again,) = input_reader(topology, "t").read_again([spilled(event)])
+    assert event.digest == again.digest == digest_of_id("a", "7")
+    line = record_line(input_reader(topology, "t"), 1, record, ArrivalClock(0))
+    assert line["id"] == "7"
+    read: Any = LineReader(topology.reading()).read(Row(1, json.loads(json.dumps(line))))
+    assert read.digest == event.digest
 
 
 @pytest.mark.parametrize("preset", ["plain", "cloudevents"])

@@ -94,6 +94,10 @@ REFUSED = [
     ("fields: {preset: cloudevents, seq: header.n}; signed: true", UNSIGNED_TIME),
     ("signed: true; arrival: timestamp", "a.arrival (line 4): `timestamp` is not signed"),
     ("fields: {preset: other}", "write one of"),
+    ("fields: {source: key, seq: payload.n, id: payload.u}", "leave it out, or write reorder: {r"),
+    ("fields: {source: key, id: topic}; reorder: {rule: time}", "`topic` is the same in many rec"),
+    ("fields: {source: key, id: timestamp}; reorder: {rule: time}", "cannot be this field"),
+    ("reorder: {rule: time, id_memory: 1h}", "reorder.id_memory (line 3): has no effect, because"),
     ("ts_unit: ms", "; add `fields`; for the header contract write headers: {ts_unit: ms}"),
     (
         "fields: {source: key, seq: payload.n, ts: payload.t, ts_format: '%d.%m'}",

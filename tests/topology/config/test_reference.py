@@ -109,6 +109,8 @@ def test_everything_is_filled_in() -> None:
         ("streams", "*", "clock", "granularity"),
         ("streams", "*", "clock", "max_set_back"),
         ("streams", "*", "reorder", "seq_range"),
+        ("streams", "*", "reorder", "id_memory"),
+        ("streams", "*", "reorder", "max_ids"),
     }
     methods = SECTIONS["streams", "*", "experimental"].model_fields
     unsaid |= {("streams", "*", "experimental", key) for key in methods}
