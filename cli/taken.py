@@ -28,7 +28,7 @@ from topology.wire.where import Where
 SAMPLE: Final = 5_000
 """The maximum number of records from which a mapping is proposed."""
 
-PROPOSED: Final = ("source", "seq", "ts", "type", "epoch")
+PROPOSED: Final = ("source", "seq", "ts", "type", "epoch", "id")
 GIVEN: Final = "given"
 SHOWN_FIELDS: Final = 12
 WITHOUT_ZONE: Final = "UTC"
@@ -97,6 +97,9 @@ def taken(
         said["source"] = "uncertain: no field tells machines apart, so all records are of one"
     if "seq" not in texts:
         said["seq"] = "nothing rises by one within a source, so each is ordered by its time"
+    elif "id" in texts:
+        del texts["id"]
+        said["id"] = "not used: numbers tell duplicates"
     if "ts" not in texts:
         if on_file:
             raise Refused(f"--ts is missing, and nothing looks like a time{_names(rows)}")

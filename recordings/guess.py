@@ -66,6 +66,7 @@ ARRIVAL_WORDS: Final = (
     "inserted", "stored", "written", "updated", "modified", "logged", "archived", "archive", "last",
 )  # fmt: skip
 TYPE_WORDS: Final = ("type", "kind", "event", "category")
+ID_WORDS: Final = ("id", "uuid", "guid", "msgid", "message", "ulid")
 EPOCH_WORDS: Final = ("epoch", "boot", "boots", "session", "incarnation", "restarts", "reboots")
 NOT_A_NAME: Final = (*TYPE_WORDS, "state", "status", "model", "version", "unit", "level")
 """Words in the names of fields that do not name a source, such as `machine_type`."""
@@ -105,6 +106,7 @@ class Proposal:
     type: Guess | None = None
     epoch: Guess | None = None
     arrival: Guess | None = None
+    id: Guess | None = None
     times: TimesSeen | None = None
 
 
@@ -152,6 +154,7 @@ def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
         if seq
         else None,
         arrival,
+        _id([one for one in names if one.path not in used], fields, arrival) if not seq else None,
         chosen.seen if chosen else None,
     )
 
@@ -286,6 +289,18 @@ def _is(one: _Field, guess: Guess | None) -> bool:
 
 def _field(fields: list[_Field], guess: Guess | None) -> _Field | None:
     return next((one for one in fields if _is(one, guess)), None)
+
+
+def _id(names: list[_Field], fields: list[_Field], arrival: Guess | None) -> Guess | None:
+    """Return a field that is named like an id, if rows that share a value are equal otherwise."""
+    rows = [*zip(*(one.values for one in fields if not _is(one, arrival)), strict=True)]
+    for one in names:
+        if one.is_named(ID_WORDS) and not one.repeats:
+            first: dict[object, object] = {}
+            pairs = zip(one.texts, rows, strict=True)
+            if all(first.setdefault(text, row) == row for text, row in pairs if text is not None):
+                return Guess(one.path, "likely", "different in each record, but in equal ones")
+    return None
 
 
 # -- source and number -----------------------------------------------------------------------------

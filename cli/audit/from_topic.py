@@ -52,7 +52,7 @@ def topic_source(
             raise InputError(f"{topic} of {brokers.servers} has no records to audit")
         decode, picking = value_format.decoder(topic)
         mapping = taken([sample_of(each, decode)[0] for each in sample], options, on_file=False)
-        reading = reading_by(numbered=mapping.fields.seq is not None)
+        reading = reading_by(mapping.fields)
         reader = FieldReader(
             mapping.fields,
             decode,

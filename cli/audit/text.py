@@ -64,7 +64,7 @@ def _machines(findings: Findings) -> RenderableType:
     table.add_column("machine", max_width=NAME_CHARS, overflow="fold")
     table.add_column("verdict", no_wrap=True)
     numbered = ("copies", "missing", "out of\nseq", "re-\nstarts")
-    shown = numbered if findings.counting.numbered else ()
+    shown = numbered if findings.counting.numbered else numbered[: findings.counting.has_ids]
     for name in ("records", "late", *shown, "clock", "windows\nwrong"):
         table.add_column(name, justify="right", no_wrap=True)
     for machine in findings.machines[:SHOWN_MACHINES]:
@@ -92,6 +92,8 @@ def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableTyp
     if findings.counting.numbered:
         for name in ("copies", "missing", "out_of_sequence", "restarts"):
             yield f"{count_of(machine, name):,}" if machine.numbered else "-"
+    elif findings.counting.has_ids:
+        yield f"{machine.copies:,}" if machine.has_ids else "-"
     yield "-" if clock is None else signed(clock.offset_ns)
     yield f"{len(machine.wrong_windows):,}"
 
@@ -204,6 +206,8 @@ def truth_of(findings: Findings) -> str:
     if findings.advice.wrong_clocks:
         return "each number once, in the window of its corrected timestamp"
     if not findings.counting.numbered:
+        if findings.counting.has_ids:
+            return "each id once, in the window of its reported timestamp"
         return "each record once, in the window of its reported timestamp"
     return "each number once, in the window of its reported timestamp"
 

@@ -31,7 +31,7 @@ from topology.wire.values import Decode, ValueFault, walked
 NS_PER_MS: Final = 1_000_000
 SHOWN: Final = 3
 OWN: Final = frozenset(
-    {"source", "seq", "ts", "arrival", "stream", "epoch", "type", "payload", "kind", "offset"}
+    {"source", "seq", "ts", "arrival", "stream", "epoch", "type", "payload", "kind", "offset", "id"}
     | {"topic", "partition"}
 )
 """Keys of a line in our own form."""
@@ -96,7 +96,7 @@ def file_rows(
     ]
     mapping = taken(values, options, on_file=True, otherwise="machine")
     # The survey judges whether each row has a number, so rows without one must be readable.
-    reading = reading_by(numbered=mapping.fields.seq is not None)
+    reading = reading_by(mapping.fields)
     by = FileMapping(mapping.fields, mapping.arrival, encoding, options.layout())
     return mapping, mapped_rows(path, by, reading)
 
@@ -122,7 +122,7 @@ def topic_rows(
     sample = [sample_of(each, decode) for _, each in records[:SAMPLE]]
     faults = [fault for _, fault in sample if fault is not None]
     mapping = taken([each for each, _ in sample], options, on_file=False, otherwise=topic)
-    reading = reading_by(numbered=mapping.fields.seq is not None)
+    reading = reading_by(mapping.fields)
     reader = FieldReader(
         mapping.fields, decode, reading=reading, topic=topic, describe_lack=lacking_in_row
     )

@@ -1,6 +1,7 @@
 """Count sources, disorder and the errors of plain jobs, in the first pass of an audit.
 
-* `copies`: records with a number that their source has sent before in the same epoch.
+* `copies`: records with a number that their source has sent before in the same epoch. Without
+  numbers, records with an id of an earlier record of their source (`topology.reorder.ids`).
 * `missing`: numbers between the smallest and the largest of an epoch that have not arrived.
 * `out_of_sequence`: records, except duplicates, whose number is below an earlier number of their
   source and epoch.
@@ -29,6 +30,8 @@ from recordings.audit.row import AuditRow, OrderRule
 from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
 from topology.model.stamp_clock import StampClock
+from topology.reorder.ids import RememberedIds
+from topology.reorder.settings import ReorderConfig
 from topology.wire.checker import AS_WRITTEN
 
 MAX_MACHINES: Final = 100_000
@@ -67,7 +70,7 @@ class Counting:
         self.arrives = arrives
         self.machines: dict[str, Machine] = {}
         self.rows = 0
-        self.numbered = False
+        self.numbered = self.has_ids = False
         self.first_ns: int | None = None
         self.behind_own_ns = array("q")
         self.newcomer_behind_ns = 0
@@ -75,6 +78,7 @@ class Counting:
         self.gaps = GapBudget()
         self._judge = EpochJudge(wraps, MAX_MACHINES)
         self._stamps = StampClock(AS_WRITTEN.max_ahead_ns)
+        self._ids = RememberedIds(ReorderConfig())
         self._newest_ns = dict.fromkeys(order.partitions, NEVER_NS)
 
     def take(self, rows: Iterable[AuditRow], spool: Spool) -> None:
@@ -110,8 +114,10 @@ class Counting:
         if seq is not None and judged is not None:
             self.numbered = machine.numbered = True
             copy, behind = machine.epochs.take(judged, seq, at_ns, is_written=epoch is not None)
-            machine.copies += copy
             machine.out_of_sequence += behind
+        else:
+            copy, digest = self._has_known_id(machine, digest, at_ns), 0
+        machine.copies += copy
         if not copy:
             part = partition if self.order.apart else self.order.partitions[0]
             behind_ns = self._newest_ns[part] - ts_ns
@@ -137,6 +143,16 @@ class Counting:
             machine.wrong_windows.add(ts_ns // self.jobs.length_ns)
         place = machine.number, partition
         spool.add(ts_ns, at_ns, arrival_ns, seq, epoch, *place, digest, copy)
+
+    def _has_known_id(self, machine: Machine, digest: int, at_ns: int) -> bool:
+        """Return whether the id came before; a digest of 0 is that of a row without an id."""
+        if not digest:
+            return False
+        self.has_ids = machine.has_ids = True
+        if self._ids.is_copy(digest, at_ns):
+            return True
+        self._ids.remember(digest, at_ns)
+        return False
 
     def _read_clock(self, machine: Machine, ts_ns: int, at_ns: int, arrival_ns: int | None) -> None:
         if self.arrives:

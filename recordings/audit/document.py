@@ -42,7 +42,9 @@ def document(findings: Findings) -> dict[str, Any]:
 
 
 def _or_null(seen: Counting | Machine, name: str, count: int) -> int | None:
-    return None if name in OF_NUMBERS and not seen.numbered else count
+    if seen.numbered or name not in OF_NUMBERS or (name == "copies" and seen.has_ids):
+        return count
+    return None
 
 
 def _by_machine(findings: Findings) -> dict[str, dict[str, Any]]:

@@ -113,8 +113,8 @@ class _Run:
         for line, values in enumerate(spool.values()):
             ts_ns, at_ns, _, seq, epoch, machine, _, digest, copy = values
             note_window(NONE if copy else ts_ns // length_ns)
-            if needs_number and seq == NONE:
-                continue  # The record would be a dead letter.
+            if seq == NONE and (needs_number or copy):
+                continue  # The record would be a dead letter, or a duplicate by its id.
             event = Event(
                 stream,
                 names[machine],

@@ -46,7 +46,12 @@ def _is_plain(mapping: FileMapping) -> bool:
         mapping.encoding is None
         and mapping.layout == AS_USUAL
         and not (
-            fields.ts_zone or fields.ts_format or fields.ts_optional or fields.stream or fields.kind
+            fields.ts_zone
+            or fields.ts_format
+            or fields.ts_optional
+            or fields.stream
+            or fields.kind
+            or fields.id
         )
         and all(_is_column(where) for where in needed)
         and all(where is None or _is_column(where) for where in others)

@@ -13,18 +13,20 @@ from topology.model.outcome import Malformed
 from topology.reorder.recent import digest_of
 from topology.wire.checker import Reading
 from topology.wire.field_reader import NO_HEADERS, FieldReader
+from topology.wire.mapping import Fields
 from topology.wire.reasons import WireFault, fault_of
 
 
-def reading_by(*, numbered: bool) -> Reading:
+def reading_by(fields: Fields) -> Reading:
     """Return how to read rows: with sequence numbers in some of them, or in none."""
     stream = frozenset({DEFAULT_STREAM})
-    return Reading(mixed=stream) if numbered else Reading(by_time=stream)
+    reading = Reading(by_time=stream) if fields.seq is None else Reading(mixed=stream)
+    return reading if fields.id is None else reading._replace(ids=stream)
 
 
 def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[AuditRow | Malformed]:
     """Yield the rows in order; a row that cannot be read is a Malformed with the row's number."""
-    reader = mapping.reader(reading_by(numbered=mapping.fields.seq is not None))
+    reader = mapping.reader(reading_by(mapping.fields))
     arrivals = mapping.arrivals()
     for row in rows:
         if row.fault is not None:
@@ -49,8 +51,10 @@ def audit_row(
         return Malformed(0, found.offset, found.reason, found.detail, source=found.source)
     seq, epoch = reader.own_seq(found), None if found.epoch == NO_EPOCH else found.epoch
     place = arrival_ns, partition, found.offset
-    # A row of columns has its timestamp among them, so no other has the same content.
-    digest = digest_of(found) if isinstance(found.value, bytes) else 0
+    digest = found.digest
+    if seq is not None:
+        # A row of columns has its timestamp among them, so no other has the same content.
+        digest = digest_of(found) if isinstance(found.value, bytes) else 0
     return AuditRow(found.source, seq, epoch, found.ts_ns, *place, digest)
 
 

@@ -30,6 +30,7 @@ class Machine:
         "copies_counted",
         "epochs",
         "first_ns",
+        "has_ids",
         "jumps",
         "late_ns",
         "longest_silence_ns",
@@ -51,7 +52,7 @@ class Machine:
         self.name = name
         self.number = number
         self.partition = partition
-        self.several_partitions = self.numbered = False
+        self.several_partitions = self.numbered = self.has_ids = False
         self.records = self.copies = self.out_of_sequence = 0
         self.late_ns = array("q")
         self.set_back_ns = array("q")

@@ -21,7 +21,8 @@ class AuditRow(NamedTuple):
         arrival_ns: The arrival; None if it is not known.
         partition: The number of the partition.
         offset: The offset, or the number of the line in a file.
-        digest: A checksum of the value, or 0 if it is not known (`topology.reorder.recent`).
+        digest: A checksum of the value, or 0 if it is not known (`topology.reorder.recent`). In a
+            row without a number it is that of the row's id, or 0 if it has none.
     """
 
     source: str

@@ -277,3 +277,22 @@ def test_disorder_copies_and_losses_change_no_proposal(seed: int) -> None:
     proposal = guessed(rows, NOW_NS)
     assert names(proposal) == {"source": "device", "seq": "n", "ts": "time", "type": "kind"}
     assert times_of(proposal).unit == "ms"
+
+
+def messages() -> Rows:
+    times = [NOW_S * 1_000 - 7 * n * n for n in range(40)]
+    sent = [{"dev": f"cam-{n % 3}", "guid": f"m{n}", "ms": ms} for n, ms in enumerate(times)]
+    return [*sent, *sent[:10]]
+
+
+def test_an_id_is_found_where_records_come_twice() -> None:
+    proposal = guessed(messages(), NOW_NS)
+    assert of(proposal.id).path == ("guid",)
+    assert proposal.seq is None
+
+
+def test_a_name_of_several_records_is_no_id() -> None:
+    rows = messages()
+    rows[-1] = rows[-1] | {"ms": NOW_S * 1_000}
+    assert guessed(rows, NOW_NS).id is None
+    assert guessed(telemetry(), NOW_NS).id is None

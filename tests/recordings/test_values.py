@@ -125,7 +125,7 @@ def local_rows(text: str, arrival: str = "") -> list[int | str]:
     if "n," in text:
         mapping["seq"] = "payload.n"
     by = FileMapping(fields_of(mapping), parse_where(arrival) if arrival else None)
-    reading = AS_WRITTEN if "n," in text else reading_by(numbered=False)
+    reading = AS_WRITTEN if "n," in text else reading_by(by.fields)
     raw = io.BytesIO(text.encode())
     found = lines_of(mapped_rows("-", by, reading, raw), reading)
     return [
