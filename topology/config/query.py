@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import PlainSerializer, ValidationInfo, model_validator
 
 from topology.answer.rules import SPECULATE
-from topology.answer.settings import KeyText
+from topology.answer.settings import BOUNDS, KeyText
 from topology.config.experimental import QueryMethods, quality_faults
 from topology.detector.settings import DetectorSettings
-from topology.join.settings import SIDES, JoinSettings
+from topology.join.settings import AS_OF, FULL, MIN_SIDES, SIDES, JoinSettings
 from topology.pattern.settings import PatternSettings
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 from topology.spelling.section import key_of
@@ -182,6 +182,8 @@ def _join_faults(query: QueryConfig) -> Iterator[Fault]:
     if not unkeyed and len(set(parts.values())) > 1:
         message = "has keys with different numbers of values, which are never equal"
         yield Fault(("sides",), message, "write as many paths for each side")
+    if query.condition.kind == AS_OF:
+        yield from _as_of_faults(query)
     if query.uncertainty in ("plain", "thesis3"):
         message = f"{query.uncertainty} is for aggregates only"
         yield Fault(("uncertainty",), message, "write ignore, expected or bounds")
@@ -190,3 +192,15 @@ def _join_faults(query: QueryConfig) -> Iterator[Fault]:
 def _parts(key: KeyText | None) -> int:
     """Return the number of values of a key that is a list, and 0 for any other key."""
     return len(key) if isinstance(key, tuple) else 0
+
+
+def _as_of_faults(query: QueryConfig) -> Iterator[Fault]:
+    if query.sides is not None and len(query.sides) > MIN_SIDES:
+        message = "an as-of join has two sides: the events, and those that are newest for them"
+        yield Fault(("sides",), message, "write a query for each further side")
+    if query.outer == FULL:
+        message = "full is not for an as-of join, in which an event may be the newest for many"
+        yield Fault(("outer",), message, "write inner or left")
+    if query.uncertainty == BOUNDS:
+        message = "bounds is not for an as-of join, which has one row for each event"
+        yield Fault(("uncertainty",), message, "write ignore or expected")

@@ -10,7 +10,7 @@ finds events out of reach, which the caller leaves out.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -90,6 +90,25 @@ class JoinIndex:
         low = bisect_left(places, (first_ns - found.widest_ns,), found.first)
         high = bisect_left(places, (last_ns + found.widest_ns + 1,), low)
         return found.entries[low:high]
+
+    def back_from(self, side: int, key: str, last_ns: int) -> Iterator[tuple[JoinEntry, int]]:
+        """Yield the entries that may be at or before the instant, the last one first.
+
+        Each comes with the largest time error of its key, so that the caller knows when to stop.
+        """
+        found = self._sides[side].get(key)
+        if found is not None:
+            end = bisect_left(found.places, (last_ns + found.widest_ns + 1,), found.first)
+            for at in range(end - 1, found.first - 1, -1):
+                yield found.entries[at], found.widest_ns
+
+    def after(self, entry: JoinEntry) -> Iterator[JoinEntry]:
+        """Yield the entries of the same side and key that are after this one in the order."""
+        found = self._sides[entry.side].get(entry.key)
+        if found is not None:
+            begin = bisect_right(found.places, entry.place, found.first)
+            for at in range(begin, len(found.places)):
+                yield found.entries[at]
 
     def __iter__(self) -> Iterator[JoinEntry]:
         for keys in self._sides:

@@ -34,21 +34,22 @@ from typing import Any, Final
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.answer.quality_target import target_figures
+from topology.join.as_of import AsOfRows
 from topology.join.entry import JoinEntry, JoinReading
 from topology.join.frontiers import FRONTIERS, frontiers_of
 from topology.join.index import JoinIndex
 from topology.join.marks import Marks
 from topology.join.outer import Owners, name_of
-from topology.join.relation import end_in, relation_of
+from topology.join.relation import ByInterval, end_in, relation_of
 from topology.join.results import RowEmitter
 from topology.join.retention import Retention
 from topology.join.rows import Rows
-from topology.join.settings import JoinSettings, fingerprint
+from topology.join.settings import AS_OF, JoinSettings, fingerprint
 from topology.model.event import DATA, Event
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
 from topology.model.payload import Payloads
-from topology.model.saved import FLAG, INT, Shape, list_of
+from topology.model.saved import BIG, FLAG, INT, Shape, list_of
 from topology.model.tables import SavedState
 from topology.query.beginning import BEGINNINGS
 from topology.query.queries import KeepingQuery
@@ -60,6 +61,7 @@ JOIN: Final = Shape(
     _now_ns=INT,
     _instant_open=FLAG,
     _late=list_of(INT, set),
+    _given_up_ns=BIG,
     _frontiers=FRONTIERS,
     beginnings=BEGINNINGS,
 )
@@ -102,6 +104,9 @@ class Join(KeepingQuery):
         self._relation = relation_of(query)
         self._index = JoinIndex(len(query.streams))
         self._rows = Rows(query, self._relation, self._index)
+        self._as_of: AsOfRows | None = None
+        if query.condition.kind == AS_OF and isinstance(self._relation, ByInterval):
+            self._rows = self._as_of = AsOfRows(query, self._relation, self._index)
         self._retention = Retention(query, self._relation, self._index, self._rows)
         self.is_ordered = ordered
         self._frontiers = frontiers_of(query, ordered=ordered, announced=announced)
@@ -109,7 +114,7 @@ class Join(KeepingQuery):
         self._reading = JoinReading(query, payloads or Payloads())
         self._emitter = RowEmitter(query, self._relation)
         self._owners = Owners(query, self._relation, self._rows, self._frontiers, self._emitter)
-        self._is_outer = query.is_outer
+        self._has_owners = query.has_owners
         self._fresh: list[JoinEntry] = []
         self.marks = Marks(len(query.streams))
         self._saved = SavedState(QUERY, JOIN, (*self._owners.tables, *self.marks.tables))
@@ -122,7 +127,7 @@ class Join(KeepingQuery):
         return (
             self._frontiers.is_waiting
             or any(each.is_unknown for each in self.beginnings)
-            or (self._is_outer and self._owners.is_due(self._frontiers.after(watermarks)))
+            or (self._has_owners and self._owners.is_due(self._frontiers.after(watermarks)))
         )
 
     def seal(self) -> None:
@@ -207,7 +212,7 @@ class Join(KeepingQuery):
         if self._owners.emitted:
             for owner in self._rows.touched(entry, bonded):
                 self._owners.correct(owner)
-        if self._is_outer:
+        if self._has_owners:
             for owner in self._rows.owners(entry):
                 self._owners.expect(owner)
         while (oldest := self._retention.excess()) is not None:
@@ -217,7 +222,7 @@ class Join(KeepingQuery):
     def _settle(self) -> None:
         """Emit the rows that the frontiers have closed, and release the entries that are final."""
         self._emitter.now_ns = self._now_ns
-        if self._is_outer:
+        if self._has_owners:
             self._owners.settle()
         while self._fresh:
             self._fresh.pop().is_fresh = False
@@ -233,10 +238,13 @@ class Join(KeepingQuery):
         self._given_up += 1
         self._retention.forget(entry)
         bonded = self._rows.bonded(entry)
-        if self._is_outer:
+        if self._has_owners:
             for owner in chain(self._rows.owners(entry), self._rows.touched(entry, bonded)):
                 self._owners.abandon(owner)
         self._drop(entry)
+        if self._as_of is not None and entry.side:
+            lost_ns = entry.ref_ns + entry.error_ns
+            self._as_of.given_up_ns = max(self._as_of.given_up_ns, lost_ns)
         self.marks.leave_out(entry.event, [entry.side])
         self._retention.loosen(entry, bonded)
 
@@ -273,6 +281,16 @@ class Join(KeepingQuery):
     @_late.setter
     def _late(self, late: set[int]) -> None:
         self._came_late = late
+
+    @property
+    def _given_up_ns(self) -> int:
+        """The latest time of an event that an as-of join has given up as a partner."""
+        return NOT_YET if self._as_of is None else self._as_of.given_up_ns
+
+    @_given_up_ns.setter
+    def _given_up_ns(self, given_up_ns: int) -> None:
+        if self._as_of is not None:
+            self._as_of.given_up_ns = given_up_ns
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._index)
@@ -312,6 +330,6 @@ class Join(KeepingQuery):
                 continue
             self.kept.append(entry.event)
             closed_ns = self._frontiers.goal_ns(entry.side)
-            for owner in self._rows.owners(entry) if self._is_outer else ():
+            for owner in self._rows.owners(entry) if self._has_owners else ():
                 if entry.is_fresh or self._relation.end(*owner) > closed_ns:
                     self._owners.expect(owner)

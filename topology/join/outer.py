@@ -172,12 +172,12 @@ class Owners:
             self._show(owner, current, row, id_, is_final=is_final)
         if is_cut:
             self._emitter.overflow(owner[1], len(rows))
-        return bool(current) and not is_final
+        return (bool(current) or self._rows.gains_rows) and not is_final
 
     def _close(self, owner: Owner, *, is_final: bool) -> None:
         if not self._frontiers.are_whole:
             since_ns = self._frontiers.since_ns(owner[1].side)
-            if self._relation.reach(*owner)[0] < since_ns:
+            if self._rows.begin_ns(owner) < since_ns:
                 return  # An event from before the query may be its partner.
         current: CurrentRows = {}
         if self._emit(owner, current, is_final=is_final):

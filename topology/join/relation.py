@@ -38,7 +38,7 @@ from typing import Final
 
 from topology.answer.settings import BOUNDS
 from topology.join.entry import JoinEntry
-from topology.join.settings import INTERVAL, JoinSettings
+from topology.join.settings import JoinSettings
 
 NO_BOND: Final = 0
 POSSIBLE: Final = 1
@@ -53,11 +53,11 @@ MAX_CELLS: Final = 1_000
 class ByInterval:
     """A relation by interval: each other event is in [first + low, first + high].
 
-    `first` is the time of the first side's event.
+    `first` is the time of the first side's event. In an as-of join the interval ends at this time.
     """
 
     def __init__(self, query: JoinSettings) -> None:
-        self._low_ns = query.condition.low_ns
+        self._low_ns = query.condition.low_ns - query.condition.size_ns
         self._high_ns = query.condition.high_ns
         self._play = query.play
         self._may_be_plain = query.uncertainty != BOUNDS
@@ -102,7 +102,10 @@ class ByInterval:
         bond = self.bond(cell, owner, other)
         if bond in (CERTAIN, NO_BOND):
             return 1.0 if bond else 0.0
-        low_ns, high_ns = self._bounds(owner)
+        return self.odds_within(owner, other, *self._bounds(owner))
+
+    def odds_within(self, owner: JoinEntry, other: JoinEntry, low_ns: int, high_ns: int) -> float:
+        """Return the probability that `other` is from `low_ns` to `high_ns` after the owner."""
         least_ns, most_ns = owner.apart(other, self._play)
         # If the events share a clock, it limits their distance.
         if most_ns - least_ns < 2 * (owner.error_ns + other.error_ns):
@@ -239,7 +242,7 @@ def _free(limit: int) -> int:
 
 
 def relation_of(query: JoinSettings) -> Relation:
-    return ByInterval(query) if query.condition.kind == INTERVAL else ByWindow(query)
+    return ByInterval(query) if query.condition.is_by_distance else ByWindow(query)
 
 
 def end_in(relation: Relation, number: int, entry: JoinEntry) -> int:

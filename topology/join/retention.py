@@ -19,7 +19,7 @@ from topology.join.entry import JoinEntry
 from topology.join.index import JoinIndex
 from topology.join.relation import Relation, end_in
 from topology.join.rows import Owner, Rows
-from topology.join.settings import FULL, INTERVAL, JoinSettings
+from topology.join.settings import FULL, JoinSettings
 from topology.model.timers import SPARE, Timers
 
 Aged = tuple[tuple[int, int, str, int, int], int, JoinEntry]
@@ -36,7 +36,7 @@ class Retention:
         self._index = index
         self._rows = rows
         self._is_full = query.outer == FULL
-        self._outlasts = query.condition.kind == INTERVAL
+        self._outlasts = query.condition.is_by_distance
         self._leaving: Timers[JoinEntry] = Timers()
         self._oldest: list[Aged] | None = None
         """A heap of entries by age, made when the bound is first reached.

@@ -42,6 +42,14 @@ class JoinRow(NamedTuple):
 
 
 class Rows:
+    """The rows of a join.
+
+    Attributes:
+        gains_rows: Whether an owner without a row may get one later.
+    """
+
+    gains_rows = False
+
     def __init__(self, query: JoinSettings, relation: Relation, index: JoinIndex) -> None:
         self._relation = relation
         self._index = index
@@ -96,6 +104,10 @@ class Rows:
         if entry.side and not self._is_full:
             return []
         return [(cell, entry) for cell in self._relation.cells(entry, self._least)]
+
+    def begin_ns(self, owner: Owner) -> int:
+        """Return the instant from which events decide about the rows of the owner."""
+        return self._relation.reach(*owner)[0]
 
     # -- Rows --------------------------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
 """Defines the settings of a join.
 
 A condition is written as `interval 2s` (within 2 s of each other), `interval -1s to 2s` (the time
-after the first), `tumbling 10s` or `sliding 10s every 2s`. Sides are names with sections. Values
-are paths that begin with a side, like `shot.payload.speed`.
+after the first), `as_of 10s`, `tumbling 10s` or `sliding 10s every 2s`. Sides are names with
+sections. Values are paths that begin with a side, like `shot.payload.speed`.
 
 A join has two or more *sides*; the others are related to the first. A row has one event of each
 side, all with one key, that belong together:
 
 * interval: each other event is in [first + low, first + high];
+* as_of: the other event is the newest one at or before the first, at most the size before it;
 * tumbling, sliding: all are in one window. There is a row for each such window.
 
 `outer` decides about events without a partner:
@@ -56,10 +57,11 @@ from topology.spelling.values import (
     text_names,
 )
 
-JoinKind = Literal["interval", "tumbling", "sliding"]
+JoinKind = Literal["interval", "as_of", "tumbling", "sliding"]
 Outer = Literal["inner", "left", "full"]
 
 INTERVAL: Final = "interval"
+AS_OF: Final = "as_of"
 TUMBLING: Final = "tumbling"
 
 INNER: Final = "inner"
@@ -79,7 +81,8 @@ class JoinCondition(NamedTuple):
     """A condition under which events belong together.
 
     `low_ns` and `high_ns` bound the time from the first side's event to the others. The `every_ns`
-    of a tumbling window is its size.
+    of a tumbling window is its size. The `size_ns` of an as-of join is how far back a partner may
+    be.
     """
 
     kind: JoinKind
@@ -87,6 +90,11 @@ class JoinCondition(NamedTuple):
     high_ns: int = 0
     size_ns: int = 0
     every_ns: int = 0
+
+    @property
+    def is_by_distance(self) -> bool:
+        """Whether the distance of two events decides, and not their windows."""
+        return self.kind in (INTERVAL, AS_OF)
 
     def __str__(self) -> str:
         own_step_ns = self.size_ns if self.kind == TUMBLING else 0
@@ -122,12 +130,23 @@ class SideConfig(Section):
     """The key of this side, if its path differs from that of the other sides."""
 
 
-EXAMPLES: Final = ("interval 2s", "interval -1s to 2s", "tumbling 10s", "sliding 10s every 2s")
+EXAMPLES: Final = (
+    "interval 2s",
+    "interval -1s to 2s",
+    "as_of 10s",
+    "tumbling 10s",
+    "sliding 10s every 2s",
+)
 CONDITIONS: Final = Kinds(
     JoinCondition,
     "join",
     "a join by {}",
-    ("interval low_ns to high_ns", "tumbling size_ns", "sliding size_ns every every_ns"),
+    (
+        "interval low_ns to high_ns",
+        "as_of size_ns",
+        "tumbling size_ns",
+        "sliding size_ns every every_ns",
+    ),
     EXAMPLES,
 )
 
@@ -211,6 +230,11 @@ class JoinSettings(AnswerSettings):
     def is_outer(self) -> bool:
         """Whether an event without a partner has a row."""
         return self.outer not in (None, INNER)
+
+    @property
+    def has_owners(self) -> bool:
+        """Whether rows belong to an event, by which they are corrected."""
+        return self.is_outer or self.condition.kind == AS_OF
 
     @property
     def types(self) -> list[str]:

@@ -17,6 +17,7 @@ queries:
 """
 JOIN = f"{BASE}    join: interval 2s\n"
 SIDELESS = "streams: {a: {}, b: {}}\nqueries:\n  q:\n    join: tumbling 1s\n    "
+OF_BOTH = "sides: {x: {stream: a}, y: {stream: b}}"
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,7 @@ SIDELESS = "streams: {a: {}, b: {}}\nqueries:\n  q:\n    join: tumbling 1s\n    
         ("interval -1s to 2s", JoinCondition("interval", -S, 2 * S)),
         ("interval 1s to 2s", JoinCondition("interval", S, 2 * S)),
         ("interval -2s to -1s", JoinCondition("interval", -2 * S, -S)),
+        ("as_of 10s", JoinCondition("as_of", size_ns=10 * S)),
         ("tumbling 10s", JoinCondition("tumbling", size_ns=10 * S, every_ns=10 * S)),
         ("sliding 10s every 2s", JoinCondition("sliding", size_ns=10 * S, every_ns=2 * S)),
     ],
@@ -88,7 +90,10 @@ CONDITIONS = [
     ("sliding 1s every 2s", "at most the size"),
     ("tumbling 0s", "is not a length"),
     ("tumblin 1s", "did you mean `tumbling`?"),
-    ("session 1s", "interval, tumbling, sliding"),
+    ("session 1s", "interval, as_of, tumbling, sliding"),
+    ("as_of", "write it like as_of 10s"),
+    ("as_of 0s", "is not a length"),
+    ("as_of -1s", "is not a number with a unit"),
 ]
 SIDES = [
     ("stream: a", "", "a join without `sides`"),
@@ -117,10 +122,19 @@ MORE = [
     ),
     ("values: {v: shott.payload.v}", ".values.v", "mean `shot`?"),
 ]
+AS_OF = [
+    ("sides: {x: {stream: a}, y: {stream: b}, z: {stream: b}}", ".sides", "a query for each furt"),
+    (f"{OF_BOTH}\n    outer: full", ".outer", "write inner or left"),
+    (f"{OF_BOTH}\n    uncertainty: bounds", ".uncertainty", "write ignore or expected"),
+]
 REFUSED = [
     *((f"{BASE}    join: {text}\n", "queries.seen.join", words) for text, words in CONDITIONS),
     *((f"{SIDELESS}{text}", f"queries.q{path}", words) for text, path, words in SIDES),
     *((f"{JOIN}    {text}\n", f"queries.seen{path}", words) for text, path, words in MORE),
+    *(
+        (f"{SIDELESS}{text}".replace("tumbling", "as_of"), f"queries.q{path}", words)
+        for text, path, words in AS_OF
+    ),
     (
         f"{JOIN}    answer: speculate\nstages: [reorder, merge, window+join]\n",
         "stages",

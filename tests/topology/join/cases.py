@@ -21,6 +21,7 @@ ODD: Final = Side("b", "odd", key=KEY)
 AGAIN: Final = Side("c", "even", key=KEY)
 
 INTERVAL: Final[dict[str, Any]] = {"kind": "interval", "low_ns": -2 * MS, "high_ns": 5 * MS}
+AS_OF: Final[dict[str, Any]] = {"kind": "as_of", "size_ns": 6 * MS}
 TUMBLING: Final[dict[str, Any]] = {"kind": "tumbling", "size_ns": 8 * MS, "every_ns": 8 * MS}
 SLIDING: Final[dict[str, Any]] = {"kind": "sliding", "size_ns": 9 * MS, "every_ns": 4 * MS}
 PROMISE: Final[dict[str, Any]] = {"quality": quality_of(700_000, 40 * MS, idle_ns=90 * MS)}
@@ -78,6 +79,9 @@ JOINS: Final = [
     _one("tumbling, left", EVEN, ODD, outer="left", **TUMBLING),
     _one("sliding, full, bounds", EVEN, ODD, outer="full", uncertainty="bounds", **SLIDING),
     _one("sliding, three sides", EVEN, ODD, AGAIN, outer="left", finals=True, **SLIDING),
+    _one("as of", EVEN, ODD, finals=True, **AS_OF),
+    _one("as of, left, unmerged", ODD, EVEN, outer="left", ordered=False, **AS_OF),
+    _one("as of, few events", EVEN, ODD, outer="left", max_events=5, **AS_OF),
     _one("few events", EVEN, ODD, outer="full", max_events=4, finals=True, **INTERVAL),
     _one("few events, windows", EVEN, ODD, AGAIN, outer="full", max_events=7, **SLIDING),
     _one("few events, three sides", EVEN, ODD, AGAIN, outer="left", max_events=6, **INTERVAL),
@@ -87,6 +91,7 @@ JOINS: Final = [
     _one("promised, unmerged", EVEN, ODD, outer="full", ordered=False, **TUMBLING, **PROMISE),
     _case(
         "several",
+        _config("newest", EVEN, AGAIN, outer="left", finals=True, **AS_OF),
         _config("inner", EVEN, ODD, max_events=5, **INTERVAL),
         _config("full", ODD, AGAIN, outer="full", finals=True, changes_for_ns=MS, **SLIDING),
         _config("self", EVEN, AGAIN, outer="left", uncertainty="ignore", **TUMBLING),

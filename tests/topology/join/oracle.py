@@ -7,7 +7,8 @@ from itertools import product
 from typing import Any
 
 from tests.topology.window import oracle as window_oracle
-from topology.join.settings import FULL, INTERVAL, JoinSettings
+from tests.topology.window.streams import place
+from topology.join.settings import AS_OF, FULL, JoinSettings
 from topology.model.event import DATA, Event
 from topology.model.result import RETRACT, JoinResult
 
@@ -52,13 +53,15 @@ def meets(config: JoinSettings, first: Event, other: Event, start_ns: int | None
     if start_ns is not None:
         return start_ns in starts(first, config) and start_ns in starts(other, config)
     apart_ns = other.ref_time_ns - first.ref_time_ns
+    if config.condition.kind == AS_OF:
+        return -config.condition.size_ns <= apart_ns <= 0
     return config.condition.low_ns <= apart_ns <= config.condition.high_ns
 
 
 def oracle(events: Sequence[Event], config: JoinSettings) -> set[Row]:
     sides = [on_side(events, config, number) for number in range(len(config.streams))]
     windows: list[int | None] = [None]
-    if config.condition.kind != INTERVAL:
+    if not config.condition.is_by_distance:
         windows = [*{start for own in sides for one in own for start in starts(one, config)}]
     return {
         (
@@ -75,6 +78,10 @@ def named(row: Sequence[Event | None]) -> tuple[Coordinates | None, ...]:
     return tuple(coordinates(one) for one in row)
 
 
+def newest(partners: list[Event]) -> list[Event]:
+    return sorted(partners, key=place)[-1:]
+
+
 def rows(
     config: JoinSettings, sides: list[list[Event]], start_ns: int | None
 ) -> Iterator[Sequence[Event | None]]:
@@ -84,6 +91,7 @@ def rows(
         chosen: list[list[Event | None]] = [[first]]
         for others in sides[1:]:
             partners = [one for one in others if meets(config, first, one, start_ns)]
+            partners = newest(partners) if config.condition.kind == AS_OF else partners
             chosen.append([*partners] or [None])
         for row in product(*chosen):
             present = [one for one in row if one is not None]
@@ -115,6 +123,6 @@ def rendered(result: JoinResult, config: JoinSettings) -> Row:
     for alias in config.aliases:
         partner = by_alias.get(alias)
         members.append(partner and (partner.stream, partner.source, partner.seq))
-    start_ns = None if config.condition.kind == INTERVAL else result.start_ns
+    start_ns = None if config.condition.is_by_distance else result.start_ns
     assert start_ns is None or result.end_ns == start_ns + config.condition.size_ns
     return start_ns, repr(result.key) if config.key_paths[0] else "", tuple(members)
