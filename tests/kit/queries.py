@@ -34,6 +34,7 @@ class Output(NamedTuple):
     function: str
     path: Path = ()
     quantile_ppm: int = 0
+    by: Path = ()
 
 
 class Side(NamedTuple):
@@ -126,7 +127,8 @@ def _aggregate(output: Output) -> Aggregate:
     if output.function == "count":
         return Aggregate("count")
     quantile_ppm = output.quantile_ppm if output.function == "quantile" else 0
-    return Aggregate(output.function, ("payload", *output.path), quantile_ppm)
+    by = ("payload", *output.by) if output.by else ()
+    return Aggregate(output.function, ("payload", *output.path), quantile_ppm, by)
 
 
 def _spelled(key: Path | None) -> str | None:

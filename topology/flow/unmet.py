@@ -217,7 +217,9 @@ def asked_by(query: QueryConfig, topology: Topology) -> Asked:
     if query.sides is not None:
         return _of_join(query, only, streams)
     paths = _key_paths(query.key)
-    paths += [each.path for each in (query.aggregate or {}).values() if each.path]
+    paths += [
+        path for each in (query.aggregate or {}).values() for path in (each.path, each.by) if path
+    ]
     return Asked(streams, frozenset(), frozenset(_fields(only, (), paths)))
 
 

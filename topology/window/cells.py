@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from topology.model.operator import Plain
 from topology.model.paths import Names as Path
 from topology.model.saved import INT, ValueKind, Written, record, row_of
-from topology.window.aggregates.built_in import BUILT_IN, OF_CELL, MakeCell, Usable
+from topology.window.aggregates.built_in import BUILT_IN, OF_CELL, RANKED, MakeCell, Usable
 from topology.window.aggregates.cell import AggregateCell, AggregateFunction, Placed
 from topology.window.aggregates.custom import Custom, Function
 from topology.window.aggregates.sketch import Quantile
@@ -60,11 +60,15 @@ class AggregateRow:
 
 
 class CellPlan(NamedTuple):
-    """A plan for one cell of each row: its constructor, its field, and the filter of its values."""
+    """A plan for one cell of each row: its constructor, its field, and the filter of its values.
+
+    `by` leads to a second field that ranks the values; None for most cells.
+    """
 
     make: MakeCell
     path: Path
     usable: Usable
+    by: Path | None = None
 
 
 class Makers:
@@ -100,7 +104,8 @@ class Makers:
                 continue
             if make is Quantile:
                 make = partial(Quantile, output.quantile_ppm)
-            plan = CellPlan(make, output.path, usable)
+            by = output.by if output.function in RANKED else None
+            plan = CellPlan(make, output.path, usable, by)
             if plan not in self.cells:
                 self.cells.append(plan)
             self.parts.append((function, self.cells.index(plan)))

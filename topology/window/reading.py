@@ -48,15 +48,22 @@ class WindowReading:
         self._key = key_path(query.key)
         self._texts = KeyTexts()
         wanted = [(plan.path, plan.usable) for plan in makers.cells]
-        self._fields = list(dict.fromkeys(wanted))
+        ranks = {
+            at: (plan.by, number) for at, plan in enumerate(makers.cells) if plan.by is not None
+        }
+        self._fields = list(dict.fromkeys([*wanted, *ranks.values()]))
         """The distinct fields to read; several cells may take the value of one field."""
         self._places = [self._fields.index(field) for field in wanted]
+        self._ranks = [(at, self._fields.index(field)) for at, field in ranks.items()]
+        """For each cell whose values are ranked, its index and the place of the ranks."""
         self._paths = [plan.path for plan in makers.cells]
         self._aggregates: list[list[str]] = [[] for _ in self._fields]
         """The names of the aggregates that read each field."""
         for name, (_, cell) in zip(query.outputs, makers.parts, strict=True):
             if cell != THE_ROW:
                 self._aggregates[self._places[cell]].append(name)
+                for place in [place for at, place in self._ranks if at == cell]:
+                    self._aggregates[place].append(name)
         self._left_out = [LeftOut() for _ in self._fields]
         keys = payload_paths(self._key)
         self._is_flat = all(len(path) == 1 for path in (*keys, *self._paths))
@@ -65,7 +72,7 @@ class WindowReading:
         self._reads_payload = bool(self._fields or keys)
         self._payloads = payloads
         if self._reads_payload and not self._blind:
-            payloads.will_read([*keys, *self._paths])
+            payloads.will_read([*keys, *[path for path, _ in self._fields]])
         self._events = 0
         """The number of events with a key, of which a field is read."""
         self.unreadable = 0
@@ -108,7 +115,12 @@ class WindowReading:
             if value is None:
                 self._left_out[i].take(held, self._events)
             found.append(value)
-        return key, tuple([found[place] for place in self._places])
+        values = [found[place] for place in self._places]
+        for cell, place in self._ranks:
+            if values[cell] is not None:
+                rank = found[place]
+                values[cell] = None if rank is None else (values[cell], rank)
+        return key, tuple(values)
 
     def columns(self, events: Sequence[Event]) -> dict[str, Columns]:
         """Return the columns of each key, in the order in which the keys first occur.

@@ -47,7 +47,7 @@ from topology.spelling.values import (
     text_names,
     user_functions_of,
 )
-from topology.window.aggregates.built_in import BUILT_IN
+from topology.window.aggregates.built_in import BUILT_IN, RANKED
 
 WindowType = Literal["tumbling", "sliding", "session", "count"]
 
@@ -109,17 +109,30 @@ class Aggregate(NamedTuple):
     """The call of an aggregate function in a query: its name and its arguments.
 
     `path` leads to the value, like `("payload", "force")`; it is empty for `count` alone.
-    `quantile_ppm` is the share of `quantile`, 990_000 for 0.99; other functions do not use it.
+    `quantile_ppm` is the share of `quantile`, 990_000 for 0.99; other functions do not use it. `by`
+    leads to the second field of `max_by` and `min_by`.
     """
 
     function: str
     path: Path = ()
     quantile_ppm: int = 0
+    by: Path = ()
+
+    @property
+    def meaning(self) -> tuple[Any, ...]:
+        """The fields as digests have them, without an empty `by`."""
+        return (*self,) if self.by else (*self[:3],)
+
+    def __repr__(self) -> str:
+        fields = zip(self._fields, self.meaning, strict=False)
+        return f"Aggregate({', '.join(f'{name}={value!r}' for name, value in fields)})"
 
     def __str__(self) -> str:
         arguments = [dotted(self.path)] if self.path else []
         if self.function == "quantile" or self.quantile_ppm:
             arguments.append(_share_text(self.quantile_ppm))
+        if self.by or self.function in RANKED:
+            arguments.append(dotted(self.by))
         return f"{self.function}({', '.join(arguments)})"
 
 
@@ -226,12 +239,15 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
     arguments = arguments_of(inner) if inner.strip() else []
     if len(arguments) != wanted:
         raise refused(f"`{function}` takes {wanted} arguments, not {len(arguments)}", remedy)
-    path = payload_path(arguments[0]) if arguments else ()
-    if path is None:
-        near = f"{function}({likely_path(arguments[0])}{''.join(f', {a}' for a in arguments[1:])})"
-        raise refused(f"{shown(arguments[0])} is not a path into the payload", f"write {near}")
+    paths = arguments if function in RANKED else arguments[:1]
+    for at, text in enumerate(paths):
+        if payload_path(text) is None:
+            likely = [*arguments[:at], likely_path(text), *arguments[at + 1 :]]
+            remedy = f"write {function}({', '.join(likely)})"
+            raise refused(f"{shown(text)} is not a path into the payload", remedy)
+    path, by = [*(payload_path(each) or () for each in paths), (), ()][:2]
     if function != "quantile":
-        return Aggregate(function, path)
+        return Aggregate(function, path, by=by)
     if re.fullmatch(r"0?\.[0-9]{1,6}|0|1", arguments[1]) is None:
         raise refused(f"{shown(arguments[1])} is not a quantile between 0 and 1", remedy)
     return Aggregate(function, path, share_ppm(f"0{arguments[1]}", 0, MILLION, remedy))
@@ -287,7 +303,10 @@ class WindowSettings(AnswerSettings):
     def outputs(self) -> dict[str, Aggregate]:
         """The aggregates by name, with paths that begin inside the payload."""
         aggregates = (self.aggregate or {}).items()
-        return {name: each._replace(path=path_of(each.path)) for name, each in aggregates}
+        return {
+            name: each._replace(path=path_of(each.path), by=path_of(each.by))
+            for name, each in aggregates
+        }
 
     @property
     def zone_ns(self) -> int:
@@ -305,5 +324,5 @@ def fingerprint(query: WindowSettings) -> bytes:
     kind, size_ns, _, events, *local = windows = query.windows
     local = local if windows.is_local else []  # So ids from before there were zones stay.
     what = (kind, size_ns, windows.step_ns, events, key_path(query.key), *local)
-    outputs = [(name, *each) for name, each in query.outputs.items()]
+    outputs = [(name, *each.meaning) for name, each in query.outputs.items()]
     return repr((query.name, what, outputs, query.uncertainty or PLAIN)).encode()

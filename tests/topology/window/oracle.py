@@ -31,6 +31,8 @@ OUTPUTS = (
     Output("distinct", "distinct", ("v",)),
     Output("first", "first", ("v",)),
     Output("last", "last", ("v",)),
+    Output("max_by", "max_by", ("key",), by=("v",)),
+    Output("min_by", "min_by", ("key",), by=("v",)),
 )
 
 
@@ -62,6 +64,8 @@ def values_of(events: Sequence[Event]) -> Any:
     usable: list[Any] = [(e.value or {}).get("v") for e in events]
     plain = sorted(v for v in usable if number(v))
     scalars = [v for v in usable if number(v) or isinstance(v, str | bool)]
+    rows = [(row.get("key"), row.get("v")) for row in (e.value or {} for e in events)]
+    ranked = [(k, v) for k, v in rows if number(v) and (number(k) or isinstance(k, str | bool))]
     exact = [Fraction(v) for v in plain]
     total = sum(exact, Fraction(0))
     mean = total / max(1, len(exact))
@@ -84,7 +88,13 @@ def values_of(events: Sequence[Event]) -> Any:
         ),
         "first": scalars[0] if scalars else None,
         "last": scalars[-1] if scalars else None,
+        "max_by": max(ranked, key=by_rank)[0] if ranked else None,
+        "min_by": min(ranked, key=by_rank)[0] if ranked else None,
     }
+
+
+def by_rank(row: tuple[Any, Any]) -> Any:
+    return row[1]
 
 
 def by_key(events: Iterable[Event], config: WindowSettings) -> dict[str, list[Event]]:

@@ -13,6 +13,7 @@ from tests.kit.queries import Output, window_query
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.model.event import Event
 from topology.model.result import CONFIRMED
+from topology.window.aggregates.built_in import RANKED
 from topology.window.operator import Windows
 
 COUNT = (Output("n", "count"),)
@@ -25,7 +26,10 @@ def end(operator: Windows, now_ns: int) -> list[Any]:
 
 def tumbling(*functions: str, **settings: Any) -> Windows:
     """Aggregates of `v`, each named as its function."""
-    outputs = [Output(name, name, ("v",), 500_000 * (name == "quantile")) for name in functions]
+    outputs = [
+        Output(name, name, ("v",), 500_000 * (name == "quantile"), ("v",) if name in RANKED else ())
+        for name in functions
+    ]
     return Windows("default", window_query("q", "tumbling", outputs, SIZE, SIZE, **settings))
 
 
@@ -146,7 +150,7 @@ def test_an_event_of_which_nothing_is_sure_is_told_by_its_reference_time() -> No
     assert result.confidence == "uncertain"
 
 
-OF_ONE = ("avg", "min", "max", "stddev", "quantile", "first", "last")
+OF_ONE = ("avg", "min", "max", "stddev", "quantile", "first", "last", "max_by", "min_by")
 
 
 def near_an_edge(function: str, *events: Event, uncertainty: str = "plain") -> Any:
@@ -214,5 +218,7 @@ def test_the_largest_numbers_count_for_every_aggregate(most: float) -> None:
         "stddev": most,
         "first": most,
         "last": -most,
+        "max_by": most,
+        "min_by": -most,
         "distinct": 2 if type(most) is int else 0,
     }

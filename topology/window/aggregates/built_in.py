@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from topology.query.numbers import distinguished, number, scalar
+from topology.window.aggregates.by_rank import AtLargest, AtLeast
 from topology.window.aggregates.cell import AggregateCell, AggregateFunction
 from topology.window.aggregates.scalars import Distinct, First, Last
 from topology.window.aggregates.sketch import Quantile
@@ -62,4 +63,9 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "distinct": BuiltIn("distinct(payload.v)", "whole", distinguished, Distinct, OF_CELL),
     "first": BuiltIn("first(payload.v)", "value", scalar, First, OF_CELL),
     "last": BuiltIn("last(payload.v)", "value", scalar, Last, OF_CELL),
+    "max_by": BuiltIn("max_by(payload.v, payload.w)", "value", scalar, AtLargest, OF_CELL),
+    "min_by": BuiltIn("min_by(payload.v, payload.w)", "value", scalar, AtLeast, OF_CELL),
 }
+
+RANKED: Final = ("max_by", "min_by")
+"""The aggregates whose second argument is a field, which ranks the rows."""

@@ -8,10 +8,21 @@ this form.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.saved import INT, SCALAR, TEXT, list_of, record
+from topology.model.operator import Plain
+from topology.model.saved import (
+    INT,
+    SCALAR,
+    TEXT,
+    ValueKind,
+    Written,
+    list_of,
+    packed,
+    record,
+    unpacked,
+)
 from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT
 from topology.window.cells import Values
 
@@ -83,6 +94,24 @@ def unsure_of(event: Event, values: Values) -> UnsureEvent:
     )
 
 
+class CellValue(ValueKind):
+    """The kind of a value that is added to a cell: a scalar, or a pair of a scalar and its rank.
+
+    It has the name of a scalar, so states from before there were pairs can be read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(SCALAR.name, *SCALAR.types, is_plain=False)
+
+    def dump(self, value: Any) -> Plain:
+        return [packed(part) for part in value] if isinstance(value, tuple) else packed(value)
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        if isinstance(plain, list | tuple) and len(plain) == 2:
+            return unpacked(plain[0]), unpacked(plain[1])
+        return SCALAR.load(plain, written, owner, field)
+
+
 UNSURE_EVENT: Final = record(
     UnsureEvent,
     source=TEXT,
@@ -92,5 +121,5 @@ UNSURE_EVENT: Final = record(
     ts_ns=INT,
     ref_time_ns=INT,
     error_ns=INT,
-    values=list_of(SCALAR, tuple),
+    values=list_of(CellValue(), tuple),
 )

@@ -7,7 +7,7 @@ import pytest
 from tests import ROOT
 from tests.topology.window.oracle import OUTPUTS
 from topology.config import Aggregate, QueryConfig
-from topology.window.aggregates.built_in import BUILT_IN
+from topology.window.aggregates.built_in import BUILT_IN, RANKED
 
 PAGE = ROOT / "docs" / "guides" / "windows.md"
 
@@ -18,7 +18,11 @@ def test_its_example_is_read(name: str) -> None:
     read = QueryConfig.model_validate(spelled).aggregate
     assert read is not None
     path = ("payload", "v") if BUILT_IN[name].arguments else ()
-    assert read["x"] == Aggregate(name, path, read["x"].quantile_ppm)
+    by = ("payload", "w") if name in RANKED else ()
+    assert read["x"] == Aggregate(name, path, read["x"].quantile_ppm, by)
+    assert QueryConfig.model_validate({**spelled, "aggregate": {"x": str(read["x"])}}) == (
+        QueryConfig.model_validate(spelled)
+    )
 
 
 def test_the_oracle_has_it() -> None:
