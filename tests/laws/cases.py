@@ -48,8 +48,9 @@ from topology.waiting.budget import AccuracyBudget
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import OwnTail
-from topology.window.aggregates.built_in import BUILT_IN
+from topology.window.aggregates.built_in import BUILT_IN, RANKED, TIME_AVG
 from topology.window.operator import Windows
+from topology.window.settings import EmptyConfig
 
 NEVER_STAMPED = 99
 
@@ -196,9 +197,20 @@ def _by_time_case(name: str, policy: Callable[[], SlackPolicy], **settings: Any)
 
 
 _OUTPUTS = tuple(
-    Output(function, function, ("v",) if function != "count" else (), 500_000)
+    Output(
+        function,
+        function,
+        ("v",) if function != "count" else (),
+        500_000,
+        ("v",) if function in RANKED else (),
+    )
     for function in sorted(BUILT_IN)
+    if function != TIME_AVG
 )
+_FILLED: dict[str, Any] = {
+    "outputs": (*_OUTPUTS[:2], Output("mean", TIME_AVG, ("v",)), Output("last", "last", ("v",))),
+    "hold_ns": 25 * MS,
+}
 
 
 _PROMISE: dict[str, Any] = {"quality": quality_of(700_000, 40 * MS, idle_ns=90 * MS)}
@@ -210,7 +222,7 @@ def _window_case(
     config = window_query(
         "q",
         kind,
-        _OUTPUTS,
+        settings.pop("outputs", _OUTPUTS),
         size_ns=ms * MS,
         every_ns=(every_ms or ms) * MS,
         **{
@@ -304,6 +316,27 @@ CASES = [
     _window_case("local", "tumbling", 20, zone="Europe/Berlin", early_ns=7 * MS, finals=True),
     _window_case("local, sliding", "sliding", 20, 5, zone="Asia/Kolkata", max_windows=30),
     _window_case("local, promised", "tumbling", 20, zone="Europe/Berlin", **_PROMISE),
+    _window_case("filled", "tumbling", 10, finals=True, empty=EmptyConfig(), **_FILLED),
+    _window_case(
+        "filled, few",
+        "sliding",
+        15,
+        10,
+        empty=EmptyConfig(value="last", for_ns=60 * MS),
+        max_windows=4,
+        max_recount=2,
+        early_ns=7 * MS,
+        **_FILLED,
+    ),
+    _window_case(
+        "filled, promised, unmerged",
+        "tumbling",
+        10,
+        ordered=False,
+        empty=EmptyConfig(value="null"),
+        **_FILLED,
+        **_PROMISE,
+    ),
     _window_case("session", "session", 6, early_ns=5 * MS, finals=True),
     _window_case("session, few", "session", 1, max_windows=4, max_edge_events=2, finals=True),
     _window_case("count", "count", events=3, finals=True),

@@ -92,6 +92,16 @@ class Frontier(Saved):
         self.proven_ns = FOR_EVER
 
     @property
+    def announced_ns(self) -> int:
+        """W, as last announced."""
+        return self._announced_ns
+
+    @property
+    def complete_ns(self) -> int:
+        """The completeness frontier C."""
+        return self._complete_ns
+
+    @property
     def passed_ns(self) -> int:
         """The instant before which no more events in order can come, by W and E."""
         return self.watermark_ns - self.error_ns

@@ -22,7 +22,7 @@ from topology.pattern.settings import PatternSettings
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 from topology.spelling.section import key_of
 from topology.spelling.values import Given, or_nothing, user_functions_of
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowSettings, fill_faults
 
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
@@ -91,7 +91,7 @@ def _fault(error: Any) -> Fault:
 
 
 ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "window": ("aggregate", "early", "max_windows"),
+    "window": ("aggregate", "early", "max_windows", "empty", "hold"),
     "join": ("sides", "outer", "values", "max_events", "max_rows"),
     "detector": ("max_keys", "max_events", "reads"),
 }
@@ -146,6 +146,8 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
         yield from self._unfit_keys()
         if self.window is not None and self.aggregate is None:
             yield Fault((), "a window without `aggregate`", "write aggregate: {n: count()}")
+        elif self.window is not None:
+            yield from fill_faults(self)
         if self.join is not None:
             yield from _join_faults(self)
         if self.speculate is not None and self.answer != SPECULATE:

@@ -152,7 +152,9 @@ def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
 
 def _filled(given: Any, path: Path) -> Any:
     if path in SECTIONS:
-        given = given or {}
+        given = SECTIONS[path].unfold(given)
+        if given is None:
+            return False
         whole: Document = {}
         for key, (name, field) in SECTIONS[path].spelled().items():
             value = given[key] if key in given else default_of(name, field)

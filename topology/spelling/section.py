@@ -91,6 +91,11 @@ class Section(BaseModel):
             if not any(isinstance(mark, Unspelled) for mark in field.metadata)
         }
 
+    @classmethod
+    def unfold(cls, value: Any) -> Any:
+        """Return the mapping that a short form of the section means, or None for no section."""
+        return {} if value is None else value
+
     def faults(self) -> Iterable[Fault]:
         """Return the faults of values that are each valid but do not fit together."""
         return ()

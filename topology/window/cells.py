@@ -9,7 +9,14 @@ from typing import Any, Final, NamedTuple
 from topology.model.operator import Plain
 from topology.model.paths import Names as Path
 from topology.model.saved import INT, ValueKind, Written, record, row_of
-from topology.window.aggregates.built_in import BUILT_IN, OF_CELL, RANKED, MakeCell, Usable
+from topology.window.aggregates.built_in import (
+    BUILT_IN,
+    OF_CELL,
+    RANKED,
+    TIME_AVG,
+    MakeCell,
+    Usable,
+)
 from topology.window.aggregates.cell import AggregateCell, AggregateFunction, Placed
 from topology.window.aggregates.custom import Custom, Function
 from topology.window.aggregates.sketch import Quantile
@@ -17,7 +24,10 @@ from topology.window.aggregates.tally import Tally
 from topology.window.settings import Aggregate
 
 Values = tuple[Any, ...]
-"""The value that an event adds to each cell of a row, None for a cell that it does not change."""
+"""The value that an event adds to each cell of a row, None for a cell that it does not change.
+
+The values for `time_avg` follow.
+"""
 RowCells = tuple[AggregateCell, ...]
 
 THE_ROW: Final = -1
@@ -38,7 +48,7 @@ class AggregateRow:
 
     def add(self, values: Values, event: Placed) -> None:
         self.events += 1
-        for cell, value in zip(self.cells, values, strict=True):
+        for cell, value in zip(self.cells, values, strict=False):
             if value is not None:
                 cell.add(value, event)
 
@@ -79,6 +89,7 @@ class Makers:
         cells: The plans of a row's cells, in order. Functions of one field may share a cell.
         parts: The function of each aggregate, and the index of its cell.
         is_tallied: Whether all cells are tallies; always False unless `plain` is set.
+        timed: The fields of `time_avg`, whose values follow those of the cells (`empty`).
     """
 
     def __init__(
@@ -91,7 +102,11 @@ class Makers:
         self.failures = [0]
         self.cells: list[CellPlan] = []
         self.parts: list[tuple[AggregateFunction, int]] = []
+        self.timed: list[Path] = []
         for output in outputs:
+            if output.function == TIME_AVG:
+                self.timed += [output.path] if output.path not in self.timed else []
+                continue
             if output.function in functions:
                 own = functions[output.function]
                 make: MakeCell | None = partial(Custom, own, self.failures)
@@ -110,7 +125,9 @@ class Makers:
                 self.cells.append(plan)
             self.parts.append((function, self.cells.index(plan)))
         self._makes = [plan.make for plan in self.cells]
-        self.is_tallied = plain and all(plan.make is Tally for plan in self.cells)
+        self.is_tallied = (
+            plain and not self.timed and all(plan.make is Tally for plan in self.cells)
+        )
 
     def fresh(self) -> RowCells:
         """Return the cells of an empty row."""

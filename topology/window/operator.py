@@ -11,7 +11,8 @@ open windows and late events, not with traffic. After the last correction the re
 an in-order run, for every order of arrival within `correct_for`.
 
 `finals: true` emits a result once more when it becomes final. `early` emits open windows that have
-changed, at multiples of its interval on the arrival clock. A window without events has no result.
+changed, at multiples of its interval on the arrival clock. A window without events has no result,
+unless the query asks for it (`empty`).
 With `quality` a window is emitted as soon as a quality target allows it
 (`topology.answer.quality_target`).
 
@@ -57,6 +58,7 @@ from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
 from topology.window.counting import Counting
+from topology.window.empty import FilledSpans
 from topology.window.kind import WindowKind
 from topology.window.reading import WindowReading
 from topology.window.results import WindowEmitter
@@ -96,7 +98,7 @@ WINDOWS: Final = Shape(
 FIGURES: Final[Mapping[str, Figure]] = {
     "windows": Figure("Windows that are open or retained for corrections"),
     "not_final": Figure("Windows whose result is not final"),
-    "keys": Figure("Keys with sessions"),
+    "keys": Figure("Keys with sessions, empty windows or values by time"),
     "retained": Figure("Events that count windows retain for corrections"),
     "emitted": total("First results, including those after a retraction"),
     "updated": total("Results that replaced an earlier result"),
@@ -184,7 +186,7 @@ class Windows(QueryOperator):
         self._emitter = WindowEmitter(stream, query, self._frontier)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
         self._reading = WindowReading(query, makers, payloads or Payloads())
-        kind = KINDS[query.windows.kind]
+        kind = FilledSpans if query.is_filled else KINDS[query.windows.kind]
         self._windows = kind(query, makers, self._frontier, self._emitter)
         self._saved = SavedState(QUERY, WINDOWS, self._windows.tables)
         self._has_plain_case = plain and has_plain_case(query, ordered=ordered)

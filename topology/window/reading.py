@@ -22,6 +22,7 @@ from topology.model.paths import spelled_path
 from topology.model.payload import UNREADABLE, Payloads
 from topology.query.fields import NO_KEY, SOURCE_KEY, KeyTexts, at, is_list, payload_paths
 from topology.query.numbers import number
+from topology.window.aggregates.built_in import TIME_AVG
 from topology.window.cells import THE_ROW, Makers, Values
 from topology.window.left_out import LeftOut
 from topology.window.settings import WindowSettings
@@ -51,15 +52,19 @@ class WindowReading:
         ranks = {
             at: (plan.by, number) for at, plan in enumerate(makers.cells) if plan.by is not None
         }
-        self._fields = list(dict.fromkeys([*wanted, *ranks.values()]))
+        timed = [(path, number) for path in makers.timed]
+        self._fields = list(dict.fromkeys([*wanted, *ranks.values(), *timed]))
         """The distinct fields to read; several cells may take the value of one field."""
-        self._places = [self._fields.index(field) for field in wanted]
+        self._places = [self._fields.index(field) for field in [*wanted, *timed]]
         self._ranks = [(at, self._fields.index(field)) for at, field in ranks.items()]
         """For each cell whose values are ranked, its index and the place of the ranks."""
         self._paths = [plan.path for plan in makers.cells]
         self._aggregates: list[list[str]] = [[] for _ in self._fields]
         """The names of the aggregates that read each field."""
-        for name, (_, cell) in zip(query.outputs, makers.parts, strict=True):
+        for name, each in query.outputs.items():
+            if each.function == TIME_AVG:
+                self._aggregates[self._fields.index((each.path, number))].append(name)
+        for name, (_, cell) in zip(query.of_cells, makers.parts, strict=True):
             if cell != THE_ROW:
                 self._aggregates[self._places[cell]].append(name)
                 for place in [place for at, place in self._ranks if at == cell]:

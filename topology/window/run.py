@@ -3,7 +3,8 @@
 An event is plain if all of these conditions hold:
 
 * Its query has tumbling or sliding windows over the events that MERGE emits. The query has no
-  `early`, no quality target, and not the uncertainty `thesis3`.
+  `early`, no quality target, and not the uncertainty `thesis3`. No window depends on earlier ones
+  (`empty`).
 * It is a data event in order: not late, and not before W. It is certainly in one slice of time, and
   its time error is no larger than that of earlier events.
 * That slice already has a pane, and there is room for one more.
@@ -48,6 +49,7 @@ def has_plain_case(query: WindowSettings, *, ordered: bool) -> bool:
         and query.emits_every_ns == 0
         and query.quality is None
         and query.uncertainty != THESIS3
+        and not query.is_filled
     )
 
 

@@ -14,13 +14,14 @@ All bounds are per query and partition:
   one more are left out. Both cases are counted.
 * `max_edge_events`: events of one window that may or may not belong to it. Beyond this bound the
   window is emitted by corrected timestamps alone and without bounds.
-* `max_recount`: events per key that a count window keeps for corrections.
+* `max_recount`: events per key that a count window keeps for corrections, and values of `time_avg`
+  that are kept per key and slice.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BeforeValidator, ValidationInfo
@@ -32,9 +33,9 @@ from topology.model.paths import Names as Path
 from topology.model.paths import arguments_of, likely_path, payload_path
 from topology.query.fields import path_of
 from topology.query.zone import zone_name
-from topology.spelling.kinds import Kinds
-from topology.spelling.problem import meant, refused, shown
-from topology.spelling.section import Unspelled
+from topology.spelling.kinds import MAX_SLICES, Kinds
+from topology.spelling.problem import Fault, meant, refused, shown
+from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
     NS_PER,
@@ -42,12 +43,14 @@ from topology.spelling.values import (
     DurationNs,
     Given,
     Named,
+    PositiveNs,
     dotted,
+    one_of,
     share_ppm,
     text_names,
     user_functions_of,
 )
-from topology.window.aggregates.built_in import BUILT_IN, RANKED
+from topology.window.aggregates.built_in import BUILT_IN, RANKED, TIME_AVG
 
 WindowType = Literal["tumbling", "sliding", "session", "count"]
 
@@ -272,6 +275,41 @@ Spelled = Annotated[
 ]
 
 
+Fill = Literal["zero", "last", "null"]
+ZERO: Final = "zero"
+LAST: Final = "last"
+HOUR_NS: Final = 3_600 * 10**9
+
+
+class EmptyConfig(Section):
+    """The results of windows without events."""
+
+    value: Annotated[Fill, one_of(Fill)] = "zero"
+    """The values of such a window. `count` and `distinct` are 0, and `time_avg` is computed. With
+    `zero` sums are 0 and all others null, and with `null` all others are null. With `last` all
+    others are as in the key's last window with events."""
+    for_ns: PositiveNs = HOUR_NS
+    """How long a silent key has such windows: the last one begins within this time after the key's
+    last window with events. Lower it if many keys end, raise it if they come back later."""
+
+    @classmethod
+    def unfold(cls, value: Any) -> Any:
+        """Return the mapping that a word, true or null means, and None for false."""
+        if isinstance(value, bool):
+            return {"value": ZERO} if value else None
+        if value is None or isinstance(value, str):
+            return {"value": value or "null"}
+        if isinstance(value, Mapping) and value.get("value", ZERO) is None:
+            return {**value, "value": "null"}
+        return value
+
+
+Empty = Annotated[
+    EmptyConfig | None,
+    BeforeValidator(EmptyConfig.unfold, json_schema_input_type=EmptyConfig | Fill | bool | None),
+]
+
+
 class WindowSettings(AnswerSettings):
     """The settings of a window query; `clock` has the clock settings of its stream."""
 
@@ -286,10 +324,17 @@ class WindowSettings(AnswerSettings):
     max_windows: Count = 1_000_000
     """The largest number of windows that are open or kept for corrections, over all keys. Raise it
     if there are more keys."""
+    empty: Empty = None
+    """Emits windows without events, too: `zero`, `last` or `null`, or `{value: zero, for: 1h}`.
+    They begin after the first event of a key."""
+    hold_ns: PositiveNs = 24 * HOUR_NS
+    """How long the last value of a key holds in `time_avg`. Raise it if sources send changes
+    alone, lower it if a silent source says nothing of the value."""
     max_edge_events: Annotated[Count, Unspelled()] = 1_000
     """The largest number of events of one window that may or may not belong to it."""
     max_recount: Annotated[Count, Unspelled()] = 10_000
-    """The largest number of events per key that a count window keeps for corrections."""
+    """The largest number of events per key that a count window keeps for corrections, and of values
+    that `time_avg` keeps for each key and slice."""
     clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
     """How the clocks of its stream are trusted."""
 
@@ -309,6 +354,16 @@ class WindowSettings(AnswerSettings):
         }
 
     @property
+    def of_cells(self) -> list[str]:
+        """The names of the aggregates that depend on the events of a window alone."""
+        return [name for name, each in self.outputs.items() if each.function != TIME_AVG]
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether windows depend on earlier events of their key (`topology.window.empty`)."""
+        return self.empty is not None or len(self.of_cells) < len(self.outputs)
+
+    @property
     def zone_ns(self) -> int:
         """The smallest time error to assume for an event."""
         return self.clock.max_error_ns if self.uncertainty == THESIS3 else 0
@@ -325,4 +380,25 @@ def fingerprint(query: WindowSettings) -> bytes:
     local = local if windows.is_local else []  # So ids from before there were zones stay.
     what = (kind, size_ns, windows.step_ns, events, key_path(query.key), *local)
     outputs = [(name, *each.meaning) for name, each in query.outputs.items()]
-    return repr((query.name, what, outputs, query.uncertainty or PLAIN)).encode()
+    filled = [("empty", *query.empty)] if query.empty is not None else []
+    held = [("hold", query.hold_ns)] if len(query.of_cells) < len(outputs) else []
+    return repr((query.name, what, outputs, query.uncertainty or PLAIN, *filled, *held)).encode()
+
+
+def fill_faults(query: WindowSettings) -> Iterator[Fault]:
+    """Yield the faults of `empty`, `hold` and `time_avg` in a query with windows."""
+    windows = query.windows
+    timed = [name for name in query.outputs if name not in query.of_cells]
+    if "hold_ns" in query.model_fields_set and not timed:
+        yield Fault(("hold",), "has no effect without `time_avg`", "leave it out")
+    if windows.kind in (SESSION, COUNT):
+        remedy = "write a tumbling or sliding window"
+        if query.empty is not None:
+            message = f"a {windows.kind} window begins with an event, so none is empty"
+            yield Fault(("empty",), message, f"leave it out, or {remedy}")
+        for name in timed:
+            message = f"`{TIME_AVG}` needs windows at fixed times, not {windows.kind} windows"
+            yield Fault(("aggregate", name), message, remedy)
+    elif query.empty is not None and query.empty.for_ns > MAX_SLICES * windows.step_ns:
+        message = f"each silent key would have more than {MAX_SLICES} windows without events"
+        yield Fault(("empty", "for"), message, "write a shorter time, or a longer window")

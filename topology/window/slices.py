@@ -74,6 +74,18 @@ class Slices:
         ended = (after_ns - self.size_ns - starts[0]) // self.every_ns + 1
         return starts[min(max(ended, 0), len(starts) - 1)] + self.size_ns
 
+    def last_start(self, slice_ns: int) -> int:
+        """Return the start of the last window that contains the slice."""
+        return slice_ns - slice_ns % self.every_ns
+
+    def next_start(self, slice_ns: int) -> int:
+        """Return the start of the first window after those that contain the slice."""
+        return self.last_start(slice_ns) + self.every_ns
+
+    def starts(self, first_ns: int, last_ns: int) -> range:
+        """Return the starts of the windows from one instant to another, both included."""
+        return range(first_ns + -first_ns % self.every_ns, last_ns + 1, self.every_ns)
+
     def last_end(self, slice_ns: int) -> int:
         return slice_ns - slice_ns % self.every_ns + self.size_ns
 

@@ -41,6 +41,7 @@ from topology.window.results import CURRENT, Current, WindowEmitter, current_of,
 from topology.window.run import Room
 from topology.window.settings import TUMBLING, Window, WindowSettings
 from topology.window.slices import Slices, SliceTimers
+from topology.window.unsure.measure import Measured
 
 MAX_TOUCHED_SLICES: Final = 1_000
 """The number of slices at which an event blurs the pane of its corrected timestamp.
@@ -241,12 +242,16 @@ class Spans(WindowKind):
                 for start_ns in sorted(closing):
                     self._close(start_ns)
             else:
-                due += [(start, key) for start in closing for key in self._panes.keys(start)]
+                due += self._closing(closing, before_ns)
         if due:
             self._emit_all(due, is_closed=True)
         final_ns, timers = frontier.final_ns, self._timers
         if final_ns >= timers.emitted.next_ns or final_ns >= timers.ending.next_ns:
             self._retire()
+
+    def _closing(self, starts: Iterable[int], before_ns: int) -> list[tuple[int, str]]:
+        """Return the windows to emit: those with these starts, which ended after `before_ns`."""
+        return [(start, key) for start in starts for key in self._panes.keys(start)]
 
     def is_due(self, frontier: Frontier) -> bool:
         return self._timers.is_due(frontier.goal_ns, frontier.final_ns)
@@ -311,7 +316,7 @@ class Spans(WindowKind):
         self._emitted_ns = max(self._emitted_ns, end_ns)
         if start_ns < self._beginning.since_ns:
             return
-        measured = self._panes.measured(start_ns, key)
+        measured = self._measured(start_ns, key)
         if measured is None:
             return
         is_final = end_ns <= self._frontier.final_ns
@@ -330,6 +335,9 @@ class Spans(WindowKind):
         else:
             self._keep(start_ns, (key,), current)
 
+    def _measured(self, start_ns: int, key: str) -> Measured | None:
+        return self._panes.measured(start_ns, key)
+
     def _forget(self, start_ns: int, key: str) -> None:
         if self._shown.by_number.get(start_ns, {}).pop(key, None) is not None:
             self._shown.note((start_ns, key))
@@ -346,12 +354,17 @@ class Spans(WindowKind):
                         self._emit((start_ns, key), is_closed=True)
                     self._shown.note((start_ns, key))
             del self._shown.by_number[start_ns]
-        for slice_ns in sorted(self._timers.ending.due(final_ns + 1)):
+        slices = sorted(self._timers.ending.due(final_ns + 1))
+        self._leave(slices)
+        for slice_ns in slices:
             keys = self._panes.drop(slice_ns)
             if self._panes.is_followed:
                 for key in keys:
                     self._panes.note((slice_ns, key))
         self._panes.settled(self._closed_ns)
+
+    def _leave(self, slices: Sequence[int]) -> None:
+        """Note that these slices are dropped next; plain windows need nothing of them."""
 
     # -- State -------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class BuiltIn(NamedTuple):
         result: The type of its result.
         usable: The function that selects the payload values to aggregate.
         make: The constructor of an empty cell; that of `quantile` takes the share in ppm. None for
-            `count`, which reads the row itself.
+            `count`, which reads the row itself, and for `time_avg`.
         function: The function that computes the result from a cell.
     """
 
@@ -52,6 +52,9 @@ class BuiltIn(NamedTuple):
 
 OF_CELL: Final = AggregateFunction()
 
+TIME_AVG: Final = "time_avg"
+"""The aggregate that has no cell, because it depends on earlier windows, too."""
+
 BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "count": BuiltIn("count()", "whole", number, None, Count()),
     "sum": BuiltIn("sum(payload.v)", "number", number, Tally, Sum()),
@@ -65,6 +68,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "last": BuiltIn("last(payload.v)", "value", scalar, Last, OF_CELL),
     "max_by": BuiltIn("max_by(payload.v, payload.w)", "value", scalar, AtLargest, OF_CELL),
     "min_by": BuiltIn("min_by(payload.v, payload.w)", "value", scalar, AtLeast, OF_CELL),
+    TIME_AVG: BuiltIn("time_avg(payload.v)", "real", number, None, OF_CELL),
 }
 
 RANKED: Final = ("max_by", "min_by")

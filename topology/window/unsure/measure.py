@@ -65,7 +65,7 @@ class Measure:
         self._uncertainty = query.uncertainty
         self._max_error_ns = query.clock.max_error_ns
         self._makers = makers
-        self._names = [*query.outputs]
+        self._names = query.of_cells
         self._play = query.clock.play
 
     def plain(self, row: AggregateRow) -> Measured:

@@ -7,14 +7,14 @@ import pytest
 from tests import ROOT
 from tests.topology.window.oracle import OUTPUTS
 from topology.config import Aggregate, QueryConfig
-from topology.window.aggregates.built_in import BUILT_IN, RANKED
+from topology.window.aggregates.built_in import BUILT_IN, RANKED, TIME_AVG
 
 PAGE = ROOT / "docs" / "guides" / "windows.md"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_its_example_is_read(name: str) -> None:
-    spelled = {"window": "count 1", "aggregate": {"x": BUILT_IN[name].example}}
+    spelled = {"window": "tumbling 1s", "aggregate": {"x": BUILT_IN[name].example}}
     read = QueryConfig.model_validate(spelled).aggregate
     assert read is not None
     path = ("payload", "v") if BUILT_IN[name].arguments else ()
@@ -26,7 +26,8 @@ def test_its_example_is_read(name: str) -> None:
 
 
 def test_the_oracle_has_it() -> None:
-    assert {output.function for output in OUTPUTS} == BUILT_IN.keys()
+    """`time_avg` is in `test_empty`, since it depends on earlier windows."""
+    assert {output.function for output in OUTPUTS} == BUILT_IN.keys() - {TIME_AVG}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
