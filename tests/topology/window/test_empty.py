@@ -12,20 +12,33 @@ import pytest
 
 from tests.kit.events import copies
 from tests.kit.queries import Output, window_query
+from tests.kit.runs import results_of
 from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import (
     Found,
     agree,
     by_key,
     key_of,
+    last_word,
     number,
     rendered,
     spans_of,
     values_of,
 )
-from tests.topology.window.streams import MS, START, disordered, seeded, sorted_events
+from tests.topology.window.streams import (
+    MS,
+    START,
+    disordered,
+    event,
+    seeded,
+    sorted_events,
+    watermark,
+)
 from tests.topology.window.test_oracle import KINDS, run
+from tests.topology.window.test_worlds import world
 from topology.model.event import DATA, Event
+from topology.model.result import CONFIRMED
+from topology.window.operator import Windows
 from topology.window.settings import EmptyConfig, WindowSettings
 
 SEEDS = seeds_of_today(3)
@@ -118,3 +131,143 @@ def test_they_are_those_of_the_oracle(kind: str, fill: str) -> None:
             empty += sum(values["n"] == 0 for values in told.values())
     assert corrected
     assert empty or not fill
+
+
+MEAN = Output("mean", "time_avg", ("v",))
+
+
+def told_of(operator: Windows, *events: Event, end_ms: int | None = None) -> list[tuple[Any, ...]]:
+    """Operation, key, start in ms, and values; `!` where it is confirmed."""
+    results = results_of(operator, *events) + list(operator.on_time(events[-1].at_ns).results)
+    if end_ms is not None:
+        results += operator.on_end(START + end_ms * MS).results
+    return [
+        (r.op, r.key, (r.start_ns - START) // MS, *r.values.values())
+        + (("!",) if r.confidence == CONFIRMED else ())
+        for r in results
+    ]
+
+
+def counting(**settings: Any) -> Windows:
+    empty = EmptyConfig(value="zero", for_ns=settings.pop("for_ms", 30) * MS)
+    query = window_query(
+        "q", "tumbling", settings.pop("outputs", OUTPUTS[:1]), 10 * MS, key=("k",), empty=empty,
+        **settings,
+    )  # fmt: skip
+    return Windows("default", query)
+
+
+def of(key: str, seq: int, ref_ms: float, v: Any = 1, **how: Any) -> Event:
+    return event(key, seq, ref_ms, {"k": key, "v": v}, **how)
+
+
+def test_a_silent_key_ends_after_for() -> None:
+    ticks = [of("tick", seq, 10 * seq + 5) for seq in range(1, 9)]
+    told = told_of(counting(), of("a", 0, 1), *ticks)
+    assert [each[2:4] for each in told if each[1] == "a"] == [(0, 1), (10, 0), (20, 0), (30, 0)]
+
+
+@pytest.mark.parametrize("comes_ms", [41, 86], ids=["early", "late"])
+def test_windows_between_come_once(comes_ms: int) -> None:
+    """Whether the key's next event comes in time or after the windows were told as empty."""
+    back = of("a", 1, 41, at_ms=comes_ms, late="gap" if comes_ms > 41 else "")
+    events = [of("a", 0, 1), *(of("tick", seq, 10 * seq + 5) for seq in range(1, 9)), back]
+    told = told_of(counting(for_ms=100), *sorted(events, key=lambda each: each.at_ns))
+    last = {each[2]: each[3] for each in told if each[1] == "a"}
+    assert last == {0: 1, 10: 0, 20: 0, 30: 0, 40: 1, 50: 0, 60: 0, 70: 0}
+    updates = [each for each in told if each[0] == "update"]
+    assert [each[2:4] for each in updates] == ([(40, 1)] if comes_ms > 41 else [])
+
+
+def test_the_end_tells_no_window_that_is_to_come() -> None:
+    told = told_of(counting(for_ms=1_000), of("a", 0, 1), of("b", 0, 25), end_ms=900)
+    assert [each[1:4] for each in told] == [
+        ("a", 0, 1), ("a", 10, 0), ("a", 20, 0), ("b", 20, 1)
+    ]  # fmt: skip
+
+
+def test_keys_are_bounded_and_forgotten() -> None:
+    operator = counting(max_windows=2, outputs=(MEAN,), hold_ns=20 * MS, new_source_allowance_ns=0)
+    events = [of(key, 0, 1 + at) for at, key in enumerate("abc")]
+    told_of(operator, *events)
+    assert operator.figures()["keys"] == 2
+    assert operator.figures()["refused"] == 1
+    told_of(operator, of("a", 1, 95), watermark(300, 300, 300), of("c", 1, 310, at_ms=310))
+    assert operator.figures()["keys"] == 1
+
+
+def test_told_windows_are_bounded() -> None:
+    operator = counting(max_windows=5, for_ms=10_000, finals=True)
+    told_of(operator, of("a", 0, 1), *(watermark(at, at, 0) for at in range(10, 400, 10)))
+    figures = operator.figures()
+    assert figures["not_final"] <= 5
+    assert figures["given_up"] > 20
+
+
+def test_a_value_older_than_those_kept_is_uncertain() -> None:
+    operator = counting(max_recount=2, outputs=(MEAN,))
+    events = [of("a", seq, seq, seq) for seq in range(1, 8)]
+    told = told_of(operator, *events, of("a", 8, 11), of("a", 0, 2.5, 90, at_ms=12, late="gap"))
+    mean = pytest.approx((1 + 2 + 3 + 4 + 5 + 6 + 3 * 7) / 9)
+    assert told == [("emit", "a", 0, mean, "!"), ("update", "a", 0, mean)]
+    assert told_of(operator, of("a", 9, 22, at_ms=22)) == [
+        ("emit", "a", 10, pytest.approx(1.6), "!")
+    ]
+
+
+def test_after_a_lost_event_older_values_are_uncertain() -> None:
+    """After an event is given up, only values after it are certain."""
+    operator = counting(outputs=(MEAN,), changes_for_ns=40 * MS, for_ms=500)
+    lost = [watermark(at, at, 8) for at in (20, 35, 49)]
+    found = watermark(51, 51, 51)
+    told = told_of(operator, of("a", 0, 5, 2), *lost, found, watermark(75, 75, 75))
+    assert [(each[2], each[-1]) for each in told] == [
+        (0, 2.0), (10, 2.0), (20, 2.0), (30, 2.0), (40, 2.0), (50, 2.0), (60, 2.0)
+    ]  # fmt: skip
+    told = told_of(operator, of("a", 1, 80, 3), watermark(95, 95, 95))
+    assert told == [("emit", "a", 70, 2.0), ("emit", "a", 80, 3.0, "!")]
+
+
+def test_values_before_the_query_are_uncertain() -> None:
+    operator = counting(outputs=(MEAN,), for_ms=500, hold_ns=500 * MS)
+    operator.restore({}, ())
+    told = told_of(operator, of("a", 0, 5), watermark(9, 9, 9), of("a", 1, 15, 5))
+    told += told_of(operator, watermark(35, 35, 35))
+    assert told == [("emit", "a", 10, 3.0), ("emit", "a", 20, 5.0, "!")]
+
+
+def test_a_value_holds_for_a_time() -> None:
+    operator = counting(outputs=(MEAN,), hold_ns=12 * MS, for_ms=500)
+    told = told_of(operator, of("a", 0, 5, 2), of("a", 1, 26, 6), watermark(50, 50, 50))
+    assert told == [
+        ("emit", "a", 0, 2.0, "!"), ("emit", "a", 10, 2.0, "!"), ("emit", "a", 20, 6.0, "!"),
+        ("emit", "a", 30, 6.0, "!"), ("emit", "a", 40, None, "!"),
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SPANS)
+def test_the_true_mean_is_within_the_bounds(kind: str) -> None:
+    """Whatever the clocks really did; and what is confirmed is the truth."""
+    confirmed = bounded = 0
+    for seed in range(12):
+        rng = Random(seed)
+        stamped, true = world(rng, 45)
+        config = config_of(kind, "null", keyed=seed % 2 > 0, outputs=OUTPUTS[:2], hold_ns=1 << 50)
+        told = {
+            ("-" if config.key is None else repr(w.key), w.start_ns, w.end_ns): w
+            for w in last_word(run(config, disordered(rng, copies(stamped))))
+        }
+        expected = expected_of(true, config, max(each.ref_time_ns for each in stamped))
+        for window in told.keys() & expected.keys():
+            mean, result = expected[window]["mean"], told[window]
+            low, high = result.low["mean"], result.high["mean"]
+            slack = 1e-9 * abs(mean or 0)
+            if result.confidence == CONFIRMED:
+                confirmed += 1
+                assert result.values["mean"] == mean, (seed, window)
+            elif low is not None and mean is not None:
+                bounded += 1
+                assert low - slack <= mean <= high + slack, (seed, window, low, mean, high)
+    assert confirmed
+    assert bounded
