@@ -107,9 +107,8 @@ def taken(
     places: dict[str, Any] = {
         name: where_of(name, text, on_file=on_file) for name, text in texts.items()
     }
-    times = None
-    if "ts" in places:
-        times = times_seen(values_at(places["ts"], rows, on_file=on_file), now_ns)
+    at_ts = values_at(places["ts"], rows, on_file=on_file) if "ts" in places else []
+    times = times_seen(at_ts, now_ns)
     if times is None and options.ts is None:
         times = proposal.times  # Made-up times have no other sign than their name.
     form = options.ts_format or _form(times, texts.get("ts", ""))

@@ -17,7 +17,8 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from topology.spelling.problem import refused, shown
-from topology.wire.times import NS_PER_S, zone_meant, zone_of
+from topology.wire.time_forms import NS_PER_S
+from topology.wire.times import zone_meant, zone_of
 
 DIGEST_BYTES: Final = 8
 DAY_S: Final = 86_400

@@ -242,7 +242,7 @@ class FilledSpans(Spans):
     def _touch_following(self, past: KeyPast, key: str, slice_ns: int, latest_ns: int) -> None:
         """Mark the closed windows after the slice that an event of the slice may change."""
         first_ns = self._slices.next_start(slice_ns)
-        last_ns = self._closed_ns - self._size_ns
+        last_ns = self._slices.first_open(self._closed_ns) - 1
         if first_ns > last_ns:
             return
         slices, at = past.slices, bisect_right(past.slices, slice_ns)
@@ -253,7 +253,7 @@ class FilledSpans(Spans):
         elif at < len(slices):
             last_ns = min(last_ns, slices[at])
         last_ns = min(last_ns, max(first_ns + self._for_ns, latest_ns + self._hold_ns))
-        first_ns = max(first_ns, self._frontier.final_ns - self._size_ns + 1)
+        first_ns = max(first_ns, self._slices.first_open(self._frontier.final_ns))
         for start_ns in self._slices.starts(first_ns, last_ns):
             if (start_ns, key) not in self._touched:
                 self._touched[start_ns, key] = True
@@ -261,10 +261,10 @@ class FilledSpans(Spans):
 
     def _await(self, key: str, past: KeyPast) -> None:
         if self._fill and self._closed_ns < FOR_EVER:
-            soonest_ns = self._closed_ns - self._size_ns + 1
+            soonest_ns = self._slices.first_open(self._closed_ns)
             start_ns = next(self._silent(past, soonest_ns, FOR_EVER), None)
             if start_ns is not None:
-                self._waking.arm(key, start_ns + self._size_ns)
+                self._waking.arm(key, self._slices.end(start_ns))
         self._leaving.arm(key, self._left_ns(past))
 
     def _left_ns(self, past: KeyPast) -> int:
@@ -272,7 +272,7 @@ class FilledSpans(Spans):
         slice_ns = past.slices[-1]
         silent_ns = self._slices.next_start(slice_ns) + self._for_ns
         held_ns = self._slices.after(slice_ns) + self._hold_ns
-        return max(silent_ns, held_ns) + self._size_ns + past.error_ns
+        return self._slices.last_end(self._slices.at(max(silent_ns, held_ns))) + past.error_ns
 
     # -- Windows without events --------------------------------------------------------------------
 
@@ -348,13 +348,13 @@ class FilledSpans(Spans):
 
     def _closing(self, starts: Iterable[int], before_ns: int) -> list[tuple[int, str]]:
         due = {*super()._closing(starts, before_ns)}
-        last_ns = self._closed_ns - self._size_ns
+        last_ns = self._slices.first_open(self._closed_ns) - 1
         if self._closed_ns >= FOR_EVER:  # The input has ended.
             last_ns = max([self._watermark_ns, *self._panes.by_number])
         for key in self._waking.due(self._closed_ns + 1):
             past = self._pasts.rows.get(key)
             if past is not None:
-                first_ns = before_ns - self._size_ns + 1
+                first_ns = self._slices.first_open(before_ns)
                 due.update((start, key) for start in self._silent(past, first_ns, last_ns))
                 self._await(key, past)
         self._is_fuller = self._is_fuller or bool(due)
@@ -398,7 +398,7 @@ class FilledSpans(Spans):
         return Measured(values, low, high, expected, is_sure)
 
     def _mean(self, past: KeyPast, start_ns: int, key: str, field: int) -> Mean:
-        end_ns = start_ns + self._size_ns
+        end_ns = self._slices.end(start_ns)
         area, is_blurred, first_ns = Area(), False, end_ns
         point = before = self._last_before(past, start_ns, key, field)
         slices = past.slices
@@ -430,7 +430,7 @@ class FilledSpans(Spans):
         self, past: KeyPast, start_ns: int, key: str, field: int
     ) -> tuple[Any, Any, bool]:
         """Return the bounds of all values that may hold in the window, and if they are certain."""
-        end_ns, slices = start_ns + self._size_ns, past.slices
+        end_ns, slices = self._slices.end(start_ns), past.slices
         found: list[Point] = []
         least_ns = NOT_YET
         for slice_ns in reversed(slices[: bisect_right(slices, end_ns + past.error_ns)]):

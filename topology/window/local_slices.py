@@ -18,9 +18,10 @@ Cost: a bisection for each slice. A sliding window in which the clock is set cos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from topology.answer.frontier import FOR_EVER, NOT_YET
 from topology.query.zone import Stretch, ZoneClock
 from topology.window.settings import Window
 from topology.window.slices import Slices
@@ -85,6 +86,23 @@ class LocalSlices(Slices):
 
     def last_end(self, slice_ns: int) -> int:
         return self.end(slice_ns)
+
+    def last_start(self, slice_ns: int) -> int:
+        return slice_ns
+
+    def next_start(self, slice_ns: int) -> int:
+        return self.after(slice_ns)
+
+    def starts(self, first_ns: int, last_ns: int) -> Iterator[int]:
+        start_ns = self.at(first_ns)
+        if start_ns < first_ns:
+            start_ns = self.after(start_ns)
+        while start_ns <= last_ns:
+            yield start_ns
+            start_ns = self.after(start_ns)
+
+    def first_open(self, time_ns: int) -> int:
+        return self.windows(self.at(time_ns))[0] if NOT_YET < time_ns < FOR_EVER else time_ns
 
     # -- Local time --------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 """Computes where windows of a fixed size begin and end, and which slices make them up.
 
 Windows [k every, k every + size) are aligned to the Unix epoch; `local_slices` cuts windows by the
-local time of a zone. The edges of all windows divide
-time into slices, so each window is a sequence of whole slices. A slice belongs to size / every
-windows, rounded down or up if that is not a whole number. A tumbling window is one slice.
+local time of a zone. The edges of all windows divide time into slices, so each window is a sequence
+of whole slices. A slice belongs to size / every windows, rounded down or up if that is not a whole
+number. A tumbling window is one slice.
 
 `SliceTimers` has the times at which windows end, so no window is examined before its end. Cost:
 O(log slices) for each window that closes or becomes final, and nothing for windows that are kept.
@@ -11,7 +11,7 @@ O(log slices) for each window that closes or becomes final, and nothing for wind
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from topology.answer.frontier import Frontier
 from topology.model.timers import Timers
@@ -82,9 +82,16 @@ class Slices:
         """Return the start of the first window after those that contain the slice."""
         return self.last_start(slice_ns) + self.every_ns
 
-    def starts(self, first_ns: int, last_ns: int) -> range:
+    def starts(self, first_ns: int, last_ns: int) -> Iterable[int]:
         """Return the starts of the windows from one instant to another, both included."""
         return range(first_ns + -first_ns % self.every_ns, last_ns + 1, self.every_ns)
+
+    def first_open(self, time_ns: int) -> int:
+        """Return an instant at or after which all windows begin that end after `time_ns`.
+
+        No window that ends at or before `time_ns` begins there.
+        """
+        return time_ns - self.size_ns + 1
 
     def last_end(self, slice_ns: int) -> int:
         return slice_ns - slice_ns % self.every_ns + self.size_ns
