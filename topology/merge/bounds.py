@@ -7,9 +7,10 @@ its newest time is its bound, and *led* if its bound is now - D, so that the clo
 
 A heap has the bounds of the keyed sources. They may be older than the newest times; a bound is
 corrected when it reaches the top. A keyed source becomes led only when it limits all others. Among
-the led sources only the largest D counts. A led source with a smaller D stays led when it sends an
-event, because its bound does not count before or after the event. Its newest time is compared with
-the clock again when the largest D falls to its own D.
+the led sources only the largest D counts. One led source, the *witness*, shows that the clock minus
+the largest D is a bound. All others stay led when they send an event, because their bounds do not
+count before or after it. Their newest times are compared with the clock again when there is no
+witness any more. So with many sources an event moves no source from one kind to the other.
 
 D is a quantile of the source's own delays. For a source with too few delays it is twice the
 quantile of the pool. It is at most `max_wait`, and `max_set_back` is added to it.
@@ -25,6 +26,7 @@ that never paused before and has stopped.
 from __future__ import annotations
 
 from heapq import heappop, heappush, heapreplace
+from itertools import islice
 from typing import Any, Final
 
 from topology.merge.settings import MergeConfig
@@ -50,6 +52,11 @@ Bound = tuple[int, str]
 """(corrected timestamp, source): events at or below it may be emitted."""
 
 NO_BOUND: Final[Bound] = (NEVER, "")
+NONE_LED: Final[dict[str, None]] = {}
+"""An empty table of led sources. It must not be changed."""
+
+LOOKS: Final = 8
+"""The number of led sources, evenly spread, among which a witness is looked for first."""
 
 
 BOUNDS: Final = Shape("merge.bounds", 1, awaited_until_ns=INT)
@@ -69,10 +76,12 @@ class SourceBounds(Saved):
         self.idle_after_ns = config.idle_after_ns
         self._keyed: list[Bound] = []  # A heap of the bounds, or of older ones.
         self._led: dict[int, dict[str, None]] = {}  # The sources led by their own delays, by D.
-        self.led_cold: set[str] = set()
+        self.led_cold: dict[str, None] = {}  # The sources led by the pool.
         self._cold_wait_ns = 0  # The D of all sources led by the pool.
         self.led_max_ns = -1
-        self._has_fallen = False  # Whether led_max_ns has fallen since the last call of `limit`.
+        self._witness = ""
+        self.lacks_witness = False
+        """Whether a source led with `led_max_ns` must be found that is overdue; `limit` does it."""
         self.idle: Timers[str] = Timers()
         """The instants at which sources may become idle, or earlier ones."""
         self.expected: Timers[str] = Timers()
@@ -100,7 +109,7 @@ class SourceBounds(Saved):
         progress.newest_ns = newest_ns
         if progress.state == KEYED or progress.state == AWAITED:
             return  # The entry in the heap is older. It is corrected when it reaches the top.
-        if self._bounds_nothing(progress):
+        if self.bounds_nothing(progress):
             if progress.state == DOZING:
                 self._revive(progress)
                 progress.state = LED
@@ -112,18 +121,16 @@ class SourceBounds(Saved):
         self._key(progress)
         self.watch(progress)
 
-    def _bounds_nothing(self, progress: SourceProgress) -> bool:
-        """Return whether the source is led and another led one has a larger D.
+    def bounds_nothing(self, progress: SourceProgress) -> bool:
+        """Return whether the source is led, and another led one has as large a D and is overdue.
 
         Such a source may stay led, because its bound does not count.
         """
-        wait_ns = progress.led_wait_ns
-        return (
-            NOT_LED < wait_ns < self.led_max_ns
-            and progress.warm
-            and not progress.blocked
-            and self.wait_ns(progress) == wait_ns
-        )
+        if progress.led_wait_ns == NOT_LED or progress.blocked or progress.source == self._witness:
+            return False
+        if not progress.warm:
+            return progress.state == COLD
+        return progress.state != COLD and self.wait_ns(progress) == progress.led_wait_ns
 
     def _revive(self, progress: SourceProgress) -> None:
         """Count the source as live if it is not live yet."""
@@ -263,19 +270,25 @@ class SourceBounds(Saved):
             progress.state = LED if progress.warm else COLD
         progress.led_wait_ns = wait_ns
         if progress.state == COLD:
-            self.led_cold.add(progress.source)
+            self.led_cold[progress.source] = None
             self._cold_wait_ns = wait_ns
         else:
             self._led.setdefault(wait_ns, {})[progress.source] = None
-        self.led_max_ns = max(self.led_max_ns, wait_ns)
+        if wait_ns >= self.led_max_ns:
+            self.led_max_ns = wait_ns
+            self._witness = progress.source
+            self.lacks_witness = False
 
     def _unlead(self, progress: SourceProgress) -> None:
         """Stop using the clock as the source's bound, if the source is led."""
         wait_ns, progress.led_wait_ns = progress.led_wait_ns, NOT_LED
         if wait_ns == NOT_LED:
             return
+        if progress.source == self._witness:
+            self._witness = ""
+            self.lacks_witness = True
         if progress.source in self.led_cold:
-            self.led_cold.discard(progress.source)
+            del self.led_cold[progress.source]
             if not self.led_cold:
                 self._lead_no_more(self._cold_wait_ns)
             return
@@ -291,25 +304,46 @@ class SourceBounds(Saved):
             self.led_max_ns = max(self._led, default=-1)
             if self.led_cold and self._cold_wait_ns > self.led_max_ns:
                 self.led_max_ns = self._cold_wait_ns
-            self._has_fallen = True
+            self.lacks_witness = True
 
-    def _put_right(self, now_ns: int) -> None:
-        """Make sources keyed again after the largest D has fallen.
+    def _find_witness(self, now_ns: int) -> None:
+        """Find a source that is led with the largest D and is overdue.
 
-        This changes each source that is led with the new largest D and has a newest time above the
-        clock minus D. Cost: one look at each source led with that D.
+        If a few looks find none, those that are led with it become keyed until one is found. If
+        there is none, the largest D falls. Cost: O(1) for each source that becomes keyed, and for
+        a few looks O(led sources), with a tiny constant.
         """
-        sources = self._sources
-        while self._has_fallen:
-            self._has_fallen = False
+        while self.lacks_witness:
+            self.lacks_witness = False
             passed_ns = now_ns - self.led_max_ns + self._set_back_ns
-            led = self._led.get(self.led_max_ns, ())
-            for source in [name for name in led if sources[name].newest_ns > passed_ns]:
-                progress = sources[source]
-                self._unlead(progress)
-                if progress.state == LED:
-                    progress.state = KEYED
-                self._key(progress)
+            led = self._led_longest()
+            # If sources take turns, the one that became overdue last stays so for longest.
+            newest_ns, self._witness = NO_REF - 1, ""
+            for source in islice(led, 0, None, len(led) // LOOKS + 1):
+                if newest_ns < self._sources[source].newest_ns <= passed_ns:
+                    newest_ns, self._witness = self._sources[source].newest_ns, source
+            if not self._witness:
+                self._key_ahead(led, passed_ns)
+
+    def _led_longest(self) -> dict[str, None]:
+        """Return the sources that are led with the largest D, by the pool if some are."""
+        if self.led_cold and self._cold_wait_ns == self.led_max_ns:
+            return self.led_cold
+        return self._led.get(self.led_max_ns, NONE_LED)
+
+    def _key_ahead(self, led: dict[str, None], passed_ns: int) -> None:
+        """Make led sources keyed that are not overdue, up to the first one that is: the witness."""
+        ahead: list[SourceProgress] = []
+        for source in led:
+            if self._sources[source].newest_ns <= passed_ns:
+                self._witness = source
+                break
+            ahead.append(self._sources[source])
+        for progress in ahead:
+            self._unlead(progress)
+            if progress.state != DOZING:
+                progress.state = KEYED
+            self._key(progress)
 
     def wait_ns(self, progress: SourceProgress) -> int:
         """Return D of a source, which comes from the pool if the source has too few delays."""
@@ -325,29 +359,23 @@ class SourceBounds(Saved):
         wait_ns = 2 * self._pool.edge_ns()
         return (wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns) + self._set_back_ns
 
-    def refresh_cold(self, now_ns: int) -> None:
+    def refresh_cold(self) -> None:
         """Adopt the pool's current wait for the sources that the pool leads.
 
-        They stay led, with the new wait. If it has grown, a source becomes keyed if its newest time
-        is above the clock minus the new wait. Cost: one look at each of them if the wait has grown,
-        else none.
+        They stay led, with the new wait. Cost: O(waits by which sources are led).
         """
-        cold = self.led_cold
-        if not cold:
+        if not self.led_cold:
             return
         before_ns = self._cold_wait_ns
-        wait_ns = self.wait_ns(self._sources[next(iter(cold))])
+        wait_ns = self.pool_wait_ns()
         if wait_ns == before_ns:
             return
         self._cold_wait_ns = wait_ns
         if wait_ns > self.led_max_ns:
             self.led_max_ns = wait_ns
-        elif wait_ns < before_ns and before_ns not in self._led:
+            self.lacks_witness = True
+        elif wait_ns < before_ns:
             self._lead_no_more(before_ns)
-        if wait_ns > before_ns:
-            sources, passed_ns = self._sources, now_ns - wait_ns + self._set_back_ns
-            for source in [name for name in cold if sources[name].newest_ns > passed_ns]:
-                self.enter(sources[source], sources[source].newest_ns)
 
     def limit(self, now_ns: int) -> Bound:
         """Return the smallest bound of the sources.
@@ -355,8 +383,8 @@ class SourceBounds(Saved):
         The bound names no source if it comes from the clock, and is `NO_BOUND` if nothing limits
         MERGE.
         """
-        if self._has_fallen:
-            self._put_right(now_ns)
+        if self.lacks_witness:
+            self._find_witness(now_ns)
         keyed = self._keyed
         back_ns = self._set_back_ns
         while True:
@@ -381,6 +409,25 @@ class SourceBounds(Saved):
                 heappop(keyed)
                 progress.in_keyed = False
                 self._lead(progress, wait_ns)
+
+    def stays_limited_by_time(self, now_ns: int, wait_ns: int) -> bool:
+        """Retire idle sources, and return whether `limit` is still the clock minus `wait_ns`.
+
+        This was so before, and `wait_ns` was `led_max_ns`.
+        """
+        if self.idle.next_ns <= now_ns and not self.retire_idle(now_ns) and not self.led_cold:
+            return True
+        keyed = self._keyed
+        if self.lacks_witness or (keyed and keyed[0][0] <= now_ns - wait_ns):
+            return not self.limit(now_ns)[1] and wait_ns == self.led_max_ns
+        return wait_ns == self.led_max_ns
+
+    def rest_on_pool(self, *, rests: bool) -> None:
+        """Record whether the limit depends on the pool's wait, which has not changed since."""
+        if not rests:
+            self.pooled_ns = NOT_LED
+        elif self.pooled_ns == NOT_LED:
+            self.pooled_ns = self.pool_wait_ns()
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
         """Return when the first buffered event may be emitted if nothing arrives, or NEVER.

@@ -259,5 +259,5 @@ class Intake:
         if bounds.pooled_ns != NOT_LED and bounds.pooled_ns != bounds.pool_wait_ns():
             return True
         if bounds.limited_by_time:
-            return bounds.led_max_ns != led_max_ns
+            return bounds.lacks_witness or bounds.led_max_ns != led_max_ns
         return not bounds.limiting or bounds.limiting == progress.source

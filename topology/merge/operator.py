@@ -397,7 +397,7 @@ class Merge(SavedOperator):
         heads = self._heads
         self._settled = False
         if bounds.led_cold:
-            bounds.refresh_cold(now_ns)
+            bounds.refresh_cold()
         if bounds.awaited_until_ns <= now_ns:
             bounds.await_no_more()
         if bounds.idle.next_ns <= now_ns:

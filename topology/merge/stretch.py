@@ -78,15 +78,17 @@ class Stretches(Intake):
                 break
 
             # Learn from the event.
-            is_steady = progress.state == KEYED and not progress.blocked
-            led_max_ns, was_blocked = bounds.led_max_ns, progress.blocked
+            was_blocked = progress.blocked
+            is_steady = progress.state == KEYED and not was_blocked
+            led_max_ns = bounds.led_max_ns
             if not progress.dirty:
                 self._known.mark(progress)
             if arrival_ns > progress.last_arrival_ns:
                 progress.last_arrival_ns = arrival_ns
             if not is_steady:
                 revived = True
-                bounds.receive(progress, event.at_ns)
+                if was_blocked or progress.said_bye:
+                    bounds.receive(progress, event.at_ns)
             delays = progress.delays
             delays.add(arrival_ns - ref_ns)
             if not progress.warm:
@@ -116,7 +118,7 @@ class Stretches(Intake):
             if progress.error_ns > progress.recorded_error_ns:
                 self._errors.grows(progress)
             # The delay was sampled first, because the sample may change the source's wait.
-            if not is_steady:
+            if not is_steady and (was_blocked or not bounds.bounds_nothing(progress)):
                 bounds.enter(progress, progress.newest_ns)
             if not is_open and (was_blocked or self.opens(progress, was_empty, led_max_ns)):
                 is_open = True

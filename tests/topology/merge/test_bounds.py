@@ -61,7 +61,7 @@ def test_the_limit_is_that_of_all_sources_wherever_the_pool_moves(seed: int) -> 
     for _ in range(60):
         now += dice.randrange(60)
         pool.wait = 2 * dice.randrange(1, 400)
-        bounds.refresh_cold(now)
+        bounds.refresh_cold()
         assert bounds.limit(now)[0] == bound(newest, now, pool.wait)
         speaks = f"s{dice.randrange(40)}"
         newest[speaks] = max(newest[speaks], now - dice.randrange(50))
@@ -102,15 +102,21 @@ def test_the_limit_is_that_of_all_sources_wherever_their_own_waits_move(seed: in
     assert stayed, "none stays led when it sends"
 
 
-def test_only_those_that_the_new_wait_has_not_passed_go_back() -> None:
+def test_one_overdue_source_leads_all() -> None:
+    """The others stay led when they send, and are keyed again once none of them is overdue."""
     newest = {f"s{number:03}": number for number in range(100)}
     bounds, pool = bounds_of(newest)
     bounds.limit(300)
     assert len(bounds.led_cold) == 100
     pool.wait = 220
-    bounds.refresh_cold(300)
-    assert len(bounds.led_cold) == 81  # s000 to s080
-    pool.wait = 40
-    bounds.refresh_cold(300)
-    assert len(bounds.led_cold) == 81
-    assert bounds.led_max_ns == 40
+    bounds.refresh_cold()
+    assert bounds.limit(300) == (81, "")
+    for source in [*newest][1:]:
+        bounds.enter(bounds._sources[source], 290)
+    assert bounds.limit(300) == (81, "")
+    assert len(bounds.led_cold) == 99  # The first one that was overdue for all is keyed.
+    bounds.enter(bounds._sources["s000"], 290)
+    assert bounds.lacks_witness
+    assert bounds.limit(300) == (290, "s000")
+    assert not bounds.led_cold
+    assert bounds.led_max_ns == -1
