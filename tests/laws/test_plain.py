@@ -27,6 +27,7 @@ from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
 from topology.flow.chain import Chain
 from topology.flow.stage import Stage
+from topology.merge.queues import Queues
 from topology.merge.stretch import Stretches
 from topology.model.event import BYE, DATA, DEAD, HEARTBEAT, Event
 from topology.model.operator import Operator
@@ -95,6 +96,36 @@ def set_back(seed: int) -> list[Event]:
     return numbered(chain.on_batch(events, events[-1].at_ns).released)
 
 
+@made_once
+def crowded(seed: int) -> list[Event]:
+    """More sources than the rate serves within a wait, so that only the clock limits what is
+    emitted: some are overdue, some idle, some have become idle and come back, some end."""
+    rng, sources = Random(seed), 30
+    names = [*range(sources)]
+    numbers = [0] * sources
+    order: list[int] = []
+    ts = 1_000_000
+    events: list[Event] = []
+    for _ in range(900):
+        if not order:
+            order = names[: rng.choice((6, 15, sources))]
+            if rng.random() < 0.5:
+                rng.shuffle(order)
+        at = order.pop()
+        ts += rng.choice((0, 1, 2, 5, 9))
+        delay = rng.randint(0, 40) if rng.random() < 0.12 else rng.choice((0, 0, 1))
+        event = Event("default", f"s{at}", 0, numbers[at], ts * MS, (ts + 1 + delay) * MS)
+        event.value = rng.choice((None, b"12345"))
+        event.error_ns = rng.choice((0, MS, 3 * MS))
+        if rng.random() < 0.01:
+            event.kind = rng.choice((HEARTBEAT, BYE, DEAD))
+        numbers[at] += 1 + (rng.random() < 0.002)
+        events.append(event)
+    chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
+    events = in_log_order(events)
+    return numbered(chain.on_batch(events, events[-1].at_ns).released)
+
+
 @cache
 def _topology(merge: str) -> Topology:
     return parse(f"streams: {{default: {{merge: {{{merge}}}}}}}\nstages: [reorder+merge]\n")
@@ -106,6 +137,10 @@ def _stage(merge: str = "") -> Stage:
 
 CALM = [
     Case("merge, known sources", merge_of, sequenced),
+    Case("merge, many sources", merge_of, crowded),
+    Case("merge, many sources, short", lambda: merge_of(max_wait="20ms"), crowded),
+    Case("merge, many sources, long", lambda: merge_of(idle_after="1s"), crowded),
+    Case("merge, many sources, declared", lambda: merge_of(max_set_back_ns=9 * MS), crowded),
     Case("merge, few queued", lambda: merge_of(max_queued=9), sequenced),
     Case("merge, little queued", lambda: merge_of(max_held_bytes=40), sequenced),
     Case("merge, short pauses", lambda: merge_of(outage_wait="2s", max_wait="9ms"), sequenced),
@@ -221,3 +256,21 @@ def test_an_instant_that_a_plain_event_leaves_closed_would_emit_nothing(
         with monkeypatch.context() as patch:
             patch.setattr(Stretches, "opens", lambda *_: True)
             assert said == [[*each[:3]] for each in course(case, seed, 7, case.make)], seed
+
+
+def test_time_alone_emits_most_of_many_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the law would say little about events that only the clock holds back."""
+    if not hasattr(Queues.take_first, "__code__"):
+        pytest.skip("methods of the compiled core cannot be replaced")
+    taken, take_first = 0, Queues.take_first
+
+    def count(queues: Queues, now_ns: int, released: list[Event]) -> None:
+        nonlocal taken
+        taken += 1
+        take_first(queues, now_ns, released)
+
+    monkeypatch.setattr(Queues, "take_first", count)
+    case = Case("merge", lambda: merge_of(idle_after="1s"), crowded)
+    for _ in course(case, 0, 100, case.make):
+        pass
+    assert taken > 0.4 * len(crowded(0))

@@ -334,6 +334,8 @@ class Merge(SavedOperator):
                 self._now_ns = until_ns
                 self._due_ns = min(self._wake_ns, self._next_beat_ns)
                 return  # Nothing is due, which is the usual case.
+        if self.takes_plain and self._wake_ns < until_ns and self._bounds.limited_by_time:
+            self._release_by_time(until_ns, step)
         while True:
             since_ns = beat_ns = self._next_beat()
             if self._settled:
@@ -352,6 +354,41 @@ class Merge(SavedOperator):
                 break
         self._now_ns = until_ns
         self._due_ns = min(self._wake_ns, self._next_beat())
+
+    def _release_by_time(self, until_ns: int, step: Step) -> None:
+        """Emit the events that only time holds back and that are due before `until_ns`.
+
+        With many sources, each event is emitted at an instant of its own. `_evaluate` is the
+        definition. The caller goes on with the first instant at which something else may be due.
+        """
+        bounds, heads, take_first = self._bounds, self._heads, self._queues.take_first
+        wait_ns, idle = bounds.led_max_ns, bounds.idle
+        if bounds.lacks_witness or self._watermark.complete_ns >= self._watermark.ns:
+            return  # C may have to be announced with the next event.
+        before_ns = min(until_ns, self._next_beat() + 1, bounds.awaited_until_ns)
+        now_ns = self._now_ns
+        released: list[Event] = []
+        while heads:
+            look_ns = due_ns = heads[0][0] + wait_ns
+            is_head = due_ns < idle.next_ns
+            if not is_head:
+                due_ns = idle.next_ns
+            if due_ns >= before_ns or due_ns >= bounds.expected.next_ns:
+                break
+            if due_ns < now_ns or not bounds.stays_limited_by_time(due_ns, wait_ns):
+                look_ns = due_ns  # `_evaluate` looks at all that is due then.
+                break
+            now_ns = due_ns
+            if is_head:
+                take_first(now_ns, released)
+        else:
+            look_ns = now_ns
+        self._now_ns = now_ns
+        self._settled = False
+        self._passage.release(released, step)
+        bounds.rest_on_pool(rests=bool(bounds.led_cold))
+        self._look_ns = min(look_ns, bounds.awaited_until_ns)
+        self._wake_ns = self._next_wake()
 
     def _passes_idle(self) -> bool:
         """Retire idle sources, and return whether nothing more may be emitted because of this.
@@ -442,8 +479,7 @@ class Merge(SavedOperator):
                 bounds.limiting = limit[1]
                 progress = self._sources[limit[1]]
                 rests_on_pool = not (progress.blocked or progress.warm or progress.state == AWAITED)
-            if rests_on_pool:
-                bounds.pooled_ns = bounds.pool_wait_ns()
+            bounds.rest_on_pool(rests=rests_on_pool)
         self._look_ns = min(self._look_ns, due_ns)
 
     # -- Emission ----------------------------------------------------------------------------------

@@ -157,6 +157,32 @@ class Queues:
         self.count -= len(events)
         return events
 
+    def take_first(self, now_ns: int, taken: list[Event]) -> None:
+        """Move the first of all events to `taken`, even if a smaller one may still arrive.
+
+        Its `at_ns` becomes `now_ns`. Only an entry of an earlier head may be removed instead.
+        """
+        heads = self.heads
+        head_ns, source = heads[0]
+        progress = self._sources[source]
+        queue = progress.queue
+        if not queue or queue[0].ref_time_ns > head_ns:
+            heappop(heads)
+            return
+        event = queue.popleft()
+        if queue:
+            heapreplace(heads, (queue[0].ref_time_ns, source))
+        else:
+            heappop(heads)
+        progress.released += 1
+        event.at_ns = now_ns
+        event.held_by &= ~self.position
+        self.count -= 1
+        value = event.value
+        if isinstance(value, bytes):
+            self.bytes -= len(value)
+        taken.append(event)
+
     # -- At the bound ------------------------------------------------------------------------------
 
     def make_room(self, now_ns: int) -> tuple[list[Event], list[Event]]:
@@ -189,7 +215,7 @@ class Queues:
         self._mend_heads()
         smallest: list[Event] = []
         while left and self.heads and self.heads[0][0] <= now_ns:
-            smallest.append(self._take_smallest(now_ns))
+            self.take_first(now_ns, smallest)
             left -= 1
         if not given_up and not smallest:
             given_up = self._give_up(fullest[0][1], left, now_ns)
@@ -210,19 +236,6 @@ class Queues:
         for event in given_up:
             self._uncount(event, now_ns)
         return given_up[::-1]
-
-    def _take_smallest(self, now_ns: int) -> Event:
-        """Remove and return the smallest of all events, even if a smaller one may still arrive."""
-        source = self.heads[0][1]
-        progress = self._sources[source]
-        event = progress.queue.popleft()
-        self._uncount(event, now_ns)
-        progress.released += 1
-        if progress.queue:
-            heapreplace(self.heads, (progress.queue[0].ref_time_ns, source))
-        else:
-            heappop(self.heads)
-        return event
 
     def _uncount(self, event: Event, now_ns: int) -> None:
         event.at_ns = now_ns
