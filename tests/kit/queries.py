@@ -75,7 +75,7 @@ def window_query(
     return WindowSettings(
         name=name,
         window=window,
-        aggregate={each.name: _aggregate(each) for each in outputs},
+        aggregate={each.name: aggregate_of(each) for each in outputs},
         key=_spelled(key),
         clock=ClockConfig(**{"max_skew_ppb": 100_000, **(clock or {})}),
         **{**LATENESS, **settings},
@@ -123,7 +123,7 @@ def join_query(
     return query.model_copy(update={"clocks": made})
 
 
-def _aggregate(output: Output) -> Aggregate:
+def aggregate_of(output: Output) -> Aggregate:
     if output.function == "count":
         return Aggregate("count")
     quantile_ppm = output.quantile_ppm if output.function == "quantile" else 0

@@ -10,11 +10,12 @@ import pytest
 from inorder.engine import RawEvent, replay
 from inorder.testing import WindowRecord
 from tests.kit.events import copies
+from tests.kit.queries import aggregate_of
 from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import OUTPUTS, agree, last_word, oracle, rendered
 from tests.topology.window.streams import MS, START, disordered, event, payload_of, seeded
 from tests.topology.window.test_oracle import LASTING, run
-from topology.config import Aggregate, ClockConfig
+from topology.config import ClockConfig
 from topology.model.event import Event
 from topology.window.operator import Windows
 from topology.window.settings import WindowSettings
@@ -41,10 +42,7 @@ def config_of(text: str, *, keyed: bool, **settings: Any) -> WindowSettings:
     return WindowSettings(
         name="q",
         window=window,
-        aggregate={
-            name: Aggregate(function, path and ("payload", *path), ppm)
-            for name, function, path, ppm in OUTPUTS
-        },
+        aggregate={each.name: aggregate_of(each) for each in OUTPUTS},
         key="payload.key" if keyed else None,
         clock=ClockConfig(max_skew_ppb=100_000, max_error_ns=HOUR_MS * MS),
         **{**LASTING, **settings},
@@ -127,3 +125,21 @@ def test_all_answers_end_alike(way: str) -> None:
     assert stands["final"].items() <= stands["early"].items()
     assert len(stands["final"]) >= 4
     assert revisions
+
+
+@each_way
+def test_days_without_events_are_whole_days(way: str) -> None:
+    topology = (
+        "streams: {default: {clock: {unsynced: trust}}}\n"
+        "queries: {q: {window: tumbling 1d in Europe/Berlin, empty: {value: zero, for: 4d},"
+        " aggregate: {n: count()}}}\n"
+    )
+    times = [START + (DAYS[way] + hours * HOUR_MS) * MS for hours in (5, 77)]
+    told = replay(topology, [raw(seq, ts_ns) for seq, ts_ns in enumerate(times)])
+    days = {
+        each.start_ns: ((each.end_ns - each.start_ns) // (HOUR_MS * MS), each.values["n"])
+        for each in told
+        if isinstance(each, WindowRecord)
+    }
+    change = {"forward": 23, "back": 25}[way]
+    assert [days[start] for start in sorted(days)] == [(24, 1), (change, 0), (24, 0), (24, 1)]
