@@ -254,6 +254,10 @@ class OneWay(Saved):
         unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
         return reading_ns, reading_ns - self._smallest[0], unsure_ns
 
+    def edge_ns(self, ts_ns: int) -> int:
+        """Return the edge U at the start of the cell that contains `ts_ns`."""
+        return min(self._reading(), self._carried_to(cell_start(ts_ns)))
+
     def cell(self, ts_ns: int) -> tuple[ClockCell, int]:
         """Return the cell that contains `ts_ns`, and the edge U at its start.
 

@@ -231,13 +231,44 @@ class SourceClock(KnownSource):
     # -- events ------------------------------------------------------------------------------------
 
     def enter(self, ts_ns: int, reading_ns: int) -> ClockCell:
-        """Return the cell that contains `ts_ns`, and compute the limits for readings within it."""
+        """Return the cell that contains `ts_ns`, and compute the limits for readings within it.
+
+        If the caller will add the reading by `note`, the cell before it may be returned instead.
+        """
         one_way = self._one_way
         if one_way is not None and not one_way.has_begun:
             one_way.note(ts_ns, reading_ns)
             self._settle_notable(one_way)
+        elif self._waits_for_note(ts_ns, reading_ns):
+            return self.cell
         self._use(ts_ns)
         return self.cell
+
+    def _waits_for_note(self, ts_ns: int, reading_ns: int) -> bool:
+        """Return whether `note` alone has to compute the cell, and set the limits until then.
+
+        A source that sends about once in a cell notes most of its readings. So each would compute
+        the cell twice, and the first one has no effect if it corrects nothing, as before it.
+        """
+        one_way, cell = self._one_way, self.cell
+        if (
+            one_way is None
+            or one_way.mends
+            or not (reading_ns < self.notable_ns or ts_ns >= self.bin_end_ns)
+            or self._ground != POLICY
+            or self._base_ns
+            or cell is NO_CELL
+            or cell.state != (BROKEN if self.broken else UNSYNCED)
+            or self._declared is not None
+            or self.measured is not None
+        ):
+            return False
+        edge_ns = min(one_way.edge_ns(ts_ns), 0)
+        least_ns = edge_ns - self._config.jump_min_ns
+        if edge_ns < -PASSIVE_FLOOR_NS or reading_ns < least_ns:
+            return False
+        self.least_reading_ns = self.refuted_ns = least_ns
+        return True
 
     def _use(self, ts_ns: int) -> None:
         """Set the cell that contains `ts_ns`, and begin a segment if the basis has changed."""
@@ -311,7 +342,7 @@ class SourceClock(KnownSource):
         if one_way is not None:
             moved = one_way.note(ts_ns, reading_ns)
             self._settle_notable(one_way)
-            if moved:
+            if moved or not self.cell.start_ns <= ts_ns < self.cell.end_ns:
                 self._use(ts_ns)
         return self.cell
 

@@ -5,6 +5,7 @@ A time is a number of milliseconds.
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,8 +14,11 @@ from tests.kit.events import event
 from tests.laws.cases import measured_clock
 from tests.laws.streams import START
 from tests.laws.test_changes import Log
+from topology.clock.cell import ClockCell
 from topology.clock.drift_table import DriftTable
+from topology.clock.one_way import OneWay
 from topology.clock.operator import Clock
+from topology.clock.source_clock import SourceClock
 from topology.config import ClockConfig
 from topology.model.event import BLOCKED, DEAD, Event
 from topology.model.late import GAP
@@ -483,3 +487,45 @@ def test_all_that_were_silent_too_long_are_forgotten_when_a_new_one_comes() -> N
         operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
     assert {*operator._clocks.rows} == {"c", "d"}
     assert operator.figures()["forgotten"] == 2
+
+
+def slow(seed: int) -> list[Event]:
+    """A source that sends about once in a cell, by a clock that may be wrong and jump."""
+    rng = Random(seed)
+    now, skew = NOW, rng.choice((0, 0, -3_000, 3_000, 90_000))
+    events = []
+    for seq in range(200):
+        now += rng.randint(300, 2_500)
+        skew += rng.choice((-60_000, -2_000, 60_000)) if rng.random() < 0.02 else 0
+        delay = rng.choice((1, 1, 2, 30, 4_000))
+        events.append(event(seq, now - delay + skew, now))
+    return events
+
+
+def run(events: list[Event], cells: list[int], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """All that an estimating CLOCK says of the events; `cells` gets a time for each cell."""
+    cell = OneWay.cell
+
+    def count(one_way: OneWay, ts_ns: int) -> tuple[ClockCell, int]:
+        cells.append(ts_ns)
+        return cell(one_way, ts_ns)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OneWay, "cell", count)
+        it = clock("estimate")
+        released = it.on_batch(events, NOW * MS).released
+        return stamps(released), [each.segment for each in released], it.snapshot()
+
+
+def test_a_noted_reading_costs_one_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The general way computes the cell before each note, too, and says the same."""
+    if not hasattr(SourceClock.enter, "__code__"):
+        pytest.skip("methods of the compiled core cannot be replaced")
+    once: list[int] = []
+    twice: list[int] = []
+    for seed in range(20):
+        answer = run(slow(seed), once, monkeypatch)
+        with monkeypatch.context() as patch:
+            patch.setattr(SourceClock, "_waits_for_note", lambda *_: False)
+            assert answer == run(slow(seed), twice, monkeypatch), seed
+    assert len(once) < len(twice)
