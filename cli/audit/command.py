@@ -32,7 +32,7 @@ from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
 from cli.taken import GIVEN, Taken
-from cli.topology_file import Refused, out_option, topic_named, warn, write_new
+from cli.topology_file import Refused, out_option, refusing, topic_named, warn, write_new
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from recordings.audit.columns import Columns
@@ -43,11 +43,12 @@ from recordings.audit.numbers import TooManyGaps
 from recordings.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from recordings.audit.row import AuditInput, AuditRow
 from recordings.audit.verdicts import shortly
-from recordings.audit.wraps import NEVER, Wraps
+from recordings.audit.wraps import Wraps
 from recordings.plausible import SAMPLE, AsRead, Plausibility, watched
 from recordings.proposal import StreamProposal, notes_of, queries_of, topology_text
-from topology.config import parse
+from topology.config import ReorderConfig, parse
 from topology.model.outcome import Malformed
+from topology.reorder.settings import seq_range_of
 from topology.wire.checker import Reading
 from topology.wire.times import zone_of
 from topology.wire.where import TIMESTAMP
@@ -77,6 +78,11 @@ LAST: Final = 1_000_000
     help="Sequence numbers wrap at 2^N; detected if left out.",
 )
 @click.option(
+    "--seq-range",
+    metavar="RANGE",
+    help="Sequence numbers wrap after the last one of this range, such as '1 to 65535'.",
+)
+@click.option(
     "--since", metavar="DURATION", help="On a topic: read what arrived in this time until now."
 )
 @click.option("--window", default="1min", metavar="DURATION", help="Length of the windows.")
@@ -98,6 +104,7 @@ def command(
     value_format: ValueFormat,
     last: int | None,
     seq_bits: int | None,
+    seq_range: str | None,
     since: str | None,
     window: str,
     lateness: tuple[str, ...],
@@ -142,11 +149,23 @@ def command(
             if since is not None:
                 raise Refused("--since is for topics; for a file write --last N")
             source = file_source(events or "-", mapping, value_format, last)
-        wraps = None if seq_bits is None else Wraps(None if seq_bits == NEVER else seq_bits)
+        wraps = _wraps(seq_bits, seq_range)
         zone = zone_of(source.mapping.fields.ts_zone) or UTC
         asked = Asked(length_ns, bounds_ns, source.order, source.arrives, wraps, zone)
         findings = _audited(source, asked)
     _answer(source, findings, html, out, as_json=as_json)
+
+
+def _wraps(seq_bits: int | None, seq_range: str | None) -> Wraps | None:
+    """Return how numbers wrap, as options state; None if they do not."""
+    if seq_bits is not None and seq_range is not None:
+        raise Refused("--seq-range says where numbers wrap, and --seq-bits too; leave one out")
+    if seq_bits is not None:
+        return Wraps(ReorderConfig(seq_bits=seq_bits).counter)
+    if seq_range is None:
+        return None
+    with refusing(ValueError, at=f"--seq-range {printable(seq_range)}: "):
+        return Wraps(seq_range_of(seq_range))
 
 
 def _audited(source: AuditSource, asked: Asked) -> Findings:

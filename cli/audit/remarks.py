@@ -25,10 +25,10 @@ def remarks(findings: Findings) -> Iterator[str]:
             " one partition, or a copy with the machine as key, by `inorder produce`"
         )
     wraps = findings.asked.wraps
-    if wraps is not None and wraps.bits is None and wraps.by_source:
+    if wraps is not None and wraps.range is None and wraps.by_source:
         yield (
             f"{_named([*wraps.by_source])}: numbers wrap, and those of others do not; give"
-            " these machines a separate stream, with `seq_bits`"
+            " these machines a separate stream, with `seq_range`"
         )
     if lost := findings.counting.without_number:
         yield (

@@ -17,6 +17,7 @@ from recordings.audit.judged_clocks import JudgedClock
 from recordings.audit.mended import Mended
 from recordings.audit.quantiles import nearest_rank, ranked
 from recordings.audit.verdicts import shortly
+from topology.reorder.settings import SeqRange
 
 MS: Final = 1_000_000
 S: Final = 1_000 * MS
@@ -77,7 +78,7 @@ class Advice:
         waited_ns: The time within which all but one in a thousand missing or late records arrived.
         silence_ns: The longest silence of a source, without the tenth of sources that were silent
             longest.
-        seq_bits: The number of bits at which sequence numbers wrap; None if they do not wrap.
+        seq_range: The range of sequence numbers that wrap; None if they do not wrap.
         max_set_back_ns: How far timestamps may fall, derived from `fall_ns`; 0 if it is 0.
         fall_ns: How far all records but one in a thousand are set back at most.
         tried: The trials from which `correct_for_ns` follows; None if the engine was not run.
@@ -94,15 +95,19 @@ class Advice:
     unmended: int
     waited_ns: int
     silence_ns: int
-    seq_bits: int | None
+    seq_range: SeqRange | None
     max_set_back_ns: int
     fall_ns: int
     tried: Tried | None = None
 
     def all_settings(self) -> Iterator[tuple[str, str, str]]:
         """Yield the key, value and reason of each setting; the reason is empty if none is shown."""
-        if self.seq_bits:
-            yield "reorder.seq_bits", str(self.seq_bits), f"numbers wrap at 2^{self.seq_bits}"
+        if self.seq_range is not None:
+            if bits := self.seq_range.bits:
+                yield "reorder.seq_bits", str(bits), f"numbers wrap at 2^{bits}"
+            else:
+                why = f"after {self.seq_range.last} numbers go on with {self.seq_range.first}"
+                yield "reorder.seq_range", str(self.seq_range), why
         if not self.numbered:
             yield "reorder.rule", "time", ""
         elif self.unnumbered:
@@ -192,7 +197,7 @@ def advised(
         jumped,
         waited_ns,
         silence_ns,
-        counting.wraps.bits if counting.numbered else None,
+        counting.wraps.range if counting.numbered else None,
         stepped(fall_ns * ROOM) if fall_ns else 0,
         fall_ns,
     )

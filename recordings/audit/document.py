@@ -22,6 +22,7 @@ COUNTS: Final = ("copies", "missing", "out_of_sequence", "out_of_time")
 
 def document(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain values, ready for JSON."""
+    seq_range = findings.advice.seq_range
     return {
         "records": findings.records,
         "unreadable": findings.unread.count,
@@ -31,7 +32,8 @@ def document(findings: Findings) -> dict[str, Any]:
         "by_machine": _by_machine(findings),
         "windows": _windows(findings),
         "inorder": _engine(findings),
-        "seq_bits": findings.advice.seq_bits,
+        "seq_bits": seq_range and seq_range.bits,
+        "seq_range": None if seq_range is None else str(seq_range),
         "clocks_by": "arrivals" if findings.asked.arrives else "lines",
         "order": "each partition" if findings.asked.order.apart else "all records",
         "unread": {

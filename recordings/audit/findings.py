@@ -23,10 +23,11 @@ from recordings.audit.plain_jobs import PlainJobs
 from recordings.audit.row import AuditInput, OrderRule, Unread
 from recordings.audit.spool import Spool
 from recordings.audit.verdicts import FINE, JUMPED, SILENT, UNKNOWN, verdict_of
-from recordings.audit.wraps import NEVER, Wraps, guessed_wraps
+from recordings.audit.wraps import Wraps, guessed_wraps
 from recordings.proposal import StreamProposal, queries_of, topology_text
 from topology.config import parse
 from topology.model.outcome import Malformed
+from topology.reorder.settings import SeqRange, has_number
 
 MAX_NAMED: Final = 10_000
 """The maximum number of sources that are listed by name; the others share one line."""
@@ -218,7 +219,7 @@ def counted(
             advance(len(inputs) + len(inputs.faults))
             count_columns(inputs, counting, spool)
         else:
-            rows = unread.rows(_fitting(inputs, wraps.bits or NEVER), advance)
+            rows = unread.rows(_fitting(inputs, wraps.range), advance)
             counting.take(rows if kinds else counting.kinds.count(rows), spool)
         falls = {name: each.epochs.falls for name, each in counting.machines.items()}
         found = asked.wraps or guessed_wraps(falls)
@@ -238,11 +239,12 @@ def counted(
             yield found_again
 
 
-def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
-    """Yield the rows whose numbers fit in `bits` bits, and a fault for any other row."""
-    detail = f"a number does not fit into {bits} bits; set a larger --seq-bits"
+def _fitting(inputs: AuditInput, seq_range: SeqRange | None) -> AuditInput:
+    """Yield the rows whose numbers are in the range, and a fault for any other row."""
+    detail = f"a number is not in the range {seq_range}; set a larger --seq-range or --seq-bits"
     for each in inputs:
-        if not isinstance(each, Malformed) and (each.seq or 0) >> bits:
+        number = None if isinstance(each, Malformed) else each.seq
+        if number is not None and not has_number(seq_range, number):
             yield Malformed(0, each.offset, "seq_range", detail, source=each.source)
         else:
             yield each

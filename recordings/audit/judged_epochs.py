@@ -21,6 +21,7 @@ from recordings.audit.wraps import Wraps
 from topology.config import ReorderConfig
 from topology.model.event import NO_EPOCH, Event
 from topology.reorder.operator import Reorder
+from topology.reorder.settings import SeqRange, has_number
 
 BATCH_ROWS: Final = 1_000
 MAX_DELAYED: Final = 100_000
@@ -58,7 +59,7 @@ class EpochJudge:
     def __init__(self, wraps: Wraps, max_sources: int) -> None:
         self._wraps = wraps
         self._max_sources = max_sources
-        self._reorder: dict[int, Reorder] = {}  # By the width of the numbers in bits.
+        self._reorder: dict[SeqRange | None, Reorder] = {}  # By the range of the numbers.
         self._delayed: deque[tuple[TimedRow, Event]] = deque()
         self._newest: dict[str, int] = {}  # The newest epoch of each source that has restarted.
 
@@ -75,10 +76,10 @@ class EpochJudge:
         yield from self._judged()
 
     def _take(self, rows: list[TimedRow], until_ns: int) -> None:
-        events: dict[int, list[Event]] = {bits: [] for bits in self._reorder}
+        events: dict[SeqRange | None, list[Event]] = {each: [] for each in self._reorder}
         for timed in rows:
             row, at_ns = timed
-            bits = self._wraps.bits_of(row.source)
+            seq_range = self._wraps.range_of(row.source)
             seq = row.seq or 0
             epoch = NO_EPOCH if row.epoch is None else row.epoch
             event = Event(STREAM, row.source, epoch, seq, row.ts_ns, at_ns, row.offset)
@@ -86,12 +87,12 @@ class EpochJudge:
             self._delayed.append((timed, event))
             if epoch != NO_EPOCH:
                 continue
-            if row.seq is None or seq >> bits:
+            if row.seq is None or not has_number(seq_range, seq):
                 event.epoch = 0
             else:
-                events.setdefault(bits, []).append(event)
-        for bits, of_width in events.items():
-            self.reorder_of(bits).on_batch(of_width, until_ns)
+                events.setdefault(seq_range, []).append(event)
+        for seq_range, of_range in events.items():
+            self.reorder_of(seq_range).on_batch(of_range, until_ns)
 
     def _judged(self) -> Iterator[JudgedRow]:
         delayed = self._delayed
@@ -105,12 +106,12 @@ class EpochJudge:
                 self._newest[row.source] = event.epoch
             yield JudgedRow(row, newest if event.epoch == NO_EPOCH else event.epoch, at_ns)
 
-    def reorder_of(self, bits: int) -> Reorder:
-        """Return the REORDER of numbers of this width."""
-        reorder = self._reorder.get(bits)
+    def reorder_of(self, seq_range: SeqRange | None) -> Reorder:
+        """Return the REORDER of numbers of this range, or of numbers that do not wrap."""
+        reorder = self._reorder.get(seq_range)
         if reorder is None:
             config = ReorderConfig(
-                seq_bits=bits, max_sources=self._max_sources, forget_after_ns=FOR_GOOD_NS
+                seq_range=seq_range, max_sources=self._max_sources, forget_after_ns=FOR_GOOD_NS
             )
-            reorder = self._reorder[bits] = Reorder(STREAM, config)
+            reorder = self._reorder[seq_range] = Reorder(STREAM, config)
         return reorder

@@ -66,13 +66,26 @@ class SeqRange(NamedTuple):
         return bits if is_width and LEAST_BITS <= bits < NO_WRAP else None
 
 
-def _seq_range(value: Any, _: ValidationInfo) -> SeqRange:
-    found = re.fullmatch(r"([0-9]{1,19}) to ([0-9]{1,19})", str(value))
+def seq_range_of(text: str) -> SeqRange:
+    """Return the range that a text such as `1 to 65535` states.
+
+    Raises:
+        ValueError: The text states no range.
+    """
+    found = re.fullmatch(r"([0-9]{1,19}) to ([0-9]{1,19})", text)
     if found is not None:
         seq_range = SeqRange(int(found[1]), int(found[2]))
         if seq_range.first < seq_range.last <= MAX_INT:
             return seq_range
-    raise refused(f"{shown(value)} is not a range of numbers", "write it like 1 to 65535")
+    raise ValueError("is not a range of numbers; write it like 1 to 65535")
+
+
+def _seq_range(value: Any, _: ValidationInfo) -> SeqRange:
+    try:
+        return seq_range_of(str(value))
+    except ValueError as wrong:
+        message, remedy = str(wrong).split("; ")
+        raise refused(f"{shown(value)} {message}", remedy) from None
 
 
 LEAST_BITS: Final = 8
@@ -188,14 +201,15 @@ class ReorderConfig(Section):
             message = "says where numbers wrap, and `seq_range` does too"
             yield Fault(("seq_bits",), message, "leave one of them out")
         counter = self.counter
-        if isinstance(self.start, int) and counter and not _has(counter, self.start):
+        if isinstance(self.start, int) and not has_number(counter, self.start):
             message = f"{self.start} does not fit {self.seq_bits} bits"
             remedy = "lower start or raise seq_bits"
             if self.seq_range is not None:
                 message = f"{self.start} is not a number of `seq_range: {self.seq_range}`"
-                remedy = f"write start: {counter.first}"
+                remedy = f"write start: {self.seq_range.first}"
             yield Fault(("start",), message, remedy)
 
 
-def _has(counter: SeqRange, number: int) -> bool:
-    return counter.first <= number <= counter.last
+def has_number(counter: SeqRange | None, number: int) -> bool:
+    """Return whether a source may send this number; it may send any if its counter never wraps."""
+    return counter is None or counter.first <= number <= counter.last

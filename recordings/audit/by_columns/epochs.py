@@ -17,7 +17,7 @@ from recordings.audit.columns import Columns
 from recordings.audit.counting import MAX_MACHINES
 from recordings.audit.judged_epochs import BATCH_ROWS, MAX_DELAYED, STREAM, EpochJudge, TimedRow
 from recordings.audit.spool import NONE
-from recordings.audit.wraps import NEVER, Wraps
+from recordings.audit.wraps import Wraps
 from topology.model.event import NO_EPOCH, Event
 
 
@@ -41,7 +41,7 @@ def _judged(columns: Columns, unknown: Ints, at_ns: Ints) -> Iterator[int]:
 
     The last ones are missing if more than `MAX_DELAYED` rows are delayed.
     """
-    reorder = EpochJudge(Wraps(), MAX_MACHINES).reorder_of(NEVER)
+    reorder = EpochJudge(Wraps(), MAX_MACHINES).reorder_of(None)
     delayed: deque[Event] = deque()
     found = 0
     for begin in range(0, len(columns), BATCH_ROWS):

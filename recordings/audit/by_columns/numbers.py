@@ -15,9 +15,7 @@ from recordings.audit.columns import Columns
 from recordings.audit.machine import Machine
 from recordings.audit.numbers import NumberedEpochs
 from recordings.audit.spool import NONE
-from recordings.audit.wraps import NEAR_ZERO, NEVER, PARTS, WIDTHS, Falls
-
-_LAST_PART = PARTS - 1
+from recordings.audit.wraps import LASTS, Falls, bounds_of
 
 
 class Numbered(NamedTuple):
@@ -83,24 +81,26 @@ def _note_falls(columns: Columns, having: Ints, epochs: Sequence[NumberedEpochs]
     groups = grouped(source)
     ordered, number = source[groups.order], seq[groups.order]
     largest = np.maximum.reduceat(number, groups.starts)
-    bits, below = np.full(len(largest), NEVER), np.full(len(largest), WIDTHS[-1])
-    for width, narrower in reversed([*zip(WIDTHS, (0, *WIDTHS[:-1]), strict=True)]):
-        fits = largest >> width == 0
-        bits[fits], below[fits] = width, narrower
+    lasts = np.array(LASTS)
+    place = np.searchsorted(lasts, largest)
+    last, below = lasts[place], np.where(place > 0, lasts[place - 1], -1)
     written = columns.epoch[having][groups.order]
     starts, ends = groups.starts.tolist(), groups.ends.tolist()
     is_written = np.maximum.reduceat(written, groups.starts) > 0
-    counts = _counts_of_falls(number, groups.number, bits, below)
-    for at, (of, width) in enumerate(
-        zip(ordered[groups.starts].tolist(), bits.tolist(), strict=True)
-    ):
+    telling = _telling(number, groups.number, last, below)
+    numbers = number[telling].tolist()
+    firsts = np.searchsorted(telling, groups.starts).tolist()
+    zeros = np.bincount(groups.number[number == 0], minlength=len(last)).tolist()
+    for at, of in enumerate(ordered[groups.starts].tolist()):
         falls = epochs[of].falls
         if is_written[at]:
             part = slice(starts[at], ends[at])
             _note_written(falls, number[part].tolist(), written[part].tolist())
-        else:
-            falls.bits = width
-            falls.count, falls.others, falls.tops = (each[at] for each in counts)
+            continue
+        falls.begin(int(last[at]))
+        for each in numbers[firsts[at] : (*firsts, len(numbers))[at + 1]]:
+            falls.note(each)
+        falls.zeros = zeros[at]
 
 
 def _note_written(falls: Falls, numbers: list[int], epochs: list[int]) -> None:
@@ -112,37 +112,24 @@ def _note_written(falls: Falls, numbers: list[int], epochs: list[int]) -> None:
         falls.note(number)
 
 
-def _counts_of_falls(
-    number: Ints, group: Ints, bits: Ints, below: Ints
-) -> tuple[list[int], list[int], list[int]]:
-    """Return the wraps, the restarts and the largest numbers of each group.
+def _telling(number: Ints, group: Ints, last: Ints, below: Ints) -> Ints:
+    """Return the places of the numbers that `Falls.note` may count.
 
-    A number counts from the first one that needs the bits of its source, which are more than
-    `below`.
+    A number counts from the first one on that exceeds `below`, the next smaller last number. A
+    number in the same part as the one before tells nothing, unless it is 1, the last one, or close
+    to it.
     """
-    groups = len(bits)
-    wide = (below[group] == 0) | (number >> below[group] > 0)
-    first = np.full(groups, len(number))
-    at = np.flatnonzero(wide)
+    bounds = np.array([bounds_of(each) for each in last.tolist()]).reshape(-1, 4)
+    low, top, middle, close = bounds[group].T
+    last_of = last[group]
+    part = np.where(number < low, 0, np.where(number >= top, 1, 3))
+    part[(part == 3) & (middle <= number) & (number <= last_of - middle)] = 2
+    is_telling = part != shifted(part, -1)
+    is_telling |= group != shifted(group, -1)
+    is_telling |= (number == 1) | (number == last_of) | (last_of - number < close)
+    first = np.full(len(last), len(number))
+    at = np.flatnonzero(number > below[group])
     np.minimum.at(first, group[at], at)
-    counts = np.arange(len(number)) >= first[group]
-    width = bits[group]
-    top = (np.int64(1) << (width - 1)) - 1  # Half of the largest number, which is 2 * top + 1.
-    tops = np.bincount(group[(number >> 1 == top) & (number & 1 == 1)], minlength=groups)
-    part = number >> (width - PARTS.bit_length() + 1)
-    low, high = part < NEAR_ZERO, part == _LAST_PART
-    middle = (part >= PARTS // 4) & (part < PARTS - PARTS // 4)
-    shown = np.flatnonzero(counts & (low | high | middle))
-    group, low, high = group[shown], low[shown], high[shown]
-    place = np.arange(len(shown))
-    begins = np.searchsorted(group, np.arange(groups))[group]
-    before = shifted(np.maximum.accumulate(np.where(high, -1, place)), -1)
-    top_before = shifted(np.maximum.accumulate(np.where(high, place, -1)), -1)
-    is_first = before < begins
-    is_top = (top_before >= begins) & (top_before > before)
-    is_middle = ~is_first & ~low[before]
-    wraps = low & is_top & (is_first | is_middle)
-    restarts = low & ~is_top & is_middle
-    counted = np.bincount(group[wraps], minlength=groups)
-    others = np.bincount(group[restarts], minlength=groups)
-    return counted.tolist(), others.tolist(), tops.tolist()
+    begins = first[group]
+    is_telling |= np.arange(len(number)) == begins
+    return np.flatnonzero(is_telling & (np.arange(len(number)) >= begins))

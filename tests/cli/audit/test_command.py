@@ -324,6 +324,28 @@ def test_numbers_that_wrap_are_said_and_put_into_the_file(tmp_path: Path) -> Non
     assert given.last == inorder("audit", path, "--json").last
 
 
+def test_a_range_of_numbers_is_proposed(tmp_path: Path) -> None:
+    begin_ms = 1_700_000_000_000
+    numbers = [*range(65_400, 65_536), *range(1, 100)]
+    rows = [f"a,{number},{begin_ms + 100 * at}" for at, number in enumerate(numbers)]
+    path = text_file(tmp_path / "t.csv", "\n".join(["device,n,time", *rows, ""]))
+    said = "after 65535 numbers go on with 1"
+    out = tmp_path / "t.yaml"
+    inorder("audit", path, "--out", out).well("reorder.seq_range: 1 to 65535", said)
+    proposed = inorder("init", path).well().out
+    for text in (out.read_text(), proposed):
+        assert str(parse(text).streams["default"].reorder.seq_range) == "1 to 65535"
+    events = inorder("replay", "--json", "--values", "--topology", out, path).well().summary
+    assert (events["event"], events["gaps"]) == (len(rows), 0)
+    given = inorder("audit", path, "--json", "--seq-range", "0 to 65535").last
+    assert (given["missing"], given["seq_range"], given["seq_bits"]) == (1, "0 to 65535", 16)
+    for options, error in (
+        (["9"], "--seq-range 9: is not a range of numbers; write it like 1 to 65535"),
+        (["1 to 9", "--seq-bits", "8"], "--seq-bits too; leave one out"),
+    ):
+        assert error in inorder("audit", path, "--seq-range", *options).err
+
+
 def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_path: Path) -> None:
     path, topology = tmp_path / "mixed.csv", tmp_path / "t.yaml"
     rows = [

@@ -31,7 +31,7 @@ from recordings.audit.machine import Machine
 from recordings.audit.numbers import GapBudget, NumberedEpochs
 from recordings.audit.row import ONE_ORDER, AuditRow
 from recordings.audit.spool import NONE
-from recordings.audit.wraps import Wraps
+from recordings.audit.wraps import LASTS, Wraps
 from recordings.values import FileMapping
 from tests.cli.audit.test_command import MAPPED, WORLDS
 from tests.cli.invoking import inorder
@@ -181,11 +181,14 @@ def machines_of(names: Sequence[str]) -> list[Machine]:
     ]
 
 
+COUNTS = ("last", "count", "close", "others", "tops", "ones", "zeros")
+
+
 def numbers_of(machines: Sequence[Machine]) -> list[tuple[object, ...]]:
     """What the numbers of each machine are known to be."""
     falls = [machine.epochs.falls for machine in machines]
     return [
-        (*(each.bits, each.count, each.others, each.tops), epochs.missing, epochs.restarts)
+        (*map(each.__getattribute__, COUNTS), epochs.missing, epochs.restarts)
         for each, epochs in zip(falls, (machine.epochs for machine in machines), strict=True)
     ]
 
@@ -194,14 +197,14 @@ def test_numbers_are_tracked_in_columns_as_one_by_one() -> None:
     seen: set[tuple[int, ...]] = set()
     for seed in range(200):
         dice = Random(seed)
-        bits, of_epochs = dice.choice((8, 16, 32, 63)), dice.choice(([None], [None, 0], [0, 1, 2]))
+        last, of_epochs = dice.choice(LASTS), dice.choice(([None], [None, 0], [0, 1, 2]))
         parts = [dice.randrange(64) for _ in range(3)] + [0, 30, 63]
         rows = [
             AuditRow(
                 dice.choice("ab"),
-                min(dice.choice(parts) * (1 << bits) // 64 + dice.randrange(9), (1 << bits) - 1)
+                min(dice.choice(parts) * (last + 1) // 64 + dice.randrange(9), last)
                 if dice.random() < 0.8
-                else dice.choice(((1 << bits) - 1, 0)),
+                else dice.choice((last, last - 1, 0, 1)),
                 dice.choice(of_epochs),
                 at,
                 at,
@@ -220,7 +223,7 @@ def test_numbers_are_tracked_in_columns_as_one_by_one() -> None:
         assert [*zip(*(each.tolist() for each in tracked), strict=True)] == shown
         assert numbers_of(found) == numbers_of(expected)
         falls = [machine.epochs.falls for machine in expected]
-        seen |= {(each.bits, each.count > 0, each.others > 0, each.tops > 0) for each in falls}
+        seen |= {(each.last, each.close > 0, each.others > 0, each.tops > 0) for each in falls}
     assert len(seen) > 20
 
 

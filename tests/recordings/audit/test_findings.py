@@ -22,6 +22,7 @@ from recordings.audit.wraps import Wraps
 from tests.end_to_end.recordings import recorded
 from tests.recordings.audit.oracle import brute_force, pruned
 from tests.seeds import seeds_of_today
+from topology.reorder.settings import SeqRange
 
 ASKED = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
 
@@ -131,11 +132,41 @@ def test_a_machine_that_wraps_beside_one_that_does_not_is_counted_by_its_own_wid
 def test_a_width_that_is_given_counts_and_what_does_not_fit_it_is_unreadable() -> None:
     rows = counted((250 + at) % 256 for at in range(20))
     assert found(rows)["seq_bits"] is None  # it fell once
-    given = replace(ASKED, wraps=Wraps(8))
+    given = replace(ASKED, wraps=Wraps(SeqRange(0, 255)))
     assert of_numbers(found(rows, given)) == {"a": [0, 0, 0, 0]}
     said = found([*rows, rows[0]._replace(seq=256)], given)
     assert (said["records"], said["unreadable"]) == (21, 1)
     assert said["unread"]["seq_range"]["count"] == 1
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+@pytest.mark.parametrize(("first", "last"), [(1, 255), (0, 99), (1, 99), (0, 127)])
+def test_any_range_is_guessed(seed: int, first: int, last: int) -> None:
+    dice = Random(seed)
+    rows = [row for row in restarting([[400], [300]]) if dice.random() > 0.02]
+    cycle = last - first + 1
+    said = found([row._replace(seq=first + (row.seq or 0) % cycle) for row in rows])
+    assert said["seq_range"] == f"{first} to {last}"
+    assert of_numbers(said) == of_numbers(found(rows))
+
+
+def test_one_wrap_tells_a_range() -> None:
+    for last, first in ((65_535, 1), (65_535, 0), (9_999, 0), (16_383, 1)):
+        numbers = [*range(last - 50, last + 1), *range(first, 40)]
+        said = found(counted(numbers))
+        assert (said["seq_range"], said["missing"]) == (f"{first} to {last}", 0)
+        of_audit = replace(ASKED, wraps=Wraps(SeqRange(first, last)))
+        assert of_numbers(found(counted(numbers), of_audit)) == of_numbers(said)
+    without_last = [*range(16_294, 16_383), *range(1, 200)]
+    said = found(counted(without_last))
+    assert (said["seq_range"], said["seq_bits"], said["missing"]) == ("0 to 16383", 14, 2)
+    assert found(counted([*range(9_000, 9_900), *range(100)]))["seq_range"] is None
+
+
+def test_the_number_that_a_range_skips_is_unreadable() -> None:
+    rows = counted([254, 255, 1, 2, 0])
+    said = found(rows, replace(ASKED, wraps=Wraps(SeqRange(1, 255))))
+    assert (said["records"], said["unreadable"], said["missing"]) == (5, 1, 0)
 
 
 def restarting(lives: Sequence[Sequence[int]]) -> list[AuditRow]:
