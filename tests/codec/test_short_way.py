@@ -38,7 +38,9 @@ PLACES: dict[str, list[str | None]] = {
 }
 WORDS: list[Any] = [
     "s1", "\xe4" * 40, "x" * 300, "", 7, 0, -1, 2**63 - 1, 2**63, 1.5, True, None, "007", "1e3",
-    "1970-01-01T00:00:01.5Z", "1970-01-01T00:00:01", {"id": "s2", "n": 4}, [1], 1_700_000_000_000,
+    "1970-01-01T00:00:01.5Z", "1970-01-01T00:00:01", "2025-06-03T09:13:34+0300", "20250603T061334Z",
+    "2016-12-31T23:59:60Z", "1000,25", 20240603061334, "20240603061334", "03.06.2025",
+    {"id": "s2", "n": 4}, [1], 1_700_000_000_000,
 ]  # fmt: skip
 NAMES = ("device", "n", "time", "kind", "boot", "a.b", "other", "in")
 BYTES = [b"\xc3\xa4", b"\xff", b"\xc0\xaf", b"\xe2\x82", b"\xed\xa0\x80", rb"\ud800"]
@@ -50,8 +52,12 @@ HEADERS = [
 
 def topology_of(dice: Random, name: str = "default") -> Topology:
     fields = {key: text for key, each in PLACES.items() if (text := dice.choice(each))}
-    unit = dice.choice(["ns", "ms", "s"])
-    stream = StreamConfig.model_validate({"input": "t", "fields": fields, "ts_unit": unit})
+    unit: dict[str, Any] = {"ts_unit": dice.choice(["ns", "ms", "s"])}
+    if fields.get("ts", "").startswith("payload") and dice.random() < 0.3:
+        fields["ts_format"] = dice.choice(["%Y%m%d%H%M%S", "%d.%m.%Y", "rfc2822"])
+        unit = {"ts_zone": "Europe/Berlin"}
+    fields["decimal"] = dice.choice(".,")
+    stream = StreamConfig.model_validate({"input": "t", "fields": fields, **unit})
     return Topology(streams={name: stream})
 
 

@@ -4,9 +4,12 @@ was translated is read again as it was."""
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
+from datetime import datetime
 from itertools import product
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -17,14 +20,16 @@ from agents.state.notes import Spilled
 from inorder.contract import MAX_INT64, HeaderContract
 from inorder.signing_keys import SigningKey, signing_key
 from recordings.topic_lines import record_line
+from recordings.values import FileMapping
 from tests.agents.records import FakeRecord
 from tests.kit.conformance import cases_of
 from topology.config import FieldsConfig, ReorderConfig, StreamConfig, Topology
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.outcome import Duplicate
 from topology.reorder.operator import Reorder
-from topology.wire.checker import digest_of_id
+from topology.wire.checker import AS_WRITTEN, digest_of_id
 from topology.wire.line_reader import LineReader, Row
+from topology.wire.where import Where
 
 STAMP_MS = 6_000
 MASTER = bytes(range(32))
@@ -61,6 +66,31 @@ def test_the_table(case: str, mapping: dict[str, str], value: bytes | None, expe
     )  # fmt: skip
     assert (event.type, event.epoch, event.kind) == (expected["type"], epoch, "")
     assert event.record.value == value
+
+
+@pytest.mark.parametrize("form", ["syslog", "%Y%m%d%H%M%S", "%d/%m/%Y %H:%M:%S"])
+def test_law_a_form_is_read_alike_live_and_replayed(form: str) -> None:
+    """The year and the hour that comes twice follow from the arrival."""
+    rng = random.Random(form)
+    zone = "Europe/Berlin"
+    where = {"source": "payload.s", "seq": "payload.n", "ts": "payload.t", "ts_format": form}
+    topology = topology_of({**where, "ts_zone": zone})
+    mapping = topology.streams["default"].mapping()
+    assert mapping is not None
+    rows = FileMapping(mapping, Where("payload", ("at",))).row_reader(AS_WRITTEN)
+    times = set()
+    for n in range(500):
+        at_s = rng.choice(
+            (rng.randrange(10**8, 1 << 31), 1_761_440_400 + rng.randrange(-7_200, 7_200))
+        )
+        local = datetime.fromtimestamp(at_s - rng.randrange(9), ZoneInfo(zone))
+        text = local.strftime("%b %d %H:%M:%S" if form == "syslog" else form)
+        value = json.dumps({"s": "a", "n": n, "t": text, "at": f"{at_s}000000000"}).encode()
+        (event,) = read_of(topology, FakeRecord(n, (), value, timestamp=at_s * 1_000)).events
+        assert rows.row(n, value).values["ts"] == event.ts_ns
+        assert abs(event.ts_ns - at_s * 10**9) < 10 * 10**9
+        times.add(event.ts_ns)
+    assert len(times) > 400
 
 
 MAPPING = {"source": "payload.device", "seq": "header.n", "epoch": "partition", "type": "key"}
