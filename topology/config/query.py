@@ -91,7 +91,7 @@ def _fault(error: Any) -> Fault:
 
 
 ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "window": ("aggregate", "early", "max_windows", "empty", "hold"),
+    "window": ("where", "aggregate", "early", "max_windows", "empty", "hold"),
     "join": ("sides", "outer", "values", "max_events", "max_rows"),
     "detector": ("max_keys", "max_events", "reads"),
 }

@@ -26,6 +26,7 @@ from topology.query.zone import rules_digest
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
+from topology.window.settings import fingerprint as window_fingerprint
 
 if TYPE_CHECKING:
     from topology.pattern.run.engine import Engine
@@ -288,7 +289,7 @@ def _meaning(topology: Topology, query: QueryConfig) -> bytes:
         from topology.pattern.tree.fingerprint import fingerprint as pattern_fingerprint
 
         return pattern_fingerprint(query.pattern).encode()
-    return repr((query.window, query.aggregate, query.key, query.uncertainty)).encode()
+    return window_fingerprint(query)
 
 
 def with_method(query: QueryConfig) -> QueryConfig:

@@ -33,6 +33,7 @@ from topology.model.paths import payload_path, quoted_if_needed, spelled_path
 from topology.model.payload import read_payload
 from topology.query.fields import at, path_of
 from topology.spelling.problem import nearest
+from topology.window.reading import paths_of_filter
 
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
@@ -217,9 +218,10 @@ def asked_by(query: QueryConfig, topology: Topology) -> Asked:
     if query.sides is not None:
         return _of_join(query, only, streams)
     paths = _key_paths(query.key)
-    paths += [
-        path for each in (query.aggregate or {}).values() for path in (each.path, each.by) if path
-    ]
+    aggregates = (query.aggregate or {}).values()
+    paths += [path for each in aggregates for path in (each.path, each.by) if path]
+    for text in {query.where or "", *(each.where for each in aggregates)} - {""}:
+        paths += [(PAYLOAD, *path) for path in paths_of_filter(text)]
     return Asked(streams, frozenset(), frozenset(_fields(only, (), paths)))
 
 

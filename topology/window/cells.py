@@ -20,6 +20,7 @@ from topology.window.aggregates.built_in import (
 from topology.window.aggregates.cell import AggregateCell, AggregateFunction, Placed
 from topology.window.aggregates.custom import Custom, Function
 from topology.window.aggregates.sketch import Quantile
+from topology.window.aggregates.sums import Events
 from topology.window.aggregates.tally import Tally
 from topology.window.settings import Aggregate
 
@@ -70,15 +71,17 @@ class AggregateRow:
 
 
 class CellPlan(NamedTuple):
-    """A plan for one cell of each row: its constructor, its field, and the filter of its values.
+    """A plan for one cell of each row: its constructor, its field, and which values it takes.
 
-    `by` leads to a second field that ranks the values; None for most cells.
+    `by` leads to a second field that ranks the values; None for most cells. `where` is the
+    condition on the events whose values it takes, or "" for all events.
     """
 
     make: MakeCell
     path: Path
     usable: Usable
     by: Path | None = None
+    where: str = ""
 
 
 class Makers:
@@ -89,7 +92,8 @@ class Makers:
         cells: The plans of a row's cells, in order. Functions of one field may share a cell.
         parts: The function of each aggregate, and the index of its cell.
         is_tallied: Whether all cells are tallies; always False unless `plain` is set.
-        timed: The fields of `time_avg`, whose values follow those of the cells (`empty`).
+        timed: The field and the condition of each `time_avg`, whose values follow those of the
+            cells (`empty`).
     """
 
     def __init__(
@@ -102,10 +106,11 @@ class Makers:
         self.failures = [0]
         self.cells: list[CellPlan] = []
         self.parts: list[tuple[AggregateFunction, int]] = []
-        self.timed: list[Path] = []
+        self.timed: list[tuple[Path, str]] = []
         for output in outputs:
             if output.function == TIME_AVG:
-                self.timed += [output.path] if output.path not in self.timed else []
+                timed = (output.path, output.where)
+                self.timed += [timed] if timed not in self.timed else []
                 continue
             if output.function in functions:
                 own = functions[output.function]
@@ -114,19 +119,23 @@ class Makers:
             else:
                 built_in = BUILT_IN[output.function]
                 usable, make, function = built_in.usable, built_in.make, built_in.function
+            if make is None and output.where:
+                make, usable = Events, _one
             if make is None:
                 self.parts.append((function, THE_ROW))
                 continue
             if make is Quantile:
                 make = partial(Quantile, output.quantile_ppm)
             by = output.by if output.function in RANKED else None
-            plan = CellPlan(make, output.path, usable, by)
+            plan = CellPlan(make, output.path, usable, by, output.where)
             if plan not in self.cells:
                 self.cells.append(plan)
             self.parts.append((function, self.cells.index(plan)))
         self._makes = [plan.make for plan in self.cells]
         self.is_tallied = (
-            plain and not self.timed and all(plan.make is Tally for plan in self.cells)
+            plain
+            and not self.timed
+            and all(plan.make is Tally and not plan.where for plan in self.cells)
         )
 
     def fresh(self) -> RowCells:
@@ -181,6 +190,10 @@ class CellsKind(ValueKind):
 def row_kind(makers: Makers) -> ValueKind:
     """Return the stored form of the rows that the makers make."""
     return record(AggregateRow, cells=CellsKind(makers), events=INT)
+
+
+def _one(_: Any) -> int:
+    return 1
 
 
 def _unfailing(usable: Usable) -> Usable:

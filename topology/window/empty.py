@@ -171,7 +171,7 @@ class FilledSpans(Spans):
         self._fields = len(makers.timed)
         of_cells = query.of_cells
         self._timed = [
-            (name, -1 if name in of_cells else makers.timed.index(each.path))
+            (name, -1 if name in of_cells else makers.timed.index((each.path, each.where)))
             for name, each in outputs.items()
         ]
         """The names of the aggregates in order, with the field of a mean by time, or -1."""

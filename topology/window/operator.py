@@ -24,12 +24,12 @@ before MERGE does. Over accepted events, a query with a quality target does not 
 Results are emitted when an instant is over, in the order of window start and key, and carry that
 instant. `on_end` closes all windows, in the same order, as final.
 
-A query counts everything that it leaves out. These are events without a key (`without_key`), values
-that an aggregate cannot use (`skipped`), and payloads that cannot be read (`unreadable`).
-`field_uses` has the values by field and kind. The query also counts events that arrive after their
-window is final (`expired`). The bounds in the settings refuse events (`refused`) or make windows
-final early (`given_up`). All these events still pass through, so the operators before this one
-account for them.
+A query counts everything that it leaves out. These are events that do not meet its condition
+(`filtered`) and events without a key (`without_key`). There are also values that an aggregate
+cannot use (`skipped`), and payloads that cannot be read (`unreadable`). `field_uses` has the values
+by field and kind. The query also counts events that arrive after their window is final (`expired`).
+The bounds in the settings refuse events (`refused`) or make windows final early (`given_up`). All
+these events still pass through, so the operators before this one account for them.
 
 Most events only add to open windows. `run` finds runs of such events, which are processed in
 batches.
@@ -114,6 +114,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "missed": total("Windows under a quality target that missed an event"),
     "missed_outside_target": total("Windows outside every quality target that missed an event"),
     "without_key": total("Events without a value for the key of a query"),
+    "filtered": total("Events that do not meet the condition of a query"),
     "skipped": total("Values that an aggregate left out: absent, null, or of a kind it cannot use"),
     "failed": total("Exceptions that a user's aggregate raised"),
     "unreadable": total("Payloads that are not JSON"),
@@ -184,7 +185,9 @@ class Windows(QueryOperator):
         self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
         self.beginnings.extend(self._progress.beginnings)  # mypyc leaks one that is set twice.
         self._emitter = WindowEmitter(stream, query, self._frontier)
-        makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
+        makers = self._makers = Makers(
+            [*query.outputs.values()], functions or {}, plain=plain and not query.where
+        )
         self._reading = WindowReading(query, makers, payloads or Payloads())
         kind = FilledSpans if query.is_filled else KINDS[query.windows.kind]
         self._windows = kind(query, makers, self._frontier, self._emitter)
@@ -318,6 +321,7 @@ class Windows(QueryOperator):
             **self._windows.figures(),
             "unreadable": self._reading.unreadable,
             "without_key": self._reading.unkeyed,
+            "filtered": self._reading.filtered,
             "skipped": self._reading.skipped,
             "failed": self._makers.failures[0],
             **self._emitter.figures(),

@@ -3,8 +3,10 @@
 A payload that cannot be read has no fields, and is counted in `unreadable`.
 
 A key is a scalar (`topology.query.numbers`). An event without a key is left out of the query and
-counted in `unkeyed`. A value that is missing, null or unusable for its aggregate is left out. It is
-counted by field and kind (`uses`), and once for each of its aggregates in `skipped`.
+counted in `unkeyed`. One that does not meet the query's condition is counted in `filtered`. The
+condition of an aggregate leaves out its value alone, without a count. A value that is missing, null
+or unusable for its aggregate is left out, too. It is counted by field and kind (`uses`), and once
+for each of its aggregates in `skipped`.
 
 Events are read one by one (`read`). For queries that need only numbers and counts, many events are
 read at a time into columns by key (`columns`). The result is the same, at a third of the cost.
@@ -12,7 +14,7 @@ read at a time into columns by key (`columns`). The result is the same, at a thi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from topology.answer.settings import key_path
@@ -23,12 +25,17 @@ from topology.model.payload import UNREADABLE, Payloads
 from topology.query.fields import NO_KEY, SOURCE_KEY, KeyTexts, at, is_list, payload_paths
 from topology.query.numbers import number
 from topology.window.aggregates.built_in import TIME_AVG
+from topology.window.aggregates.sums import Events
 from topology.window.cells import THE_ROW, Makers, Values
 from topology.window.left_out import LeftOut
 from topology.window.settings import WindowSettings
 
 NO_FIELDS: Final[dict[str, Any]] = {}
 """The fields of a payload that is not an object."""
+
+
+Filter = Callable[[Event, Any], bool]
+"""A test of an event with its payload."""
 
 
 class Columns:
@@ -42,17 +49,23 @@ class Columns:
 
 
 class WindowReading:
-    """A parser of events for one query; `unreadable` and `unkeyed` are counters."""
+    """A parser of events for one query; `unreadable`, `unkeyed` and `filtered` are counters."""
 
     def __init__(self, query: WindowSettings, makers: Makers, payloads: Payloads) -> None:
         self._query = query.name
         self._key = key_path(query.key)
         self._texts = KeyTexts()
-        wanted = [(plan.path, plan.usable) for plan in makers.cells]
+        conditions = [*(plan.where for plan in makers.cells), *(each[1] for each in makers.timed)]
+        texts = dict.fromkeys([query.where or "", *conditions])
+        filters = {text: event_filter_of(text) for text in texts}
+        self._where = filters[query.where or ""]
+        wanted = [(plan.path, plan.usable, filters[plan.where]) for plan in makers.cells]
         ranks = {
-            at: (plan.by, number) for at, plan in enumerate(makers.cells) if plan.by is not None
+            at: (plan.by, number, filters[plan.where])
+            for at, plan in enumerate(makers.cells)
+            if plan.by is not None
         }
-        timed = [(path, number) for path in makers.timed]
+        timed = [(path, number, filters[where]) for path, where in makers.timed]
         self._fields = list(dict.fromkeys([*wanted, *ranks.values(), *timed]))
         """The distinct fields to read; several cells may take the value of one field."""
         self._places = [self._fields.index(field) for field in [*wanted, *timed]]
@@ -63,7 +76,8 @@ class WindowReading:
         """The names of the aggregates that read each field."""
         for name, each in query.outputs.items():
             if each.function == TIME_AVG:
-                self._aggregates[self._fields.index((each.path, number))].append(name)
+                field = each.path, number, filters[each.where]
+                self._aggregates[self._fields.index(field)].append(name)
         for name, (_, cell) in zip(query.of_cells, makers.parts, strict=True):
             if cell != THE_ROW:
                 self._aggregates[self._places[cell]].append(name)
@@ -73,15 +87,20 @@ class WindowReading:
         keys = payload_paths(self._key)
         self._is_flat = all(len(path) == 1 for path in (*keys, *self._paths))
         """Whether all fields that `columns` reads are on the first level of the payload."""
-        self._blind = self._key is None and not self._fields
-        self._reads_payload = bool(self._fields or keys)
+        self._blind = self._key is None and not self._fields and self._where is None
+        of_events = [plan.path for plan in makers.cells if plan.make is Events]
+        read = [*keys, *(path for path, *_ in self._fields if path not in of_events)]
+        for text in filter(None, texts):
+            read += paths_of_filter(text)
+        self._reads_payload = bool(read)
         self._payloads = payloads
-        if self._reads_payload and not self._blind:
-            payloads.will_read([*keys, *[path for path, _ in self._fields]])
+        if read:
+            payloads.will_read(read)
         self._events = 0
         """The number of events with a key, of which a field is read."""
         self.unreadable = 0
         self.unkeyed = 0
+        self.filtered = 0
 
     @property
     def skipped(self) -> int:
@@ -93,7 +112,7 @@ class WindowReading:
         """Return the counts of the values that were left out, for each field."""
         return [
             left_out.use(self._query, names[0], spelled_path(("payload", *path)), self._events)
-            for left_out, names, (path, _) in zip(
+            for left_out, names, (path, _, _) in zip(
                 self._left_out, self._aggregates, self._fields, strict=True
             )
         ]
@@ -108,13 +127,19 @@ class WindowReading:
         payload = event.value
         if not isinstance(payload, dict) and self._reads_payload:
             payload = self._payload(event)
+        if self._where is not None and not self._where(event, payload):
+            self.filtered += 1
+            return None
         key = self._texts.of(event.source, payload, self._key)
         if key is None:
             self.unkeyed += 1
             return None
         self._events += 1
         found: list[Any] = []
-        for i, (path, usable) in enumerate(self._fields):
+        for i, (path, usable, where) in enumerate(self._fields):
+            if where is not None and not where(event, payload):
+                found.append(None)
+                continue
             held = at(payload, path)
             value = usable(held)
             if value is None:
@@ -130,7 +155,8 @@ class WindowReading:
     def columns(self, events: Sequence[Event]) -> dict[str, Columns]:
         """Return the columns of each key, in the order in which the keys first occur.
 
-        All cells must be tallies, so each cell reads a field of its own.
+        All cells must be tallies, so each cell reads a field of its own, and nothing has a
+        condition.
         """
         if self._blind:
             columns = Columns(0)
@@ -178,3 +204,19 @@ class WindowReading:
         if payload is UNREADABLE:
             self.unreadable += 1
         return payload
+
+
+def event_filter_of(text: str) -> Filter | None:
+    """Return the test for a condition, or None if it is empty."""
+    if not text:
+        return None
+    # The language of conditions takes long to import, and most queries have no filter.
+    from topology.pattern.compile.filter import event_filter
+
+    return event_filter(text)
+
+
+def paths_of_filter(text: str) -> list[tuple[str, ...]]:
+    from topology.pattern.language.filter import paths_read, read_filter
+
+    return paths_read(read_filter(text))

@@ -34,7 +34,7 @@ from topology.model.paths import arguments_of, likely_path, payload_path
 from topology.query.fields import path_of
 from topology.query.zone import zone_name
 from topology.spelling.kinds import MAX_SLICES, Kinds
-from topology.spelling.problem import Fault, meant, refused, shown
+from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
@@ -109,26 +109,28 @@ def _length(length_ns: int, in_weeks: bool) -> str:
 
 
 class Aggregate(NamedTuple):
-    """The call of an aggregate function in a query: its name and its arguments.
+    """The call of an aggregate function in a query: its name, its arguments and its filter.
 
     `path` leads to the value, like `("payload", "force")`; it is empty for `count` alone.
     `quantile_ppm` is the share of `quantile`, 990_000 for 0.99; other functions do not use it. `by`
-    leads to the second field of `max_by` and `min_by`.
+    leads to the second field of `max_by` and `min_by`. Only events that meet the condition `where`
+    are aggregated, or all if it is empty.
     """
 
     function: str
     path: Path = ()
     quantile_ppm: int = 0
     by: Path = ()
+    where: str = ""
 
     @property
     def meaning(self) -> tuple[Any, ...]:
-        """The fields as digests have them, without an empty `by`."""
-        return (*self,) if self.by else (*self[:3],)
+        """The fields as digests have them, without an empty `by` and an empty `where`."""
+        return (*self[:3], *filter(None, self[3:]))
 
     def __repr__(self) -> str:
-        fields = zip(self._fields, self.meaning, strict=False)
-        return f"Aggregate({', '.join(f'{name}={value!r}' for name, value in fields)})"
+        said = [name for name in self._fields if name not in ("by", "where") or getattr(self, name)]
+        return f"Aggregate({', '.join(f'{name}={getattr(self, name)!r}' for name in said)})"
 
     def __str__(self) -> str:
         arguments = [dotted(self.path)] if self.path else []
@@ -136,7 +138,8 @@ class Aggregate(NamedTuple):
             arguments.append(_share_text(self.quantile_ppm))
         if self.by or self.function in RANKED:
             arguments.append(dotted(self.by))
-        return f"{self.function}({', '.join(arguments)})"
+        where = f" where {self.where}" if self.where else ""
+        return f"{self.function}({', '.join(arguments)}){where}"
 
 
 def _share_text(ppm: Any) -> str:
@@ -160,7 +163,10 @@ _LOCAL: Final = re.compile(r"(.*?)(?:\sfrom\s+(\S+))?(?:\sin\s+(\S+))?\s*", re.D
 _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 _WEEKS: Final = re.compile(r"([0-9]{1,6})w", re.ASCII)
 _MONTHS: Final = re.compile(r"[0-9.]*(M|mo|mon|months?|q|quarters?|y|yr|years?)", re.ASCII)
-_CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(((?:`[^`]*`|[^()`]){0,2000})\)", re.ASCII)
+_CALL: Final = re.compile(
+    r"([A-Za-z_0-9]{1,40})\s*\(((?:`[^`]*`|[^()`]){0,2000})\)(?:\s*\b(?i:where)\s+(\S.*))?",
+    re.ASCII | re.DOTALL,
+)
 
 
 def _window(value: Any, info: ValidationInfo) -> Window:
@@ -232,7 +238,8 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
     if call is None:
         remedy = "write it like avg(payload.v), in quotes if it contains a comma"
         raise refused(f"{shown(value)} is not an aggregate", remedy)
-    function, inner = call.groups()
+    function, inner, condition = call.groups()
+    where = _filter(condition, info) if condition else ""
     if function not in BUILT_IN and function not in own:
         remedy = f"{meant(function, (*BUILT_IN, *own))}, or add it to the `functions` file"
         raise refused(f"`{function}` is not an aggregate", remedy)
@@ -250,10 +257,29 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
             raise refused(f"{shown(text)} is not a path into the payload", remedy)
     path, by = [*(payload_path(each) or () for each in paths), (), ()][:2]
     if function != "quantile":
-        return Aggregate(function, path, by=by)
+        return Aggregate(function, path, by=by, where=where)
     if re.fullmatch(r"0?\.[0-9]{1,6}|0|1", arguments[1]) is None:
         raise refused(f"{shown(arguments[1])} is not a quantile between 0 and 1", remedy)
-    return Aggregate(function, path, share_ppm(f"0{arguments[1]}", 0, MILLION, remedy))
+    share = share_ppm(f"0{arguments[1]}", 0, MILLION, remedy)
+    return Aggregate(function, path, share, where=where)
+
+
+def _filter(value: Any, _: ValidationInfo) -> str:
+    """Return the text of a condition on one event, as it is always written."""
+    # The language of conditions takes long to import, and most files have no filter.
+    from topology.pattern.language.expression_text import expression_text
+    from topology.pattern.language.filter import read_filter
+    from topology.pattern.tree.errors import QueryRefused
+
+    if not isinstance(value, str) or not value.strip():
+        raise refused(f"{shown(value)} is not a condition", "write it like payload.t > 80")
+    try:
+        return expression_text(read_filter(value))
+    except QueryRefused as problem:
+        error = problem.errors[0]
+        message = f"{error.message} (column {error.column} of the condition)"
+        remedy = error.hint or "write it like payload.t > 80"
+        raise refused_at(Fault((), message, remedy, is_yaml=False)) from None
 
 
 Call = Annotated[
@@ -268,6 +294,9 @@ Call = Annotated[
 
 
 CALLS: Final = Named("{name: count()}", MAX_AGGREGATES, least=1)
+Where = Annotated[
+    str, Given(_filter, {"type": "string", "title": "condition", "examples": ["payload.t > 80"]})
+]
 Calls = Annotated[Mapping[str, Call], BeforeValidator(text_names), CALLS]
 Spelled = Annotated[
     Window,
@@ -316,8 +345,12 @@ class WindowSettings(AnswerSettings):
     window: Spelled | None = None
     """The windows of a window query. `in ZONE` and `from HH:MM` cut tumbling and sliding ones by
     local time, and `1w` begins on Monday. A day on which clocks are set has 23 or 25 hours."""
+    where: Where | None = None
+    """The condition on events that the windows have, like `payload.t > 80 AND type = 'reading'`. It
+    is a condition of patterns on one event (docs/reference/pattern_grammar.md)."""
     aggregate: Calls | None = None
-    """The names of the values, and how each is computed from a window."""
+    """The names of the values, and how each is computed from a window. `count() where payload.t >
+    80` is computed from the events that meet the condition."""
     early_ns: DurationNs = 0
     """How often open windows that have changed are emitted. `0ns` emits none early. Set it if
     readers cannot wait for the end of a window."""
@@ -379,6 +412,8 @@ def fingerprint(query: WindowSettings) -> bytes:
     kind, size_ns, _, events, *local = windows = query.windows
     local = local if windows.is_local else []  # So ids from before there were zones stay.
     what = (kind, size_ns, windows.step_ns, events, key_path(query.key), *local)
+    if query.where:
+        what = (*what, query.where)
     outputs = [(name, *each.meaning) for name, each in query.outputs.items()]
     filled = [("empty", *query.empty)] if query.empty is not None else []
     held = [("hold", query.hold_ns)] if len(query.of_cells) < len(outputs) else []

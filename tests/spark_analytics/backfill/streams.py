@@ -20,6 +20,8 @@ QUERIES = {
     "counted": "{stream: b, window: count 5, aggregate: {m: max(payload.v)}}",
     "local": "{stream: c, window: tumbling 1s in Asia/Kolkata, key: [payload.k, source],"
     " aggregate: {n: count()}}",
+    "filtered": "{stream: b, window: tumbling 1s, where: payload.v > 3 OR type = 'A',"
+    " aggregate: {n: count(), low: max(payload.v) where payload.v < 10}}",
     "sure": f"{{stream: a, window: tumbling 2s, aggregate: {{n: count()}}, {QUALITY}}}",
     "near": "{join: interval 50ms, sides: {x: {stream: a}, y: {stream: b}}, outer: full}",
     "cells": "{join: tumbling 200ms, sides: {x: {stream: c}, y: {stream: d}}, outer: left}",

@@ -77,7 +77,7 @@ def grammar() -> Lark:
         "grammar.lark",
         parser="lalr",
         lexer="basic",
-        start="query",
+        start=["query", "expr"],
         postlex=_Keywords(),
         maybe_placeholders=False,
         propagate_positions=True,

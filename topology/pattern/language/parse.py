@@ -33,8 +33,8 @@ from topology.pattern.language.lexing import (
 from topology.pattern.language.read_conditions import place_of
 from topology.pattern.language.read_query import QueryReader
 from topology.pattern.tree.errors import MAX_ERRORS, Findings, cut
-from topology.pattern.tree.syntax import Query, Span
-from topology.pattern.tree.walk import MAX_DEPTH, too_deep
+from topology.pattern.tree.syntax import Constant, Expr, Query, Span
+from topology.pattern.tree.walk import MAX_DEPTH, too_deep, too_deep_in
 
 MAX_TEXT: Final = 100_000
 """The maximum number of characters in a script."""
@@ -72,6 +72,21 @@ def parse_query(text: str) -> Query:
         findings.add("E_SYNTAX", queries[1].span, message, "leave one of them out")
         findings.refuse(text)
     return queries[0]
+
+
+def parse_condition(text: str, findings: Findings) -> Expr:
+    """Return the condition in a text; after an error, which `findings` has, it means nothing."""
+    chunk, *others = _chunks(text, findings)
+    deep = _too_deep(chunk)
+    if len(text) > MAX_TEXT or others or deep is not None:
+        message = "a condition is one expression, shorter and less nested"
+        findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "shorten it")
+        return Constant(None)
+    tree = _recognised(chunk, findings, "expr")
+    expr: Expr = Constant(None) if tree is None else QueryReader(findings).transform(tree)
+    if (deepest := too_deep_in(expr)) is not None:
+        findings.too_deep(deepest.span, MAX_DEPTH)
+    return expr
 
 
 def _chunks(text: str, findings: Findings) -> Iterator[list[Token]]:
@@ -124,9 +139,14 @@ def _too_deep(chunk: Sequence[Token]) -> Token | None:
     return None
 
 
-def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
-    """Return the parse tree of one query; after an error, report it and return None."""
-    parser = cast(ParserSteps, grammar().parse_interactive())
+def _recognised(
+    chunk: Sequence[Token], findings: Findings, start: str = "query"
+) -> Tree[Any] | None:
+    """Return the parse tree of one query; after an error, report it and return None.
+
+    `start` is the rule of the grammar for the whole text.
+    """
+    parser = cast(ParserSteps, grammar().parse_interactive(start=start))
     *words, end = chunk
     for place, token in enumerate(words):
         if token.type in UNCLOSED or token.type == STRANGE:

@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from topology.model.operator import Plain
+from topology.model.saved import INT
 from topology.query.numbers import (
     WEIGHT_BITS,
     WHOLE_WEIGHT,
@@ -28,7 +30,13 @@ from topology.query.numbers import (
     quotient,
     root,
 )
-from topology.window.aggregates.cell import AggregateFunction, Bounds, merged
+from topology.window.aggregates.cell import (
+    AggregateCell,
+    AggregateFunction,
+    Bounds,
+    Placed,
+    merged,
+)
 from topology.window.aggregates.tally import Squares, Tally
 
 
@@ -42,6 +50,27 @@ class Additive(AggregateFunction):
 
     def bounds(self, cell: Any, possibles: Sequence[Any]) -> Bounds:
         return self.within(cell, possibles, *free_spread(self.sizes(cell, possibles)))
+
+
+class Events(AggregateCell):
+    """The number of events that meet a condition, which `Count` reads as it reads a row."""
+
+    __slots__ = ("events",)
+
+    def __init__(self) -> None:
+        self.events = 0
+
+    def add(self, value: Any, event: Placed) -> None:
+        self.events += 1
+
+    def merge(self, other: Any) -> None:
+        self.events += other.events
+
+    def dump(self) -> Plain:
+        return self.events
+
+    def load(self, state: Plain) -> None:
+        self.events = INT.load(state, None, self, "events")
 
 
 class Count(Additive):
