@@ -7,7 +7,7 @@ In the file the key of a field is its alias (`max_wait`). Its Python name has th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,9 @@ _Name = Annotated[
     ),
 ]
 
+
+TAKEN_IF_SIGNED: Final = {"source": ("header",), "id": ("payload",)}
+"""The places that a signature covers, for each field with fewer of them than the others."""
 
 KeyedBy = Literal["source", "stream"]
 
@@ -246,13 +249,14 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
         where = getattr(places, name)
         if where is not None and where.place == "header":
             named.add(name)
-        taken = ("header",) if name == "source" else ("header", "payload", "text")
+        taken = TAKEN_IF_SIGNED.get(name, ("header", "payload", "text"))
         if name == "ts" and (places.ts_optional or where == TIMESTAMP):
             message = "a record's own timestamp is not signed"
             yield Fault(("fields", name), message, "write ts: header.NAME or ts: payload.PATH")
         elif where is not None and where.place not in taken:
             message = f"`{where}` is not signed"
-            yield Fault(("fields", name), message, "write header.NAME, or signed: false")
+            place = "payload.PATH" if name == "id" else "header.NAME"
+            yield Fault(("fields", name), message, f"write {place}, or signed: false")
     for field, name, taken_by in clashing(stream.signed_headers()):
         if field not in named:
             # The name of this header is a default, so the name of the other must be changed.

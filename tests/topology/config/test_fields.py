@@ -95,6 +95,10 @@ REFUSED = [
     ("signed: true; arrival: timestamp", "a.arrival (line 4): `timestamp` is not signed"),
     ("fields: {preset: other}", "write one of"),
     ("fields: {source: key, seq: payload.n, id: payload.u}", "leave it out, or write reorder: {r"),
+    (
+        "reorder: {rule: time}; signed: true; fields: {source: header.d, ts: header.t, id: key}",
+        "`key` is not signed; write payload.PATH",
+    ),
     ("fields: {source: key, id: topic}; reorder: {rule: time}", "`topic` is the same in many rec"),
     ("fields: {source: key, id: timestamp}; reorder: {rule: time}", "cannot be this field"),
     ("reorder: {rule: time, id_memory: 1h}", "reorder.id_memory (line 3): has no effect, because"),
