@@ -211,15 +211,17 @@ class FilledSpans(Spans):
             past = KeyPast([], 0, [[] for _ in range(self._fields)])
             self._pasts.put(key, past)
         error_ns = max(event.error_ns, self._zone_ns) if self._heeds_errors else 0
-        past.error_ns = max(past.error_ns, error_ns)
         at = bisect_left(past.slices, slice_ns)
-        if at == len(past.slices) or past.slices[at] != slice_ns:
-            past.slices.insert(at, slice_ns)
-        self._pasts.note(key)
+        is_new = at == len(past.slices) or past.slices[at] != slice_ns
+        if is_new or error_ns > past.error_ns:
+            past.error_ns = max(past.error_ns, error_ns)
+            if is_new:
+                past.slices.insert(at, slice_ns)
+            self._pasts.note(key)
+            self._await(key, past)
         if self._fields:
             self._insert(event, key, slice_ns, values[-self._fields :], error_ns)
         self._touch_following(past, key, slice_ns, event.ref_time_ns + error_ns)
-        self._await(key, past)
 
     def _insert(
         self, event: Event, key: str, slice_ns: int, values: Sequence[Any], error_ns: int
@@ -347,7 +349,11 @@ class FilledSpans(Spans):
             count = left
 
     def _closing(self, starts: Iterable[int], before_ns: int) -> list[tuple[int, str]]:
-        due = {*super()._closing(starts, before_ns)}
+        closing = super()._closing(starts, before_ns)
+        self._is_fuller = self._is_fuller or bool(closing)
+        if self._waking.next_ns > self._closed_ns:
+            return closing
+        due = {*closing}
         last_ns = self._slices.first_open(self._closed_ns) - 1
         if self._closed_ns >= FOR_EVER:  # The input has ended.
             last_ns = max([self._watermark_ns, *self._panes.by_number])
@@ -414,7 +420,7 @@ class FilledSpans(Spans):
             point = course.points[-1]
         if point is not None:
             area.hold(point, start_ns, end_ns, self._hold_ns)
-        mean = area.mean
+        mean: Any = area.mean
         since_ns = max(start_ns - self._hold_ns, NOT_YET if before is None else before[0])
         is_trusted = first_ns <= start_ns or self._is_trusted(since_ns - past.error_ns)
         if is_blurred or not is_trusted:

@@ -212,3 +212,17 @@ def test_a_folder_that_is_filled_is_refused_before_anything_is_read(tmp_path: Pa
     (tmp_path / "out" / "mine").touch()
     refused = backfill(tmp_path, tmp_path / "absent", text=ONE)
     assert_refused(refused, 2, "does not overwrite files")
+
+
+def test_filled_windows_are_those_of_a_replay(
+    world: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    with (tmp_path / "t.yaml").open("a") as file:
+        file.write(
+            "  filled: {stream: a, window: tumbling 200ms, key: payload.k, empty: {value: last,"
+            " for: 1s}, aggregate: {n: count(), mean: time_avg(payload.v)}}\n"
+        )
+    backfill(tmp_path, world).well()
+    wanted, _ = replayed(tmp_path / "t.yaml", world)
+    assert tabled(tmp_path / "out") == wanted
+    assert any('"n":0,"mean"' in line for line in wanted["a", "window"])

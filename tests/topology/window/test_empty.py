@@ -36,6 +36,8 @@ from tests.topology.window.streams import (
 )
 from tests.topology.window.test_oracle import KINDS, run
 from tests.topology.window.test_worlds import world
+from topology.config import TopologyError, parse
+from topology.flow.query_digest import query_digest
 from topology.model.event import DATA, Event
 from topology.model.result import CONFIRMED
 from topology.window.operator import Windows
@@ -271,3 +273,48 @@ def test_the_true_mean_is_within_the_bounds(kind: str) -> None:
                 assert low - slack <= mean <= high + slack, (seed, window, low, mean, high)
     assert confirmed
     assert bounded
+
+
+REFUSED = {
+    "window: session 1s, empty: true": "a session window begins with an event, so none is empty",
+    "window: count 5, empty: last": "a count window begins with an event, so none is empty",
+    "window: tumbling 1s, hold: 1s": "has no effect without `time_avg`",
+    "window: tumbling 1ms, empty: zero": "more than 10000 windows without events",
+    "window: tumbling 1s, empty: nil": "`nil` is not known here",
+    "window: tumbling 1s, empty: {for: 0s}": "`0s` is too small",
+}
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_what_has_no_meaning_is_refused(query: str) -> None:
+    text = f"streams: {{s: {{}}}}\nqueries: {{q: {{{query}, aggregate: {{n: count()}}}}}}\n"
+    with pytest.raises(TopologyError) as refusal:
+        parse(text)
+    assert REFUSED[query] in str(refusal.value)
+
+
+def filled_by(text: str, *more: str) -> Any:
+    aggregate = "{m: time_avg(payload.v)}" if more else "{n: count()}"
+    query = ", ".join(
+        [f"window: tumbling 1s, aggregate: {aggregate}", *more, *filter(None, [text])]
+    )
+    return parse(f"streams: {{s: {{}}}}\nqueries: {{q: {{{query}}}}}\n")
+
+
+SHORT = {"true": "zero", "zero": "zero", "last": "last", "null": "null", "{value: null}": "null"}
+
+
+@pytest.mark.parametrize(("text", "value"), SHORT.items())
+def test_short_forms_of_empty(text: str, value: str) -> None:
+    assert filled_by(f"empty: {text}").queries["q"].empty == EmptyConfig(value=value)  # type: ignore[arg-type]
+    assert filled_by("empty: false").queries["q"].empty is None
+
+
+def test_other_windows_without_events_are_another_query() -> None:
+    """So a changed query begins anew (docs/operate/change.md), and others go on."""
+    topologies = [
+        *(filled_by(text) for text in ("", "empty: zero", "empty: null", "empty: {for: 2h}")),
+        *(filled_by("", hold) for hold in ("hold: 1h", "hold: 2h")),
+    ]
+    assert len({query_digest(each, "q") for each in topologies}) == len(topologies)
+    assert query_digest(filled_by("empty: false"), "q") == query_digest(topologies[0], "q")
