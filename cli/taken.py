@@ -149,13 +149,16 @@ def without_time(values: FileMapping, path: str, *, by_option: bool) -> str:
     times = found.times
     unit = None if times is None else times.unit
     zone = WITHOUT_ZONE if times is not None and times.without_zone else ""
+    form = times.forms[0] if times is not None and len(times.forms) == 1 else ""
     if by_option:
         name = "NAME" if found.ts is None else spelled(found.ts.path, on_file=True)
         remedy = f"--ts {shlex.quote(name)}"
         remedy += f" --ts-unit {unit}" if unit else f" --ts-zone {zone}" if zone else ""
+        remedy += f" --ts-format {shlex.quote(form)}" if form else ""
     else:
         name = "payload.NAME" if found.ts is None else spelled(("payload", *found.ts.path))
         remedy = f"ts: {name} in `fields`"
+        remedy += f", and ts_format: {form!r}" if form else ""
         remedy += f", and ts_unit: {unit} beside it" if unit else ""
         remedy += f", and ts_zone: {zone} beside it" if zone else ""
     return f"no field is named for the time, so every time is 0 (1970): write {remedy}"

@@ -310,8 +310,8 @@ def _written(option: str, path: str, text: str) -> None:
 def read_by(mapping: Taken) -> str:
     """Return a phrase that names the fields of the mapping by which records are read."""
     words = {name: f"{name} {text}" for name, text in mapping.texts.items()}
-    if "ts" in words and mapping.ts_unit is not None:
-        words["ts"] += f" ({mapping.ts_unit})"
+    if "ts" in words and (how := mapping.ts_unit or mapping.fields.ts_format):
+        words["ts"] += f" ({how})"
     return f"read by {', '.join(words.values())}"
 
 
