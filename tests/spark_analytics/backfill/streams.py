@@ -24,6 +24,7 @@ QUERIES = {
     " aggregate: {n: count(), low: max(payload.v) where payload.v < 10}}",
     "sure": f"{{stream: a, window: tumbling 2s, aggregate: {{n: count()}}, {QUALITY}}}",
     "near": "{join: interval 50ms, sides: {x: {stream: a}, y: {stream: b}}, outer: full}",
+    "newest": "{join: as_of 80ms, sides: {x: {stream: b}, y: {stream: a}}, outer: left}",
     "cells": "{join: tumbling 200ms, sides: {x: {stream: c}, y: {stream: d}}, outer: left}",
     "pairs": '{stream: d, pattern: "PATTERN SEQ(A x, B y) WHERE [k] WITHIN 300 ms"}',
     "without": '{stream: c, pattern: "PATTERN SEQ(A x, !B n, C y) WITHIN 500 ms", finals: true}',

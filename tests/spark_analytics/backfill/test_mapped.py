@@ -41,6 +41,9 @@ streams:
 stages: [reorder+merge+window]
 queries: {n: {window: tumbling 1s, aggregate: {n: count(), v: sum(payload.v)}}}
 """
+BY_ID = TOPOLOGY.replace("seq: payload.n", "id: payload.id").replace(
+    "    ts_unit: ms\n", "    ts_unit: ms\n    reorder: {rule: time}\n"
+)
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
@@ -75,6 +78,7 @@ def foreign(rng: Random) -> list[Record]:
         numbers[device] = numbers.get(device, -1) + 1
         value = {
             "device": device,
+            "id": numbers[device] // 2,
             "n": "x" if rng.random() < 0.03 else numbers[device],
             "time": at_ms + (0.25 if rng.random() < 0.1 else 0),
             "kind": "stroke",
@@ -85,15 +89,18 @@ def foreign(rng: Random) -> list[Record]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("text", "other"), [(TOPOLOGY, "dead"), (BY_ID, "duplicate")], ids=["numbers", "ids"]
+)
 def test_a_backfill_by_a_mapping_is_the_replay_of_the_dump(
-    spark: SparkSession, tmp_path: Path
+    text: str, other: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     records = foreign(Random(3))
     source = archive_of(spark, records, tmp_path / "archive")
-    answer = backfill(tmp_path, source, text=TOPOLOGY).well()
+    answer = backfill(tmp_path, source, text=text).well()
     assert "producer's time" not in answer.err
-    wanted = assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl", TOPOLOGY))
-    assert {"event", "dead", "window"} <= {kind for _, kind in wanted}
+    wanted = assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl", text))
+    assert {"event", other, "window"} <= {kind for _, kind in wanted}
 
 
 def test_a_stamp_far_ahead_is_refused_with_what_to_read(
