@@ -25,9 +25,10 @@ import orjson
 from cli.as_json import json_option
 from cli.files.summary import print_summary, warn_of
 from cli.mapping_options import MappingOptions, mapping_options, reading_of
+from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
-from cli.topology_file import Refused, load, topology_named, warn
+from cli.topology_file import Refused, load, refusing, topology_named, warn
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from recordings.file import STDIN
@@ -39,7 +40,7 @@ from recordings.summary import Summary
 from topology.config import ClockConfig, ReorderConfig, StreamConfig, Topology
 from topology.flow.instants import whole_instants
 from topology.model.outcome import Step
-from topology.reorder.settings import Rule
+from topology.reorder.settings import Rule, seq_range_of
 from topology.wire.json_lines import line_json, step_lines
 from topology.wire.where import TIMESTAMP
 
@@ -65,6 +66,12 @@ NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 @topology_named()
 @mapping_options
 @value_format_options
+@click.option(
+    "--seq-range",
+    metavar="RANGE",
+    help="Without a topology file: the first and the last number of a counter that wraps, such as"
+    " '1 to 65535'.",
+)
 @click.option("--show", default=",".join(KINDS), help="Kinds of lines to print.")
 @click.option(
     "--to-end/--no-to-end", default=True, help="Flush everything at the end of the input (default)."
@@ -75,6 +82,7 @@ def command(
     topology_path: str | None,
     mapping: MappingOptions,
     value_format: ValueFormat,
+    seq_range: str | None,
     show: str,
     to_end: bool,
     as_json: bool,
@@ -93,7 +101,10 @@ def command(
     options = mapping.implied(topology, first, value_format)
     values = options.on_file(topology, first, value_format)
     if topology is None:
-        topology = without_file(values)
+        topology = without_file(values, seq_range)
+    elif seq_range is not None:
+        key = f"reorder: {{seq_range: {seq_range}}}"
+        raise Refused(f"--seq-range is for a replay without --topology; write {key} in the file")
     if values is not None:
         refuse_several(paths)
         warn_without_time(options, values, first)
@@ -142,10 +153,11 @@ def warn_without_time(options: MappingOptions, values: FileMapping, events: str)
             warn(without_time(values, events, by_option=options.source is not None))
 
 
-def without_file(values: FileMapping | None) -> Topology:
+def without_file(values: FileMapping | None, seq_range: str | None = None) -> Topology:
     """Return the topology of a replay without a file: one stream with trusted timestamps.
 
-    The stream is ordered by sequence numbers if the mapping has them, else by time.
+    The stream is ordered by sequence numbers if the mapping has them, else by time. Numbers wrap as
+    `seq_range` says.
     """
     if values is None:
         raise Refused(
@@ -153,7 +165,13 @@ def without_file(values: FileMapping | None) -> Topology:
             " --source NAME --seq NAME --ts NAME"
         )
     rule: Rule = "time" if values.fields.seq is None else "miss"
-    stream = StreamConfig(reorder=ReorderConfig(rule=rule), clock=ClockConfig(unsynced="trust"))
+    reorder = ReorderConfig(rule=rule)
+    if seq_range is not None:
+        if rule == "time":
+            raise Refused("--seq-range is for numbers, but none are named; write --seq NAME")
+        with refusing(ValueError, at=f"--seq-range {printable(seq_range)}: "):
+            reorder = ReorderConfig(seq_range=seq_range_of(seq_range))
+    stream = StreamConfig(reorder=reorder, clock=ClockConfig(unsynced="trust"))
     return Topology(streams={DEFAULT_STREAM: stream})
 
 

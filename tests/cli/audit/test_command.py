@@ -337,6 +337,12 @@ def test_a_range_of_numbers_is_proposed(tmp_path: Path) -> None:
         assert str(parse(text).streams["default"].reorder.seq_range) == "1 to 65535"
     events = inorder("replay", "--json", "--values", "--topology", out, path).well().summary
     assert (events["event"], events["gaps"]) == (len(rows), 0)
+    mapped = ("--json", "--source", "device", "--seq", "n", "--ts", "time", "--ts-unit", "ms")
+    alone = inorder("replay", *mapped, "--seq-range", "1 to 65535", path).well().summary
+    assert (alone["event"], alone["gaps"]) == (len(rows), 0)
+    for refused in (("--topology", out), mapped[:3]):
+        said = inorder("replay", *refused, "--seq-range", "1 to 9", path).err
+        assert "--seq-range is for" in said
     given = inorder("audit", path, "--json", "--seq-range", "0 to 65535").last
     assert (given["missing"], given["seq_range"], given["seq_bits"]) == (1, "0 to 65535", 16)
     for options, error in (
