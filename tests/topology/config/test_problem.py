@@ -193,7 +193,7 @@ REORDER = [
     ("max_held_bytes: 5MB", "`MB`; write 5MiB;"),
     ("start: 256, seq_bits: 8", "256 does not fit 8 bits"),
     ("start: 0, seq_range: 1 to 255", "0 is not a number of `seq_range: 1 to 255`; write start: 1"),
-    ("seq_range: 1 to 255, seq_bits: 8", "`seq_range` does too; leave one of them out"),
+    ("seq_bits: 8, seq_range: 1 to 255", "`seq_range` does too; leave one of them out"),
     ("seq_range: 255 to 1", "`255 to 1` is not a range of numbers; write it like 1 to 65535"),
     ("seq_range: 1-255", "is not a range of numbers"),
     ("seq_range: 5", "is not a range of numbers"),
