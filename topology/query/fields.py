@@ -71,7 +71,7 @@ class KeyTexts:
         """
         if path is None:
             return NO_KEY
-        if is_list(path):
+        if path and type(path[0]) is tuple:  # As `is_list`, without a call for each event.
             texts = [text for each in path if (text := self.of(source, payload, each)) is not None]
             return list_text(texts) if len(texts) == len(path) else None
         return self.text(source if path == SOURCE_KEY else at(payload, path))

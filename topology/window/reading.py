@@ -165,7 +165,7 @@ class WindowReading:
         found: dict[str, Columns] = {}
         paths, text_of, key_path = self._paths, self._texts.text, self._key
         is_flat, of_source = self._is_flat, key_path == SOURCE_KEY
-        of_several = key_path is not None and is_list(key_path)
+        is_plain = key_path is not None and not of_source and not is_list(key_path)
         fields: dict[str, Any] = NO_FIELDS
         for event in events:
             payload = event.value
@@ -175,12 +175,12 @@ class WindowReading:
                 fields = payload if isinstance(payload, dict) else NO_FIELDS
             key = NO_KEY
             if key_path is not None:
-                if of_source:
-                    text = text_of(event.source)
-                elif of_several:
-                    text = self._texts.of(event.source, payload, key_path)
-                else:
+                if is_plain:
                     text = text_of(fields.get(key_path[0]) if is_flat else at(payload, key_path))
+                elif of_source:
+                    text = text_of(event.source)
+                else:
+                    text = self._texts.of(event.source, payload, key_path)
                 if text is None:
                     self.unkeyed += 1
                     continue
