@@ -60,9 +60,9 @@ class Taken:
         places = {name: str(where) for name, where in named.items() if where is not None}
         found: dict[str, Any] = {"fields": places}
         if self.fields.ts_format:
-            places["ts_format"] = self.fields.ts_format
+            found["ts_format"] = self.fields.ts_format
         if self.fields.decimal != ".":
-            places["decimal"] = self.fields.decimal
+            found["decimal"] = self.fields.decimal
         if self.ts_unit is not None:
             found["ts_unit"] = self.ts_unit
         return found | ({"ts_zone": self.fields.ts_zone} if self.fields.ts_zone else {})
@@ -158,7 +158,7 @@ def without_time(values: FileMapping, path: str, *, by_option: bool) -> str:
     else:
         name = "payload.NAME" if found.ts is None else spelled(("payload", *found.ts.path))
         remedy = f"ts: {name} in `fields`"
-        remedy += f", and ts_format: {form!r}" if form else ""
+        remedy += f", and ts_format: {form!r} beside it" if form else ""
         remedy += f", and ts_unit: {unit} beside it" if unit else ""
         remedy += f", and ts_zone: {zone} beside it" if zone else ""
     return f"no field is named for the time, so every time is 0 (1970): write {remedy}"

@@ -87,7 +87,7 @@ def test_form_is_proposed(tmp_path: Path) -> None:
     answer = inorder("init", table).well("ts_format: %d.%m.%Y %H:%M:%S")
     stream = parse(answer.out).streams["default"]
     assert stream.fields is not None
-    assert (stream.fields.ts_format, stream.ts_unit) == ("%d.%m.%Y %H:%M:%S", None)
+    assert (stream.ts_format, stream.ts_unit) == ("%d.%m.%Y %H:%M:%S", None)
     (tmp_path / "t.yaml").write_text(answer.out)
     events = inorder("replay", "--values", "--topology", tmp_path / "t.yaml", table).well().lines
     assert min(each["ts"] for each in events if each["kind"] == "event") == AT

@@ -54,9 +54,9 @@ def topology_of(dice: Random, name: str = "default") -> Topology:
     fields = {key: text for key, each in PLACES.items() if (text := dice.choice(each))}
     unit: dict[str, Any] = {"ts_unit": dice.choice(["ns", "ms", "s"])}
     if fields.get("ts", "").startswith("payload") and dice.random() < 0.3:
-        fields["ts_format"] = dice.choice(["%Y%m%d%H%M%S", "%d.%m.%Y", "rfc2822"])
-        unit = {"ts_zone": "Europe/Berlin"}
-    fields["decimal"] = dice.choice(".,")
+        form = dice.choice(["%Y%m%d%H%M%S", "%d.%m.%Y", "rfc2822"])
+        unit = {"ts_zone": "Europe/Berlin", "ts_format": form}
+    unit["decimal"] = dice.choice(".,")
     stream = StreamConfig.model_validate({"input": "t", "fields": fields, **unit})
     return Topology(streams={name: stream})
 

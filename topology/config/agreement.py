@@ -50,7 +50,7 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
             message = f"reads `{stream.input}` with another mapping or format than stream `{first}`"
             remedy = (
                 f"write the same as for `{first}`: fields, format, schema, key_format, ts_unit,"
-                " ts_zone"
+                " ts_zone, ts_format, decimal"
             )
             yield Fault(("streams", name, "fields"), message, remedy)
         mapping = stream.mapping()

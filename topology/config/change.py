@@ -38,8 +38,8 @@ FROM_NOW: Final = (
     " `inorder replay` and `inorder spark backfill` give the earlier results"
 )
 READING: Final = (
-    "headers", "fields", "format", "value_schema", "key_format", "ts_unit", "ts_zone",
-    "arrival", "signed",
+    "headers", "fields", "format", "value_schema", "key_format", "ts_unit", "ts_zone", "ts_format",
+    "decimal", "arrival", "signed",
 )  # fmt: skip
 """The keys of a stream that determine how its records are read."""
 

@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationInfo
 
-from inorder.contract import TimeUnit
 from topology.query.zone import zone_name
 from topology.spelling.problem import Fault, refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
-from topology.wire.mapping import FIELD_PRESETS, PLACES, DecimalSign, FieldPreset, Fields
+from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
 from topology.wire.time_forms import NAMED, time_form
 from topology.wire.where import parse_where
 
@@ -85,33 +84,14 @@ class FieldsConfig(Section):
     """The arrival time of a row of a file (`replay`). Records of a topic follow the stream's
     `arrival`."""
 
-    ts_format: TimeFormText | None = None
-    """The form of a `ts` that is neither a number nor ISO 8601: `rfc2822`, `apache`, `syslog`,
-    `dotnet` (`/Date(…)/`), or a pattern such as `"%d.%m.%Y %H:%M:%S"`. Times of other forms are
-    dead letters. A pattern of digits alone reads integers, too. A missing year comes from the
-    arrival."""
-    decimal: Annotated[DecimalSign, one_of(DecimalSign)] = "."
-    """The decimal sign of numbers that are text: of `ts`, and in the payload of a CSV file."""
-
     def faults(self) -> Iterator[Fault]:
         if self.source is None and self.preset is None:
             yield Fault(("source",), "is missing", "write source: payload.NAME")
-        if self.ts_format is not None and self.ts is None:
-            message = "is for a `ts` that is named, but none is"
-            yield Fault(("ts_format",), message, "write ts: payload.NAME")
 
-    def places(self, ts_unit: TimeUnit = "ns", ts_zone: str = "") -> Fields:
-        """Return the mapping that readers of records use."""
+    def places(self, **times: Any) -> Fields:
+        """Return the mapping that readers of records use; `times` says how times are written."""
         texts = {name: getattr(self, name) for name in PLACES}
         named: dict[str, Any] = {name: parse_where(text) for name, text in texts.items() if text}
         base = FIELD_PRESETS[self.preset] if self.preset else Fields(named["source"])
         optional = base.ts_optional and "ts" not in named
-        return replace(
-            base,
-            **named,
-            ts_optional=optional,
-            ts_unit=ts_unit,
-            ts_zone=ts_zone,
-            ts_format=self.ts_format or "",
-            decimal=self.decimal,
-        )
+        return replace(base, **named, ts_optional=optional, **times)

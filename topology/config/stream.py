@@ -14,14 +14,21 @@ from pydantic import Field, model_validator
 from inorder.contract import PRESETS, UNIT_NS, HeaderNames, Preset, TimeUnit, clashing
 from topology.clock.settings import ClockConfig
 from topology.config.experimental import StreamMethods, reorder_faults
-from topology.config.fields import Arrival, FieldsConfig, Format, KeyFormat, ZoneName
+from topology.config.fields import (
+    Arrival,
+    FieldsConfig,
+    Format,
+    KeyFormat,
+    TimeFormText,
+    ZoneName,
+)
 from topology.config.schema import OF_A_SCHEMA, SchemaConfig
 from topology.merge.settings import MergeConfig
 from topology.reorder.settings import OF_IDS, ReorderConfig
 from topology.spelling.problem import Fault
 from topology.spelling.section import Section, key_of
 from topology.spelling.values import Flag, TopicName, one_of, or_nothing, text
-from topology.wire.mapping import PLACES, Fields
+from topology.wire.mapping import PLACES, DecimalSign, Fields
 from topology.wire.time_forms import time_form
 from topology.wire.where import TIMESTAMP
 
@@ -103,6 +110,14 @@ class StreamConfig(Section):
     ts_zone: ZoneName | None = None
     """The time zone for a `ts` of `fields` that names none. Without it such a record is a dead
     letter. If a time occurs twice, the instant nearer to the arrival counts."""
+    ts_format: TimeFormText | None = None
+    """The form of a `ts` of `fields` that is neither a number nor ISO 8601: `rfc2822`, `apache`,
+    `syslog`, `dotnet` (`/Date(…)/`), or a pattern such as `"%d.%m.%Y %H:%M:%S"`. Times of other
+    forms are dead letters. A pattern of digits alone reads integers, too. A missing year comes from
+    the arrival."""
+    decimal: Annotated[DecimalSign, one_of(DecimalSign)] | None = None
+    """The decimal sign of numbers that are text: of the `ts` of `fields`, and in the payload of a
+    CSV file. By default it is a point."""
     reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig.by_default()
     """The order within each source."""
     clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig.by_default()
@@ -145,8 +160,8 @@ class StreamConfig(Section):
         if self._is_to_trust:
             of_clock["unsynced"] = "trust"
         unit_ns = UNIT_NS[self.ts_unit or self.headers.ts_unit]
-        if self.fields is not None and self.fields.ts_format is not None:
-            unit_ns = time_form(self.fields.ts_format).granularity_ns
+        if self.ts_format is not None:
+            unit_ns = time_form(self.ts_format).granularity_ns
         if self.clock.granularity_ns is None and unit_ns > 1:
             of_clock["granularity_ns"] = unit_ns
         self.__dict__["clock"] = self.clock.model_copy(update=of_clock)
@@ -175,7 +190,12 @@ class StreamConfig(Section):
         """Return the place of each field in records, or None for the header contract."""
         if self.fields is None:
             return None
-        return self.fields.places(self.ts_unit or "ns", self.ts_zone or "")
+        return self.fields.places(
+            ts_unit=self.ts_unit or "ns",
+            ts_zone=self.ts_zone or "",
+            ts_format=self.ts_format or "",
+            decimal=self.decimal or ".",
+        )
 
     def signed_headers(self) -> HeaderNames:
         """Return the names of the headers that a signature covers."""
@@ -201,7 +221,7 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
             message = "has no effect, because `fields` names no id"
             yield Fault(("reorder", key_of(name)), message, "write id: payload.NAME in `fields`")
     if fields is None:
-        for key in ("ts_unit", "ts_zone", "key_format"):
+        for key in ("ts_unit", "ts_zone", "ts_format", "decimal", "key_format"):
             if getattr(stream, key) is not None:
                 remedy = "add `fields`; for the header contract write headers: {ts_unit: ms}"
                 yield Fault((key,), "is for a mapping, but there is no `fields`", remedy)
@@ -228,17 +248,21 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
 
 def _form_faults(stream: StreamConfig, fields: FieldsConfig) -> Iterator[Fault]:
     """Yield a fault for each setting that does not fit the form of times."""
-    if fields.ts_format is None:
+    if stream.ts_format is None:
+        return
+    if fields.ts is None:
+        message = "is for a `ts` that is named, but none is"
+        yield Fault(("ts_format",), message, "write ts: payload.NAME in `fields`")
         return
     if fields.ts == str(TIMESTAMP):
         message = "has no effect on the record's own timestamp"
-        yield Fault(("fields", "ts_format"), message, "leave it out")
+        yield Fault(("ts_format",), message, "leave it out")
         return
     if stream.ts_unit is not None:
-        message = "is for numbers, but `fields.ts_format` gives times another form"
+        message = "is for numbers, but `ts_format` gives times another form"
         yield Fault(("ts_unit",), message, "leave it out")
-    if stream.ts_zone is None and not time_form(fields.ts_format).has_zone:
-        message = f"is missing, but times in the form `{fields.ts_format}` have no zone"
+    if stream.ts_zone is None and not time_form(stream.ts_format).has_zone:
+        message = f"is missing, but times in the form `{stream.ts_format}` have no zone"
         yield Fault(("ts_zone",), message, "write ts_zone: Europe/Berlin")
 
 

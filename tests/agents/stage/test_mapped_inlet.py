@@ -39,7 +39,8 @@ LIES = (("sourceId", b"liar"), ("kind", b"progress"))
 def topology_of(mapping: dict[str, str], **stream: Any) -> Topology:
     """`mapping`: the places of fields, and what units times have."""
     units: dict[str, Any] = {
-        name: mapping[name] for name in mapping.keys() & {"ts_unit", "ts_zone"}
+        name: mapping[name]
+        for name in mapping.keys() & {"ts_unit", "ts_zone", "ts_format", "decimal"}
     }
     places: dict[str, Any] = {name: mapping[name] for name in mapping.keys() - units.keys()}
     stream |= {name: text for name, text in units.items() if text}

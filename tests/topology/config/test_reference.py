@@ -94,7 +94,10 @@ def test_a_file_with_everything_filled_in_says_the_same_and_the_schema_takes_bot
     VALIDATOR.validate(yaml.safe_load(whole))
 
 
-MAPPING_KEYS = ("arrival", "fields", "key_format", "schema", "ts_unit", "ts_zone")
+MAPPING_KEYS = {
+    *("arrival", "fields", "key_format", "schema"),
+    *("ts_unit", "ts_zone", "ts_format", "decimal"),
+}
 SECTIONS_UNSAID = {("fields",), ("schema",)}
 
 
@@ -135,7 +138,8 @@ def test_everything_is_filled_in() -> None:
         ({"reorder": {"seq_range": "1 to 255"}}, "seq_bits"),
         (
             {
-                "fields": {"source": "key", "seq": "key", "ts": "payload.t", "ts_format": "%d.%m"},
+                "fields": {"source": "key", "seq": "key", "ts": "payload.t"},
+                "ts_format": "%d.%m",
                 "ts_zone": "UTC",
             },
             "ts_unit:",
