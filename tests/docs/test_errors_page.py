@@ -18,7 +18,7 @@ WORDS = {word for cell in NAMED for word in re.findall(r"`([^`]+)`", cell)}
 FAULTS = {word.removeprefix("…") for word in WORDS if word.startswith("…")}
 REASONS = {
     *({case.outcome for case in CASES} - {EMITTED, LATE, DUPLICATE, CONTROL}),
-    *(reasons.REASONS.keys() - {reasons.ZONELESS}),
+    *(reasons.REASONS.keys() - {reasons.ZONELESS, reasons.YEARLESS}),
     *(registered.SCHEMA_UNKNOWN, registered.SCHEMA_REFUSED, UNDECODABLE),
     field_reader.KEY_UNDECODABLE,
     *(

@@ -235,7 +235,7 @@ def test_queries_without_results_are_named_with_what_was_there(metrics: Metrics)
 # -- figures of operators ----------------------------------------------------------------------
 
 TOPOLOGY = """\
-streams: {default: {clock: {unsynced: trust}}}
+streams: {default: {clock: {unsynced: trust}, reorder: {without_seq: by_time}}}
 topics: {partitions: 1}
 queries:
   tumbling: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%}}
