@@ -70,14 +70,18 @@ def test_all_events_pass_and_what_is_held_is_let_go_once(case: Case) -> None:
 @pytest.mark.slow
 @every_case
 def test_figures_are_kept_up_through_restarts(case: Case) -> None:
-    """What is retained; the counts may begin anew."""
+    """What is retained; the counts may begin anew.
+
+    A restart may let go sooner of an event that a newer one has replaced as a partner (as of).
+    """
     for seed in SEEDS:
         steady, shaken = (laws.Run(case, seed, laws.one_by_one) for _ in range(2))
         rng = Random(seed)
         for _ in zip(steady.steps(), shaken.steps(), strict=True):
             if rng.random() < 0.3:
                 shaken.restart()
-            assert _retained(shaken) == _retained(steady)
+            fewer = _retained(steady) - _retained(shaken)
+            assert fewer >= 0 if "as of" in case.name else fewer == 0
 
 
 def _retained(run: laws.Run) -> int:
