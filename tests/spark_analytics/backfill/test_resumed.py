@@ -94,7 +94,7 @@ def test_many_cuts_say_the_same(tmp_path: Path) -> None:
     each_apart(MANY, tmp_path, agrees)
 
 
-TIED = ("near", "cells", "found_d", "above")
+TIED = ("near", "newest", "cells", "found_d", "above")
 """Joins that tie streams together, and detectors of which one reads the other."""
 
 
