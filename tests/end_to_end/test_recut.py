@@ -126,7 +126,8 @@ def test_what_is_not_drained_or_not_stopped_stays_where_it_is(app: App) -> None:
     app.create()
     refused(app, "workers are members of")
     app.stop()
-    refused(app, "reorder of all has buffered 1 events")
+    # In REORDER, or on a slow machine still in the alignment of the two partitions.
+    refused(app, "of all has buffered 1 events")
     app.send([100], sources=["s0"], partition_of=lambda _: 0)
     refused(app, "/0 has unread records")
     app.file["queries"] = {"w": QUERIES["w"]}
