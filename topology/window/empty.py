@@ -20,7 +20,7 @@ more than `max_windows` results are not final, the oldest become so (`given_up`)
 when its past cannot matter to a window that is not final.
 
 Cost: as in `spans`, without its short path for plain events. In addition, O(log slices of the key)
-per event in order, and O(windows up to the key's next event) per late event.
+per event in order, and O(own windows up to the next event with the same fields) per late event.
 """
 
 from __future__ import annotations
@@ -219,9 +219,12 @@ class FilledSpans(Spans):
                 past.slices.insert(at, slice_ns)
             self._pasts.note(key)
             self._await(key, past)
+        timed: list[int] = []
         if self._fields:
-            self._insert(event, key, slice_ns, values[-self._fields :], error_ns)
-        self._touch_following(past, key, slice_ns, event.ref_time_ns + error_ns)
+            of_event = values[-self._fields :]
+            timed = [field for field, value in enumerate(of_event) if value is not None]
+            self._insert(event, key, slice_ns, of_event, error_ns)
+        self._touch_following(past, key, slice_ns, event.ref_time_ns + error_ns, timed)
 
     def _insert(
         self, event: Event, key: str, slice_ns: int, values: Sequence[Any], error_ns: int
@@ -241,22 +244,27 @@ class FilledSpans(Spans):
                 course.insert((*place, value), self._hold_ns, self._most)
         self._courses.note((slice_ns, key))
 
-    def _touch_following(self, past: KeyPast, key: str, slice_ns: int, latest_ns: int) -> None:
-        """Mark the closed windows after the slice that an event of the slice may change."""
+    def _touch_following(
+        self, past: KeyPast, key: str, slice_ns: int, latest_ns: int, timed: list[int]
+    ) -> None:
+        """Mark the closed windows after the slice that an event with these fields may change."""
         first_ns = self._slices.next_start(slice_ns)
         last_ns = self._slices.first_open(self._closed_ns) - 1
         if first_ns > last_ns:
             return
-        slices, at = past.slices, bisect_right(past.slices, slice_ns)
-        if past.error_ns:  # The next events may be before this one.
-            at = bisect_right(slices, latest_ns + past.error_ns)
-            if at < len(slices):
-                last_ns = min(last_ns, self._slices.after(slices[at]) + past.error_ns)
-        elif at < len(slices):
-            last_ns = min(last_ns, slices[at])
+        slices, error_ns = past.slices, past.error_ns
+        # With time errors, the next events may be before this one.
+        at = bisect_right(slices, latest_ns + error_ns if error_ns else slice_ns)
+        for next_ns in slices[at:]:
+            timed = [field for field in timed if self._course(next_ns, key, field) is None]
+            if not timed:
+                until_ns = self._slices.after(next_ns) + error_ns if error_ns else next_ns
+                last_ns = min(last_ns, until_ns)
+            if next_ns >= last_ns:
+                break
         last_ns = min(last_ns, max(first_ns + self._for_ns, latest_ns + self._hold_ns))
         first_ns = max(first_ns, self._slices.first_open(self._frontier.final_ns))
-        for start_ns in self._slices.starts(first_ns, last_ns):
+        for start_ns in self._existing(past, first_ns, last_ns):
             if (start_ns, key) not in self._touched:
                 self._touched[start_ns, key] = True
                 self._changed.note((start_ns, key))
@@ -283,10 +291,22 @@ class FilledSpans(Spans):
         slices = past.slices
         for at in range(max(bisect_right(slices, first_ns) - 1, 0), len(slices)):
             begin_ns = self._slices.next_start(slices[at])
+            if begin_ns > last_ns:
+                return
             until_ns = min(begin_ns + self._for_ns - 1, last_ns)
             if at + 1 < len(slices):
                 until_ns = min(until_ns, self._slices.windows(slices[at + 1])[0] - 1)
             yield from self._slices.starts(max(begin_ns, first_ns), until_ns)
+
+    def _existing(self, past: KeyPast, first_ns: int, last_ns: int) -> list[int]:
+        """Return the starts from first to last of the key's windows, with events or without."""
+        starts = {*self._silent(past, first_ns, last_ns)} if self._fill else set()
+        for slice_ns in past.slices[bisect_left(past.slices, first_ns) :]:
+            of_slice = self._slices.windows(slice_ns)
+            if of_slice[0] > last_ns:
+                break
+            starts.update(each for each in of_slice if first_ns <= each <= last_ns)
+        return sorted(starts)
 
     def _is_silent(self, past: KeyPast, start_ns: int) -> bool:
         """Return whether a window without events is emitted."""

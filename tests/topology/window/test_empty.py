@@ -135,6 +135,35 @@ def test_they_are_those_of_the_oracle(kind: str, fill: str) -> None:
     assert empty or not fill
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SPANS)
+def test_a_mean_of_rare_values(kind: str) -> None:
+    """A late value holds past the next events of its key, if these do not meet the condition."""
+    corrected = 0
+    for seed, rng in seeded(SEEDS):
+        known = config_of(kind, "null", keyed=seed % 3 > 0, outputs=OUTPUTS[:2], hold_ns=900 * MS)
+        named = dict(known.aggregate or {})
+        named["mean"] = named["mean"]._replace(where="payload.v > 2")
+        config = known.model_copy(update={"aggregate": named})
+        events = sparse(rng, 40)
+        rare = [each for each in events if number(v := (each.value or {}).get("v")) and v > 2]
+        assert 0 < len(rare) < 20
+        stream = disordered(rng, copies(events), late=0.4)
+        results = run(config, stream, rng)
+        newest = max(
+            e.ref_time_ns
+            for e in stream
+            if e.kind == DATA and not (e.late and key_of(e, config) is None)
+        )
+        expected = expected_of(events, config, newest)
+        of_key = by_key(rare, config)
+        for (key, start, end), values in expected.items():
+            values["mean"] = mean_of(of_key.get(key, ()), start, end, config.hold_ns)
+        agree(rendered(results, config), expected)
+        corrected += sum(each.op == "update" for each in results)
+    assert corrected
+
+
 MEAN = Output("mean", "time_avg", ("v",))
 
 
