@@ -98,6 +98,8 @@ def check_many(name: str, given: Any, of: str) -> None:
         given: The argument's value.
         of: The kind of elements that the message asks for.
     """
+    if type(given) is list:
+        return
     if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
         raise TypeError(f"{name} is of type {type(given).__name__}; pass a list of {of}")
 

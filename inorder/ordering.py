@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from inorder.contract import DATA, MAX_INT64
@@ -406,7 +405,8 @@ class Ordering:
         if self._places.is_full:
             self._forget_places()
         self._places.add(self._reader.number - len(contents) + 1, len(contents), partition, known)
-        self._counts["sent"] += len(contents) - sum(map(_is_uncounted, read.others))
+        uncounted = sum(map(_is_uncounted, read.others)) if read.others else 0
+        self._counts["sent"] += len(contents) - uncounted
         self._next[partition] = max(known, first + count)
         return self._out(self._run.on_inputs(contents))
 
@@ -425,8 +425,9 @@ class Ordering:
         # Unlike ordinary events, control events were not counted when they were read.
         counts["sent"] += found.dead_control
         if not self._events:
-            step = replace(step, released=[each for each in step.released if each.late])
-        return records_of(step)
+            step.released = [each for each in step.released if each.late] if found.late else []
+        is_empty = not (step.released or step.reports or step.results)
+        return [] if is_empty else records_of(step)
 
 
 def _is_uncounted(content: Content) -> bool:
