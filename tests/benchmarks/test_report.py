@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from benchmarks import report
+from benchmarks import engines, report
 from benchmarks.disorder import run as disorder
 from benchmarks.disorder.run import OURS, Entry, EntryFailed, Measured
 from benchmarks.disorder.score import Score
@@ -117,3 +117,13 @@ def test_a_wrong_answer_of_ours_fails_the_run_and_so_does_an_entry_that_fails(
     monkeypatch.setattr(disorder, "measure", Mock(side_effect=EntryFailed("broken: exit code 3")))
     assert report.run(options) == 1
     assert "broken: exit code 3" in capsys.readouterr().err
+
+
+def test_engines_are_compared_with_the_trivial_watermark() -> None:
+    slow, fast, none = (
+        _measured("slow")._replace(events_per_cpu_s=speed) for speed in (20e3, 60e3, None)
+    )
+    found = {OURS: [slow, fast], engines.TRIVIAL: [fast], "short": [none]}
+    rows = engines.table_of("q7", found).rows
+    assert rows[0] == (OURS, "40", "20", "60", "0.67", "0")
+    assert rows[2][1:5] == ("-", "-", "-", "-")
