@@ -5,6 +5,7 @@ Each kind of query adds its own settings in its package, and `topology.config.qu
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import ValidationInfo
@@ -60,10 +61,16 @@ def _key(value: Any, _: ValidationInfo) -> KeyText:
 
 
 def _key_part(value: Any) -> str:
-    if isinstance(value, str) and (value == SOURCE or payload_path(value) is not None):
-        return value
+    if _is_key_part(value):
+        return str(value)
     remedy = f"write {likely_path(value)}, or `{SOURCE}` for a key of each source"
+    if all(map(_is_key_part, parts := re.split(r"\s*,\s*", str(value)))):
+        remedy = f"write [{', '.join(parts)}] for a key of several values"
     raise refused(f"{shown(value)} is not a path into the payload", remedy)
+
+
+def _is_key_part(value: Any) -> bool:
+    return isinstance(value, str) and (value == SOURCE or payload_path(value) is not None)
 
 
 _KEY_PART: Final = {"type": "string", "pattern": f"^(?:{PATTERN}|{SOURCE})$"}

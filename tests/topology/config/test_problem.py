@@ -249,6 +249,7 @@ WINDOWS = [
     ("key: payload..x", ".key", "not a path into the payload; write payload.x"),
     ("key: payload.Truck No", ".key", "not a path into the payload; write payload.`Truck No`"),
     ("key: paylod.x", ".key", "write payload.x"),
+    ("key: 'payload.a, source'", ".key", "write [payload.a, source] for a key of several values"),
     ("key: 'payload.a[0]'", ".key", "not a path into the payload"),
     ("key: payload.`a", ".key", "not a path into the payload; write payload.a"),
     ("key: ''", ".key", "write it like payload.player"),
