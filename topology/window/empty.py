@@ -19,8 +19,8 @@ Bounds: at most `max_windows` keys, beyond which the events of new keys are left
 more than `max_windows` results are not final, the oldest become so (`given_up`). A key is forgotten
 when its past cannot matter to a window that is not final.
 
-Cost: as in `spans`, without its short path for plain events. In addition, O(log slices of the key)
-per event in order, and O(own windows up to the next event with the same fields) per late event.
+Cost: as in `spans`, without its short path for plain events. In addition, an event in order costs
+O(log slices of the key). A late one costs O(own windows up to the next event with the same fields).
 """
 
 from __future__ import annotations
