@@ -159,9 +159,10 @@ WINDOWS: Final = Kinds(
 )
 LOCAL_EXAMPLES: Final = ("tumbling 1d in Europe/Berlin", "tumbling 8h from 06:00", "tumbling 1w")
 MAX_AGGREGATES: Final = 1_000
+MAX_WEEK_DIGITS: Final = 6
 _LOCAL: Final = re.compile(r"(.*?)(?:\sfrom\s+(\S+))?(?:\sin\s+(\S+))?\s*", re.DOTALL)
 _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
-_WEEKS: Final = re.compile(r"([0-9]{1,6})w", re.ASCII)
+_WEEKS: Final = re.compile(r"([0-9.]+)w(?:k|ks|eek|eeks)?", re.ASCII | re.IGNORECASE)
 _MONTHS: Final = re.compile(r"[0-9.]*(M|mo|mon|months?|q|quarters?|y|yr|years?)", re.ASCII)
 _CALL: Final = re.compile(
     r"([A-Za-z_0-9]{1,40})\s*\(((?:`[^`]*`|[^()`]){0,2000})\)(?:\s*\b(?i:where)\s+(\S.*))?",
@@ -186,13 +187,15 @@ def _window_of(text: str, info: ValidationInfo) -> Window:
     assert parts is not None, "the expression matches any text"
     plain, begin, zone = parts.groups()
     words = plain.split()
+    if not {"from", "in"}.isdisjoint(map(str.lower, words)):
+        remedy = "write it like tumbling 8h from 06:00 in Europe/Berlin"
+        raise refused(f"{shown(text)} does not end with `from HH:MM` and `in ZONE`", remedy)
     for word in words[1:]:
         if _MONTHS.fullmatch(word):
             message = f"{shown(text)} has windows of months or years, which are not built"
             raise refused(message, "write days or weeks, like tumbling 1d or tumbling 1w")
-    is_weekly = len(words) > 1 and _WEEKS.fullmatch(words[-1]) is not None
-    plain = " ".join([_WEEKS.sub(_in_days, word) for word in words])
-    found: Window = WINDOWS.read(plain, info)
+    found: Window = WINDOWS.read(" ".join(map(_in_days, words)), info)
+    is_weekly = found.kind in (TUMBLING, SLIDING) and words[-1].endswith("w")
     if not (begin or zone or is_weekly):
         return found
     if found.kind not in (TUMBLING, SLIDING):
@@ -209,7 +212,13 @@ def _window_of(text: str, info: ValidationInfo) -> Window:
     return found._replace(from_ns=from_ns % step_ns, zone=zone_name(zone) if zone else "")
 
 
-def _in_days(weeks: re.Match[str]) -> str:
+def _in_days(word: str) -> str:
+    """Return a number of weeks as days, and any other word as it is."""
+    weeks = _WEEKS.fullmatch(word)
+    if weeks is None:
+        return word
+    if word != f"{weeks[1]}w" or not weeks[1].isdigit() or len(weeks[1]) > MAX_WEEK_DIGITS:
+        raise refused(f"{shown(word)} is not a number of weeks", "write whole ones, like 1w")
     return f"{7 * int(weeks[1])}d"
 
 

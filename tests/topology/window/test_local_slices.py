@@ -173,6 +173,11 @@ def test_weeks_begin_on_monday() -> None:
         assert (begun.isoweekday(), begun.hour, begun.minute) == (1, 0, 0)
 
 
+def test_the_gap_of_a_session_may_be_weeks() -> None:
+    for text in ("session 1w", "session 7d"):
+        assert WindowSettings(window=text).window == Window("session", 7 * 1440 * MIN_NS)
+
+
 def test_far_times_have_windows() -> None:
     slices = LocalSlices(windows("tumbling 1d", "Europe/Berlin"))
     for time_ns in (-(1 << 63), (1 << 63) - 1, -(10**20), 10**20):
@@ -195,7 +200,10 @@ REFUSED = {
     "tumbling 1 month in UTC": "windows of months or years, which are not built",
     "tumbling 1d in Berlin": "write its name, like Europe/Berlin",
     "tumbling 1d from 6:00": "write it like 06:00",
-    "tumbling 1d in": "is not a tumbling window",
+    "tumbling 1d in": "like tumbling 8h from 06:00 in Europe/Berlin",
+    "tumbling 1d in Europe/Berlin from 06:00": "like tumbling 8h from 06:00 in Europe/Berlin",
+    "tumbling 1.5w": "`1.5w` is not a number of weeks; write whole ones, like 1w",
+    "session 1week": "`1week` is not a number of weeks; write whole ones, like 1w",
 }
 
 
