@@ -21,7 +21,7 @@ from recordings.audit.row import AuditRow
 from recordings.plausible import SAMPLE, AsRead, Plausibility
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire.checker import Reading
+from topology.wire.checker import Reading, digest_of_id, made_out
 from topology.wire.line_reader import LineReader, Row
 
 MAX_STREAMS: Final = 100
@@ -59,12 +59,14 @@ class Survey:
     dead: Deaths = field(default_factory=Deaths)
 
 
-def surveyed(rows: Iterable[Row], now_ns: int) -> Survey:
+def surveyed(rows: Iterable[Row], now_ns: int, *, has_ids: bool = False) -> Survey:
     """Survey the rows in one pass.
 
     Args:
         rows: The rows.
         now_ns: The current time, to guess the unit of times.
+        has_ids: Whether the `id` of a row without a number is that of its mapping, by which copies
+            are found.
     """
     rows = iter(rows)
     first = list(islice(rows, SAMPLE))
@@ -81,12 +83,20 @@ def surveyed(rows: Iterable[Row], now_ns: int) -> Survey:
         if isinstance(content, Event):
             if content.kind == DATA:
                 arrives = row.values.get("arrival") is not None
+                if has_ids and not numbered:
+                    content.digest = _digest(content.source, row.values.get("id"))
                 _take(survey, content, row.number, numbered=numbered, arrives=arrives)
         elif isinstance(content, Malformed):
             survey.dead.add(content)
         else:
             survey.clock_lines += 1
     return survey
+
+
+def _digest(source: str, id_: object) -> int:
+    """Return the digest of a row's id, or 0 if it has none."""
+    text = made_out("id", id_)
+    return digest_of_id(source, text) if isinstance(text, str) and text else 0
 
 
 def _units(rows: list[Row], now_ns: int) -> dict[str, str]:
@@ -105,7 +115,9 @@ def _take(survey: Survey, event: Event, number: int, *, numbered: bool, arrives:
     seq = event.seq if numbered else None
     epoch = None if event.epoch == NO_EPOCH else event.epoch
     at_ns = event.arrival_ns if arrives else None
-    stream.rows.append(AuditRow(event.source, seq, epoch, event.ts_ns, at_ns, 0, number))
+    place = 0, number
+    digest = event.digest
+    stream.rows.append(AuditRow(event.source, seq, epoch, event.ts_ns, at_ns, *place, digest))
     stream.arrives &= arrives
     if event.type in stream.types or len(stream.types) < MAX_STREAMS:
         stream.types[event.type] += 1

@@ -102,7 +102,8 @@ def command(
             path = opened.enter_context(at_rest(events or STDIN))
             rows, how = _file(path, mapping, value_format, is_mapped=is_mapped)
         now_ns = time.time_ns()
-        survey = surveyed(_counted(islice(rows, MAX_LINES)), now_ns)
+        has_ids = "id" in how.section.get("fields", {})
+        survey = surveyed(_counted(islice(rows, MAX_LINES)), now_ns, has_ids=has_ids)
     if how.ts_unit is not None:
         plausibility = Plausibility(AsRead(Reading(), how.ts_unit, option=True), now_ns)
         for row in chain.from_iterable(seen.rows[:SAMPLE] for seen in survey.streams.values()):

@@ -128,6 +128,16 @@ def test_sources_with_numbers_and_without_are_taken_each_by_its_rule(tmp_path: P
     assert stream.reorder.is_mixed
 
 
+def test_copies_by_an_id_count_as_no_late_records(tmp_path: Path) -> None:
+    rows = [{"device": "a", "time": BEGIN + at * S, "uuid": f"id-{at:04}"} for at in range(100)]
+    twice, named = [*rows, *rows[:30]], ("--source", "device", "--ts", "time")
+    said = "late records arrived within 0 ms"
+    assert said in init(tmp_path, twice, *named, "--id", "uuid").well().out
+    for row in rows:
+        del row["uuid"]
+    assert said not in init(tmp_path, twice, *named).well().out
+
+
 def test_a_number_that_a_source_leaves_out_is_told(tmp_path: Path) -> None:
     rows = two_sources()
     del rows[40]["seq"]
