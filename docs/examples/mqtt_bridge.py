@@ -3,7 +3,8 @@
     python mqtt_bridge.py MQTT_HOST MQTT_PORT KAFKA TOPIC
 
 A message is acknowledged when Kafka has it. So a bridge that ends loses none, and the MQTT broker
-sends again what was not acknowledged. Let systemd or Kubernetes restart the bridge.
+sends again what was not acknowledged, as far as its queue reaches. Let systemd or Kubernetes
+restart the bridge.
 """
 
 import sys
