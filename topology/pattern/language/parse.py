@@ -39,6 +39,13 @@ from topology.pattern.tree.walk import MAX_DEPTH, too_deep, too_deep_in
 MAX_TEXT: Final = 100_000
 """The maximum number of characters in a script."""
 
+_INSTEAD: Final = {
+    '"': "write a string in single quotes",
+    "‘": "write a string in straight quotes, like 'a'",
+    "&": "write AND",
+}
+"""The remedies for signs that have their place in other languages."""
+
 
 class ParserSteps(Protocol):
     """The methods of lark's interactive parser that this module uses."""
@@ -192,7 +199,8 @@ def _strange(token: Token, findings: Findings) -> None:
         what, quote = ("string", "'") if token.type == "OPEN_STRING" else ("name", "`")
         message, hint = f"the {what} is not closed", f"close it with {quote}"
     else:
-        message, hint = f"`{cut(token)}` means nothing here", "leave it out"
+        message = f"`{cut(token)}` means nothing here"
+        hint = _INSTEAD.get(token[0], "leave it out")
     findings.add("E_SYNTAX", place_of(token), message, hint)
 
 

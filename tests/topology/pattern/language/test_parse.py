@@ -192,6 +192,8 @@ REFUSED = [
     ("PATTERN A `b WITHIN 1 s", "E_SYNTAX 11+13", "is not closed"),
     ("PATTERN SEQ(A, B", "E_SYNTAX 17+1", "a parenthesis is not closed"),
     ("PATTERN A a § WITHIN 1 s", "E_SYNTAX 13+1", "means nothing here"),
+    ('PATTERN A a WHERE a.x = "b" WITHIN 1 s', "E_SYNTAX 25+1", "in single quotes"),
+    ("PATTERN A a WHERE a.x = 1 && a.y = 2 WITHIN 1 s", "E_SYNTAX 27+1", "write AND"),
     ("PATTERN A WITHIN 1 s USING any", "E_SYNTAX 28+3", "did you mean `skip_till_any`"),
     ("PATTERN A WITHIN 1 s USING skip_till_nxt", "E_SYNTAX 28+13", "`skip_till_next`"),
     ("PATTERN A a LOOP GREEDY GREEDY WITHIN 1 s", "E_SYNTAX 25+6", "`GREEDY` where"),
