@@ -32,7 +32,7 @@ class StreamProposal:
     Attributes:
         advice: The settings.
         section: The keys of the stream that describe how its records are read.
-        said: A comment on each of the `fields` in the section: how sure its guess is.
+        said: Comments on keys and `fields` of the section: how sure each guess is.
         notes: Further comments by key; that of the key "" is for the stream itself.
         has_heartbeats: Whether its sources may send heartbeats, so that results need not wait
             for new sources.
@@ -48,12 +48,11 @@ class StreamProposal:
         """Yield the lines of the keys below the stream's name."""
         for key, value in self.section.items():
             if key != "fields":
-                yield f"{key}: {scalar(value)}"
+                yield self._said(key, value)
         if "fields" in self.section:
             yield "fields:"
             for name, place in self.section["fields"].items():
-                said = f"  # {self.said[name]}" if name in self.said else ""
-                yield f"  {name}: {scalar(place)}{said}"
+                yield f"  {self._said(name, place)}"
         part = ""
         for key, value, why in self.advice.all_settings():
             if self.has_heartbeats and key == "merge.new_source_allowance":
@@ -65,6 +64,10 @@ class StreamProposal:
                 part = above
             why = self.notes.get(key, why)
             yield f"  {name}: {value}" + (f"  # {why}" if why else "")
+
+    def _said(self, key: str, value: Any) -> str:
+        said = f"  # {self.said[key]}" if key in self.said else ""
+        return f"{key}: {scalar(value)}{said}"
 
 
 def topology_text(

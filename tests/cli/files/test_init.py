@@ -261,6 +261,7 @@ def test_times_as_text_are_no_dead_end(tmp_path: Path) -> None:
     answer = init(tmp_path, rows)
     assert answer.code == 0, answer.err
     assert "ts_zone: UTC  (uncertain: the times name no zone)" in answer.err
+    assert "ts_zone: UTC  # uncertain: the times name no zone\n" in answer.out
     stream = parse(answer.out).streams["default"]
     assert (stream.ts_zone, stream.ts_unit) == ("UTC", None)
 
