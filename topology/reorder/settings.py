@@ -135,7 +135,8 @@ class ReorderConfig(Section):
     """The policy for late events: emit them with a mark (`pass`), drop them (`drop`), or write them
     to `topics.late` (`side`)."""
     start: Annotated[Start, Given(_start, _START)] = "auto"
-    """The first sequence number of a source. `auto` waits up to `max_wait` for smaller numbers."""
+    """The first sequence number of a source: `zero`, or another one, like `1`. `auto` waits up to
+    `max_wait` for smaller numbers."""
     infer_restart: Annotated[InferRestart, one_of(InferRestart)] = "auto"
     """Whether small numbers after large ones begin a new epoch: in records without one (`auto`), in
     all records (`true`), or in none (`false`). `true` ignores the epochs that records contain."""
