@@ -146,7 +146,7 @@ def test_a_mean_of_rare_values(kind: str) -> None:
         named["mean"] = named["mean"]._replace(where="payload.v > 2")
         config = known.model_copy(update={"aggregate": named})
         events = sparse(rng, 40)
-        rare = [each for each in events if number(v := (each.value or {}).get("v")) and v > 2]
+        rare = [e for e in events if number(v := (e.value or {}).get("v")) and (v or 0) > 2]
         assert 0 < len(rare) < 20
         stream = disordered(rng, copies(events), late=0.4)
         results = run(config, stream, rng)
