@@ -83,6 +83,7 @@ demo: $(RUNTIME) ## the whole chain in one process, before your eyes (ARGS=...)
 
 up: ## Kafka, Redis, two workers, sync server, Prometheus and Grafana in containers; down ends them
 	@docker info >/dev/null 2>&1 || { echo "make up wants Docker (or what answers as docker) with its engine running; without one: make demo, or inorder dev" >&2; exit 1; }
+	@docker compose version >/dev/null 2>&1 || { echo "make up wants Docker's plugin compose; install docker-compose-plugin (of Docker), docker-compose-v2 (of Ubuntu) or docker-compose (of Debian 13)" >&2; exit 1; }
 	@docker compose -f infra/compose.yaml up --build --detach --wait
 	@echo "the page: http://localhost:8081  Prometheus: http://localhost:9090  Grafana: http://localhost:3000"
 

@@ -5,6 +5,7 @@ No container engine is needed; hadolint reads the Dockerfile in `make lint`.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -78,6 +79,21 @@ def test_all_that_tell_of_themselves_are_scraped() -> None:
         if any(str(word).startswith("--http=") for word in SERVICES[name]["command"])
     }
     assert set(job["static_configs"][0]["targets"]) == {f"{name}:8080" for name in serving}
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted"), [("", "its engine"), ("info", "docker-compose-plugin")]
+)
+def test_make_up_names_what_is_missing(present: str, wanted: str, tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\n[ "$1" = "{present}" ]\n')
+    docker.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["make", "up"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode
+    assert wanted in done.stderr
 
 
 @pytest.mark.programs
