@@ -1,13 +1,15 @@
 """Runs a one-node Kafka in a container, for machines with a Docker engine and no Java.
 
 Its settings, and its methods `kill`, `pause`, `resume`, `restart` and `create_topic`, are those of
-`KafkaBroker`. The data is in the container's file system, and is lost with the container.
+`KafkaBroker`. The data is in the container's file system, and is lost with the container. Ryuk,
+which removes what a killed run leaves, runs beside it only if its image can be had.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cache, partial
 from typing import Any
 
@@ -36,6 +38,23 @@ def missing() -> str | None:
     except DockerException as error:
         return f"no Docker engine: {error}"
     return None
+
+
+@cache
+def has_image(name: str) -> bool:
+    """Return whether the engine has the image, or can fetch it."""
+    import docker
+    from docker.errors import DockerException, ImageNotFound
+
+    with closing(docker.from_env()) as engine:
+        try:
+            engine.images.get(name)
+        except ImageNotFound:
+            try:
+                engine.images.pull(*name.rsplit(":", 1))
+            except DockerException:
+                return False
+    return True
 
 
 class ContainerBroker(Server):
@@ -93,8 +112,11 @@ class ContainerBroker(Server):
         return self._container.get_wrapped_container()
 
     def _make(self) -> Any:
+        from testcontainers.core.config import testcontainers_config
         from testcontainers.core.container import DockerContainer
 
+        if not testcontainers_config.ryuk_disabled:
+            testcontainers_config.ryuk_disabled = not has_image(testcontainers_config.ryuk_image)
         container = DockerContainer(IMAGE).with_bind_ports(self._port, self._port)
         for name, value in settings.as_environment(self._settings).items():
             container = container.with_env(name, value)

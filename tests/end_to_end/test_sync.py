@@ -113,8 +113,6 @@ def test_samples_stand_in_the_topic_as_the_contract_says(settles: Settles, tmp_p
 def test_a_broker_that_is_away_does_not_stop_the_exchange(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
-    if isinstance(own_kafka, ContainerBroker):
-        pytest.skip("a broker in a container is not paused by this test")
     setting = settle(own_kafka.bootstrap, tmp_path, make=False)
     create(declared(setting.topology), setting.bootstrap, setting.topology.topics.replication)
     with served(setting, tmp_path) as server:
