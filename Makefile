@@ -29,7 +29,7 @@ SAMPLE ?=
 # Where it is set, each of the hundreds of processes of a run compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up down install setup jars docs docs-reference spark-setup spark-oldest spark-long spark-package helm demo test test-rest test-all test-quick tiers answers style lint format services bench bench-all chaos laws mutants compiled wheels compiled-wheels lock audit sbom clean
+.PHONY: help up down install setup jars docs docs-reference spark-setup spark-oldest spark-long spark-package helm demo test test-rest test-all test-quick containers tiers answers style lint format services bench bench-all chaos laws mutants compiled wheels compiled-wheels lock audit sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,9 +124,13 @@ test-rest: ## all other tests, types, more services: half an hour (ARGS=..., JOB
 	@$(MAKE) $(DEV) $(SPARK) $(DOCS); $(MAKE) --jobs 2 lint spark-setup helm; echo "set-up: $$SECONDS s"
 	@INORDER_TIER=rest $(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-test-all: ## both, as CI does
+test-all: ## both, as CI does, and the containers
 	@$(MAKE) test
 	@$(MAKE) test-rest
+	@$(MAKE) containers
+
+containers: $(DEV) jars ## the image, make up and testcontainers, on a private Docker engine of root's; half an hour (ARGS=...)
+	@$(PY) -m pytest -m containers tests/containers $(ARGS)
 
 # None of these waits for another process, so a worker for each core is enough.
 test-quick: style ## style, and what a change in the core needs and takes below a second each

@@ -45,8 +45,8 @@ TURNS_UNTIL_AGAIN: Final = 420
 """A multiple of `DAYS` and of each number of turns."""
 
 IN_TURNS: Final = "in_turns"
-ELSEWHERE: Final = ("chaos", "long", "spark_long")
-"""Marks of tests that are not in `make test-all`."""
+ELSEWHERE: Final = ("chaos", "containers", "long", "spark_long")
+"""Marks of tests that are in neither tier."""
 
 
 def days_of(text: str) -> range:

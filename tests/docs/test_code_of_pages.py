@@ -29,7 +29,18 @@ def block(page: str, kind: str, word: str = "") -> str:
 
 
 def test_the_test_of_the_page_about_ci_passes() -> None:
-    exec(compile(block("docs/guides/test_in_ci.md", "python"), "test_in_ci.md", "exec"), {})
+    exec(
+        compile(
+            block("docs/guides/test_in_ci.md", "python", "TopologyDriver"), "test_in_ci.md", "exec"
+        ),
+        {},
+    )
+
+
+def test_the_page_about_ci_shows_the_example_on_kafka() -> None:
+    """tests/containers/test_on_containers.py runs it."""
+    example = (EXAMPLES / "kafka_test.py").read_text(encoding="utf-8")
+    assert example.endswith(block("docs/guides/test_in_ci.md", "python", "DockerContainer"))
 
 
 def test_the_script_of_the_page_about_size_measures(capsys: pytest.CaptureFixture[str]) -> None:

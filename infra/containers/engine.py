@@ -1,0 +1,145 @@
+"""Runs a private Docker engine with its own socket, data and bridge; containers have no way out.
+
+Docker's proxy program publishes ports, so neither rules of a firewall nor forwarding are needed. A
+build that fetches packages uses the host's network. Only root can run the engine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+from cli.local.lock import exclusive
+from cli.local.poll import wait_until
+from cli.local.process import Process, lives
+from cli.local.server import Server
+from infra.containers import machine, programs
+from infra.containers.command import TIMEOUT_S, CommandFailed, run
+
+BRIDGE: Final = "inorder0"
+BRIDGE_ADDRESS: Final = "10.201.0.1/24"
+NETWORKS: Final = "base=10.202.0.0/16,size=24"
+NAMESPACE: Final = "inorder"
+LOCK: Final = Path(tempfile.gettempdir()) / "inorder-containers.lock"
+"""One engine at a time: compose publishes the same ports for every checkout."""
+
+LOCK_TIMEOUT_S: Final = 3600.0
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 60.0
+
+
+def missing() -> str | None:
+    """Return why no engine can be run here; None if one can."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "a private Docker engine needs Linux and root"
+    absent = programs.missing()
+    return absent and f"no Docker engine: {absent}"
+
+
+class Engine(Server):
+    """A private engine; its images stay in the project's cache.
+
+    Attributes:
+        env: The environment in which `docker`, and programs that use it, reach this engine.
+        before: The machine's settings before the start.
+    """
+
+    def __init__(self) -> None:
+        self._opened = ExitStack()
+        self._data = programs.folder() / "engine"
+        self._process: Process | None = None
+        self.env: dict[str, str] = {}
+
+    def start(self) -> None:
+        found = programs.environment()
+        self._opened.enter_context(exclusive(LOCK, LOCK_TIMEOUT_S))
+        run_folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory()))
+        self._opened.callback(machine.unmount, run_folder)
+        self._end_former()
+        self._engine_env = {**os.environ, **found.engine}
+        self._remove_bridge()
+        self.before = self.read_machine()
+        self._make_bridge()
+        socket = f"unix://{run_folder / 'docker.sock'}"
+        # BuildKit would not take layers from the cache that were built in the host's network.
+        self.env = {**os.environ, **found.client, "DOCKER_HOST": socket, "DOCKER_BUILDKIT": "0"}
+        options = [
+            *("--host", socket, "--data-root", str(self._data)),
+            *("--exec-root", str(run_folder / "exec"), "--pidfile", str(run_folder / "pid")),
+            *("--bridge", BRIDGE, "--default-address-pool", NETWORKS),
+            *("--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"),
+            *("--exec-opt", "native.cgroupdriver=cgroupfs"),
+            # The engine uses the machine's containerd if there is one, beside the machine's engine.
+            *("--containerd-namespace", NAMESPACE),
+            *("--containerd-plugins-namespace", f"{NAMESPACE}-plugins"),
+        ]
+        self._process = Process("dockerd", ["dockerd", *options], programs.folder(), found.engine)
+        self._process.start()
+        self._process.wait_until(self._answers, START_TIMEOUT_S)
+        self._remove_all()  # This has work where a run was killed.
+
+    def stop(self) -> None:
+        """End the engine and its containers; networks and volumes go, and images stay."""
+        with self._opened:
+            if self._process is None:
+                return
+            if self._process.is_alive():
+                with suppress(CommandFailed):
+                    self._remove_all()
+                self._process.stop(STOP_TIMEOUT_S)
+            self._process = None
+            self._remove_bridge()
+            machine.clear(self.before)
+
+    def docker(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
+        """Run a command of Docker and return its output; raise CommandFailed if it fails."""
+        return run("docker", *words, env=self.env, timeout_s=timeout_s)
+
+    def read_machine(self) -> machine.Settings:
+        """Return the machine's settings as they are now."""
+        return machine.read(self._engine_env)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.docker("version", timeout_s=10.0))
+        except (CommandFailed, subprocess.TimeoutExpired):
+            return False
+
+    def _remove_all(self) -> None:
+        """Remove containers, networks and volumes."""
+        if containers := self.docker("ps", "--all", "--quiet").split():
+            self.docker("rm", "--force", "--volumes", *containers)
+        self.docker("network", "prune", "--force")
+        if volumes := self.docker("volume", "ls", "--quiet").split():
+            self.docker("volume", "rm", "--force", *volumes)
+
+    def _end_former(self) -> None:
+        """End the engine of a killed run on the same data, which its own file of the id names."""
+        file = programs.folder() / "dockerd.pid"
+        if not file.exists():
+            return
+        pid = int(file.read_text())
+        with suppress(FileNotFoundError, ProcessLookupError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if str(self._data).encode() in command:
+                os.kill(pid, signal.SIGTERM)
+                wait_until(lambda: not lives(pid), STOP_TIMEOUT_S, f"the end of process {pid}")
+        file.unlink()
+
+    def _make_bridge(self) -> None:
+        for words in (
+            ("link", "add", BRIDGE, "type", "bridge"),
+            ("address", "add", BRIDGE_ADDRESS, "dev", BRIDGE),
+            ("link", "set", BRIDGE, "up"),
+        ):
+            run("ip", *words, env=self._engine_env)
+
+    def _remove_bridge(self) -> None:
+        if any(f" {BRIDGE}:" in line for line in machine.run_ip(self._engine_env)):
+            run("ip", "link", "delete", BRIDGE, env=self._engine_env)

@@ -1,0 +1,63 @@
+"""Reads the settings of the machine that an engine could change, and takes away what one leaves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from infra.containers.command import run
+
+NET: Final = Path("/proc/sys/net")
+KEYS: Final = Path("/proc/sys/kernel/keys")
+LEFT: Final = tuple(map(Path, ("/etc/docker", "/opt/containerd", "/run/docker")))
+"""Folders that an engine makes outside of its own, whatever its settings."""
+
+
+class Settings(NamedTuple):
+    """The settings that an engine could change.
+
+    Attributes:
+        forwarding: The kernel's settings of forwarding, of bridges and of keys, by path.
+        bridges: The network devices that are bridges.
+        rules: The rules of the firewall.
+        folders: Those of `LEFT` that exist.
+    """
+
+    forwarding: dict[str, str]
+    bridges: frozenset[str]
+    rules: tuple[str, ...]
+    folders: frozenset[Path]
+
+
+def read(env: Mapping[str, str]) -> Settings:
+    """Return the settings as they are now; `env` is the engine's environment."""
+    files = [*NET.glob("ipv4/ip_forward"), *NET.glob("*/conf/*/forwarding")]
+    files += [*NET.glob("bridge/*"), *NET.glob("ipv4/conf/*/route_localnet"), *KEYS.glob("*")]
+    rules = run("iptables-save", env=env)
+    return Settings(
+        {str(file): file.read_text() for file in files},
+        frozenset(line.split(":")[1].strip() for line in run_ip(env, "type", "bridge")),
+        # Comments have the time, and chains their counters.
+        tuple(line for line in rules.splitlines() if line.startswith("-")),
+        frozenset(filter(Path.exists, LEFT)),
+    )
+
+
+def run_ip(env: Mapping[str, str], *words: str) -> list[str]:
+    return run("ip", "-o", "link", "show", *words, env=env).splitlines()
+
+
+def unmount(folder: Path) -> None:
+    """Unmount what is mounted in the folder, such as the network of a container of the host's."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if (place := line.split()[1]).startswith(f"{folder}/"):
+            run("umount", "--lazy", place)
+
+
+def clear(before: Settings) -> None:
+    """Remove the folders that were not there before."""
+    for folder in LEFT:
+        if folder not in before.folders:
+            shutil.rmtree(folder, ignore_errors=True)

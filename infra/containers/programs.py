@@ -1,0 +1,112 @@
+"""Finds the programs of a Docker engine, and unpacks Debian's packages where they are absent.
+
+The machine's own programs are preferred. The plugin `compose` comes from Debian 13, because Debian
+12 has only the former program `docker-compose`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cli.local.lock import exclusive
+from cli.local.maven import cache
+from infra.containers import debian
+
+PROGRAMS: Final = {
+    "docker": "docker.io",
+    "dockerd": "docker.io",
+    "docker-proxy": "docker.io",
+    "containerd": "containerd",
+    "runc": "runc",
+    "iptables": "iptables",  # An engine without rules still redirects DNS inside each container.
+    "ip": "iproute2",
+    "mmdebstrap": "mmdebstrap",
+}
+"""Debian's package of each program."""
+
+PLUGIN: Final = "docker-compose"
+PLUGIN_RELEASE: Final = "trixie"
+LOCK_TIMEOUT_S: Final = 1200.0
+
+
+def folder() -> Path:
+    """Return the folder of the engine, its images and its programs, in the project's cache."""
+    return cache().resolve() / "containers"
+
+
+def missing() -> str | None:
+    """Return why the programs cannot be had here; None if they can."""
+    if all(map(shutil.which, PROGRAMS)) and _has_compose():
+        return None
+    return debian.missing()
+
+
+class Environment(NamedTuple):
+    """The variables with which clients, and the engine, find their programs."""
+
+    client: dict[str, str]
+    engine: dict[str, str]
+
+
+def environment() -> Environment:
+    """Return how the programs are found; unpack those that are absent.
+
+    Raises CommandFailed if a package cannot be had.
+    """
+    unpacked, config = folder() / "programs", folder() / "config"
+    with exclusive(folder() / "programs.lock", LOCK_TIMEOUT_S):
+        _unpack_programs(unpacked)
+        has_own_plugin = _unpack_compose(unpacked, config)
+    # The machine's own programs come first.
+    path = f"{os.environ['PATH']}:{unpacked / 'usr/bin'}:{unpacked / 'usr/sbin'}"
+    client = {"PATH": path} | ({"DOCKER_CONFIG": str(config)} if has_own_plugin else {})
+    libraries = [str(found) for found in (unpacked / "usr/lib").glob("*-linux-gnu")]
+    if not libraries:
+        return Environment(client, client)
+    own = {"LD_LIBRARY_PATH": libraries[0], "XTABLES_LIBDIR": f"{libraries[0]}/xtables"}
+    return Environment(client, client | own)
+
+
+def _unpack_programs(into: Path) -> None:
+    absent = {package for name, package in PROGRAMS.items() if shutil.which(name) is None}
+    mark = into / "unpacked.txt"
+    wanted = " ".join(sorted(absent))
+    if not absent or (mark.exists() and mark.read_text() == wanted):
+        return
+    shutil.rmtree(into, ignore_errors=True)
+    name = debian.codename()
+    assert name is not None, "debian.missing() tells of it before"
+    release = debian.Release(name, folder() / "apt" / name)
+    release.unpack(release.needed(sorted(absent)), into)
+    multi = into / "usr/sbin/xtables-nft-multi"
+    for link in ("iptables", "iptables-save", "ip6tables"):
+        if multi.exists():  # An installation would link these.
+            multi.with_name(link).symlink_to(multi.name)
+    mark.write_text(wanted)
+
+
+def _unpack_compose(into: Path, config: Path) -> bool:
+    """Unpack the plugin into `config` if the machine has none; return whether it is there."""
+    plugin = config / "cli-plugins" / PLUGIN
+    if plugin.exists():
+        return True
+    if _has_compose():
+        return False
+    plugin.parent.mkdir(parents=True, exist_ok=True)
+    unpacked = into.with_name("plugins")
+    debian.Release(PLUGIN_RELEASE, folder() / "apt" / PLUGIN_RELEASE).unpack([PLUGIN], unpacked)
+    (found,) = (file for file in unpacked.rglob(f"cli-plugins/{PLUGIN}") if file.is_file())
+    plugin.unlink(missing_ok=True)
+    plugin.symlink_to(found)
+    return True
+
+
+def _has_compose() -> bool:
+    if shutil.which("docker") is None:
+        return False
+    asked = ["docker", "compose", "version"]
+    return not subprocess.run(asked, check=False, capture_output=True, timeout=60).returncode

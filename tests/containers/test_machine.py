@@ -1,0 +1,21 @@
+"""End to end: an engine leaves no setting of the machine changed.
+
+The session's engine is ended here, so this module is the last one (tests/containers/conftest.py).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.containers.engine import Engine
+
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(3600)]
+
+
+def test_machine_is_as_it_was(engine: Engine) -> None:
+    engine.docker("network", "create", "own")
+    during = engine.read_machine()
+    assert len(during.bridges - engine.before.bridges) == 2, "its own, and that of the network"
+    assert during.forwarding == during.forwarding | engine.before.forwarding
+    engine.stop()
+    assert engine.read_machine() == engine.before

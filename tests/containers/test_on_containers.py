@@ -1,0 +1,63 @@
+"""End to end: tests on a broker that testcontainers starts, ours and a user's example."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from infra.containers import base_images
+from infra.containers.engine import Engine
+from tests import ROOT
+
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(3600)]
+
+QUIETLY = ("-q", "-p", "no:cacheprovider", "--tb=short", "--show-capture=no")
+NOWHERE = "127.0.0.1:1/ryuk:none"
+"""An image that cannot be had: nobody listens there."""
+
+OURS = {
+    "tests/agents/kafka/test_log_reader.py": (),
+    "tests/end_to_end/test_worker.py": (),
+    "tests/end_to_end/test_outage.py": ("-m", "chaos", "-k", "next_to_nothing and one and task"),
+    "tests/end_to_end/test_sync.py": (),
+}
+"""Modules with the options of the run."""
+
+
+def run(engine: Engine, *words: str, **env: str) -> str:
+    """Run pytest, which must pass, and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *QUIETLY, *words],
+        cwd=ROOT,
+        env={**engine.env, "PYTHONPATH": str(ROOT), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
+    print(done.stdout)
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", OURS)
+def test_ours_pass_on_a_container(engine: Engine, module: str) -> None:
+    """Where the image of Ryuk cannot be had, the containers are started without it."""
+    reaper = {} if base_images.is_pulled() else {"RYUK_CONTAINER_IMAGE": NOWHERE}
+    told = run(engine, module, *OURS[module], INORDER_BROKER="container", **reaper)
+    assert re.search(r"\d passed", told)
+    assert not re.search(r"\d skipped", told)
+    assert engine.docker("ps", "--all", "--quiet") == ""
+
+
+def test_example_of_the_page_passes(engine: Engine) -> None:
+    """It knows nothing of this project's own settings of pytest."""
+    off = {} if base_images.is_pulled() else {"TESTCONTAINERS_RYUK_DISABLED": "true"}
+    path = f"{ROOT / '.venv/bin'}:{engine.env['PATH']}"
+    own = ("-c", os.devnull, "--rootdir", str(ROOT))
+    told = run(engine, "docs/examples/kafka_test.py", *own, PATH=path, **off)
+    assert "1 passed" in told
+    assert engine.docker("ps", "--all", "--quiet") == ""
