@@ -19,6 +19,7 @@ import yaml
 
 from agents.process import supervisor
 from agents.watch.port import http, token
+from cli.durations import duration_ns
 from infra.helm import CHART, KUBERNETES, missing, render
 from tests import ROOT
 from tests.docs.commands import commands_of
@@ -42,6 +43,8 @@ VERSIONS = ("1.27", KUBERNETES, "1.37")
 """The oldest that the chart takes, what it is rendered for, the newest whose schemas are known."""
 
 USER = 10_001
+HELM_WAITS_S = 300
+"""How long `helm install` and `helm upgrade` wait by default."""
 
 Manifest = Mapping[str, Any]
 
@@ -311,9 +314,10 @@ def test_pods_of_a_stateful_set_have_volumes() -> None:
     grace_s = workers["template"]["spec"]["terminationGracePeriodSeconds"]
     assert grace_s >= supervisor.STOP_TIMEOUT_S + http.STOP_TIMEOUT_S
     assert workers["podManagementPolicy"] == "Parallel"
-    (test,) = named(found, "Pod").values()
-    assert test["metadata"]["annotations"]["helm.sh/hook"] == "test"
-    assert test["spec"]["restartPolicy"] == "Never"
+    for test in named(found, "Pod").values():
+        assert test["metadata"]["annotations"]["helm.sh/hook"] == "test"
+        assert test["spec"]["restartPolicy"] == "Never"
+        assert len(test["spec"]["containers"]) == 1, "`helm test --logs` reads no other pods"
     explained = [one["args"][1] for one in containers(found) if one["args"][0] == "explain"]
     assert explained == ["test-all:8080"]
 
@@ -427,8 +431,13 @@ def test_topics_are_made_before_all_else_with_what_that_takes() -> None:
     assert {each["helm.sh/hook-delete-policy"] for each in notes.values()} == {over}
     weights = {kind: each.get("helm.sh/hook-weight", "0") for kind, each in notes.items()}
     assert weights == {"ConfigMap": "-1", "ServiceAccount": "-1", "Job": "0"}
-    job = hooks["Job", "test-topics"]["spec"]["template"]["spec"]
+    spec = hooks["Job", "test-topics"]["spec"]
+    job = spec["template"]["spec"]
     assert job["restartPolicy"] == "Never"
+    assert spec["backoffLimit"] == 0, "the pod that failed stays, with its log"
+    (waits,) = [word for word in job["containers"][0]["args"] if "--brokers-wait" in word]
+    wait_ns = duration_ns("--brokers-wait", waits.partition("=")[2])
+    assert wait_ns // 10**9 + 60 < spec["activeDeadlineSeconds"] < HELM_WAITS_S
     assert ("ServiceAccount", job["serviceAccountName"]) in hooks
     maps = [volume["configMap"]["name"] for volume in job["volumes"] if "configMap" in volume]
     assert all(("ConfigMap", name) in hooks for name in maps)
