@@ -29,7 +29,7 @@ SAMPLE ?=
 # Where it is set, each of the hundreds of processes of a run compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up down install setup jars docs docs-reference spark-setup spark-oldest spark-long spark-package helm demo test test-rest test-all test-quick containers tiers answers style lint format services bench bench-all chaos laws mutants compiled wheels compiled-wheels lock audit sbom clean
+.PHONY: help up down install setup jars docs docs-reference spark-setup spark-oldest spark-long spark-package helm demo test test-rest test-all test-quick containers kubernetes tiers answers style lint format services bench bench-all chaos laws mutants compiled wheels compiled-wheels lock audit sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -188,6 +188,9 @@ bench-spark: spark-setup
 
 chaos: $(DEV) $(SPARK) services ## kill -9, pauses, broker restarts, late requests, for minutes
 	@$(PY) -m pytest -m chaos --verbose $(ARGS)
+
+kubernetes: $(DEV) ## the chart on a node of Kubernetes while its pods are replaced and killed, as root; or on the cluster of INORDER_KUBECONFIG
+	@$(PY) -m pytest -m kubernetes --verbose $(ARGS) tests/kubernetes
 
 # `make test-rest` takes the seeds of one day (tests/seeds.py): here are those of all days, and for patterns more.
 laws: $(DEV) spark-setup ## the seeds of all days, patterns over ten thousand streams, and what else is long (ARGS=...)

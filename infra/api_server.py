@@ -1,17 +1,14 @@
 """Starts a private Kubernetes API server for tests, and returns operators' resource definitions.
 
-The server consists of etcd and kube-apiserver, on free loopback ports. Both are built once from the
-Go module proxy and cached. The build takes five minutes on two idle cores, and the programs take
-130 MB in the user's cache. The server stores and checks objects. There is no controller and no
-node, so no pod runs.
+The server consists of etcd and kube-apiserver, on free loopback ports, which
+`infra.kubernetes.programs` builds once. It stores and checks objects. There is no controller and no
+node, so no pod runs; `infra.kubernetes.node` runs pods.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import secrets
-import shutil
 import ssl
 import subprocess
 import urllib.error
@@ -22,17 +19,12 @@ from typing import Any, Final
 
 import yaml
 
-from cli.local.lock import exclusive
 from cli.local.ports import LOOPBACK, free_ports
 from cli.local.process import Process
 from cli.local.server import Server
-from infra.helm import BUILD_TIMEOUT_S, KUBERNETES, NotBuilt, cache, go
+from infra.helm import NotBuilt, go
+from infra.kubernetes import programs
 
-VERSION: Final = f"{KUBERNETES}.2"
-PROGRAMS: Final = {
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-}
 OPERATORS: Final = {
     "PodMonitor": "github.com/prometheus-operator/prometheus-operator@v0.85.0",
     "ServiceMonitor": "github.com/prometheus-operator/prometheus-operator@v0.85.0",
@@ -47,18 +39,15 @@ ASK_TIMEOUT_S: Final = 10.0
 MERGE_PATCH: Final = "application/merge-patch+json"
 
 
-def missing() -> str | None:
-    """Return why no API server can be started here; None if one can."""
-    if shutil.which("go") or all((_cached() / name).is_file() for name in PROGRAMS):
-        return None
-    return "go was not found, which builds it; install it"
+missing = programs.missing
+"""Return why no API server can be started here; None if one can."""
 
 
 class ApiServer(Server):
     """A private API server; `folder` has its files, with a `kubeconfig` that grants all rights."""
 
     def __init__(self, folder: Path) -> None:
-        programs = _programs()
+        built = programs.built()
         folder.mkdir(parents=True, exist_ok=True)
         port, etcd_port, peer_port = free_ports(3)
         self.address = f"https://{LOOPBACK}:{port}"
@@ -76,7 +65,7 @@ class ApiServer(Server):
         self._etcd = Process(
             "etcd",
             [
-                *(str(programs / "etcd"), f"--data-dir={folder / 'etcd'}"),
+                *(str(built / "etcd"), f"--data-dir={folder / 'etcd'}"),
                 *(f"--listen-client-urls={etcd}", f"--advertise-client-urls={etcd}"),
                 *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"),
                 *(f"--initial-cluster=default={peer}", "--unsafe-no-fsync"),
@@ -86,7 +75,7 @@ class ApiServer(Server):
         self._server = Process(
             "kube-apiserver",
             [
-                *(str(programs / "kube-apiserver"), f"--etcd-servers={etcd}"),
+                *(str(built / "kube-apiserver"), f"--etcd-servers={etcd}"),
                 *(f"--bind-address={LOOPBACK}", f"--secure-port={port}"),
                 *(f"--cert-dir={folder}", "--service-cluster-ip-range=10.0.0.0/24"),
                 *(f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}"),
@@ -140,7 +129,7 @@ def definition(kind: str) -> dict[str, Any]:
 
     Raises NotBuilt if the module cannot be downloaded or does not define `kind`.
     """
-    cached = _cached()
+    cached = programs.folder()
     cached.mkdir(parents=True, exist_ok=True)
     module = Path(json.loads(go(cached, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
     for file in sorted(module.rglob(f"*_{kind.lower()}s.yaml")):
@@ -160,40 +149,3 @@ def _kubeconfig(address: str, token: str) -> dict[str, Any]:
         "contexts": [{"name": "own", "context": {"cluster": "own", "user": "own"}}],
         "current-context": "own",
     }
-
-
-def _cached() -> Path:
-    return cache() / f"kubernetes-{VERSION}"
-
-
-def _programs() -> Path:
-    """Return the folder of both programs, and build them if necessary; NotBuilt if that fails."""
-    cached = _cached()
-    # The lock makes concurrent tests build them only once.
-    with exclusive(cached / "lock", len(PROGRAMS) * BUILD_TIMEOUT_S):
-        if not all((cached / name).is_file() for name in PROGRAMS):
-            _build(cached)
-    return cached
-
-
-def _build(cached: Path) -> None:
-    """Build both programs in a separate Go module.
-
-    Kubernetes' own module refers to its parts as folders in the same repository. The proxy has
-    these parts as modules, with version v0.X for v1.X of Kubernetes.
-    """
-    downloaded = json.loads(go(cached, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
-    text = Path(downloaded["GoMod"]).read_text()
-    parts = re.findall(r"(k8s\.io/\S+) => \./staging", text)
-    needed = re.findall(r"^\t(\S+ v\S+)(?: // indirect)?$", text, re.M)
-    lines = ["module apiserver", "go 1.24.0", f"require k8s.io/kubernetes v{VERSION}"]
-    lines += [f"require {each}" for each in needed]
-    lines += [f"replace {each} => {each} v0{VERSION.removeprefix('1')}" for each in parts]
-    (cached / "go.mod").write_text("\n".join(lines))
-    major, minor, _ = VERSION.split(".")
-    named = {"gitVersion": f"v{VERSION}", "gitMajor": major, "gitMinor": minor}
-    flags = [f"-X k8s.io/component-base/version.{key}={value}" for key, value in named.items()]
-    for name, package in PROGRAMS.items():
-        linked = " ".join(["-ldflags=-s -w", *flags])
-        go(cached, "build", "-trimpath", linked, "-o", f"{name}.new", package)
-        (cached / f"{name}.new").replace(cached / name)

@@ -16,7 +16,7 @@ from cli.local.lock import exclusive
 
 VERSION: Final = "v3.19.0"
 KUBERNETES: Final = "1.34"
-BUILD_TIMEOUT_S: Final = 1200.0
+BUILD_TIMEOUT_S: Final = 3600.0
 RENDER_TIMEOUT_S: Final = 60.0
 CHART: Final = Path(__file__).parent / "helm" / "inorder"
 

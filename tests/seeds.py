@@ -45,7 +45,7 @@ TURNS_UNTIL_AGAIN: Final = 420
 """A multiple of `DAYS` and of each number of turns."""
 
 IN_TURNS: Final = "in_turns"
-ELSEWHERE: Final = ("chaos", "containers", "long", "spark_long")
+ELSEWHERE: Final = ("chaos", "containers", "kubernetes", "long", "spark_long")
 """Marks of tests that are in neither tier."""
 
 

@@ -6,14 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.containers import base_images
+from infra.containers import base_images, product_image
 from infra.containers import engine as engines
 from infra.containers.engine import Engine
-from tests import ROOT
 from tests.services import require
-
-BUILD_TIMEOUT_S = 3000.0
-IMAGE = "inorder"
 
 
 @pytest.fixture(scope="session")
@@ -26,10 +22,8 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def image(engine: Engine) -> str:
-    """The image's name. The engine's cache has the layers that did not change."""
-    build = ("build", "--network", "host", "--tag", IMAGE, str(ROOT))
-    engine.docker(*build, timeout_s=BUILD_TIMEOUT_S)
-    return IMAGE
+    """The image's name."""
+    return product_image.build(engine)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,333 @@
+"""Runs a whole Kubernetes of one node, with its pods, in a network namespace of its own.
+
+It needs root, and containerd, runc, the network plugins, iptables and ip of the machine
+(`NEEDED`). Everything that it changes is in its namespace, below its folder, or in control groups
+of its own; `stop` removes all of it. So the machine's addresses, routes and rules stay as they are.
+
+Pods have no way out, and images come from files (`load`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from cli.local.poll import wait_until
+from cli.local.process import Process
+from cli.local.server import Server
+from infra.kubernetes import programs, settings
+from infra.kubernetes.settings import ADDRESS, NAME, PODS, SERVICES
+
+NEEDED: Final = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    str(settings.PLUGINS / "bridge"): "containernetworking-plugins",
+}
+"""The programs, and Debian's packages of them."""
+
+START_TIMEOUT_S: Final = 90.0
+STOP_TIMEOUT_S: Final = 60.0
+CALL_TIMEOUT_S: Final = 600.0
+SPACES: Final = Path("/run/netns")
+CGROUPS: Final = Path("/sys/fs/cgroup")
+TUNED: Final = (
+    *("vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops"),
+    *("kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes"),
+)
+"""The settings of the kernel that kubelet changes for the whole machine; `stop` restores them."""
+OWN_GROUPS: Final = ("kubepods", "k8s.io")
+"""The control groups of pods, at the top of each hierarchy."""
+
+
+def missing() -> str | None:
+    """Return why no node can be started here; None if one can."""
+    if os.geteuid() != 0:
+        return "a node of Kubernetes wants root"
+    absent = sorted({package for name, package in NEEDED.items() if not shutil.which(name)})
+    if absent:
+        return f"a node of Kubernetes wants Debian's packages {', '.join(absent)}"
+    return programs.missing()
+
+
+class Node(Server):
+    """A node; `folder` has its files, and a short path, because sockets are in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        self._space = f"inorder-{os.getpid()}"
+        self._programs = programs.built()
+        self._processes: list[Process] = []
+        self._tuned: dict[str, str] = {}
+        self._former_spaces = _spaces()
+        self._socket = str(folder / "containerd" / "containerd.sock")
+
+    # -- Life --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        settings.write_all(self.folder)
+        key = self.folder / "pki" / "accounts.key"
+        _run("openssl", "genrsa", "-out", str(key), "2048")
+        self._tuned = {name: _run("sysctl", "-n", name).strip() for name in TUNED}
+        self._make_space()
+        containerd = ("containerd", "--config", str(self.folder / "containerd.toml"))
+        self._begin("containerd", containerd)
+        for name, options in self._options(key):
+            self._begin(name, [str(self._programs / name), *options])
+            if name == "kube-apiserver":
+                wait_until(self._answers, START_TIMEOUT_S, "the API server")
+        wait_until(self._is_ready, START_TIMEOUT_S, "the node to be ready")
+        archive = self.folder / "pause.tar"
+        programs.pause(archive)
+        self.load(archive)
+
+    def stop(self) -> None:
+        """End all processes, and remove the namespaces, the mounts and the control groups."""
+        with suppress(subprocess.CalledProcessError, subprocess.TimeoutExpired):
+            # While kubelet runs, it takes the networks of pods down too.
+            self.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0")
+            self._await_no_tasks()
+        for process in reversed(self._processes):
+            if process.name != "containerd":
+                process.stop()
+        self._end_tasks()
+        for process in self._processes:
+            process.stop()
+        for mount in sorted(self._mounts(), reverse=True):
+            _try("umount", "--lazy", mount)
+        for space in (self._space, *(_spaces() - self._former_spaces)):
+            _try("ip", "netns", "delete", space)
+        for name, value in self._tuned.items():
+            _try("sysctl", "-qw", f"{name}={value}")
+        for group in OWN_GROUPS:
+            _remove_group(group)
+
+    def _make_space(self) -> None:
+        _run("ip", "netns", "add", self._space)
+        for words in (
+            ("ip", "link", "set", "lo", "up"),
+            ("ip", "link", "add", "node0", "type", "bridge"),
+            ("ip", "addr", "add", f"{ADDRESS}/24", "dev", "node0"),
+            ("ip", "link", "set", "node0", "up"),
+            ("ip", "route", "add", "default", "via", ADDRESS, "dev", "node0"),
+            # This is a setting of the namespace alone.
+            ("sysctl", "-qw", "net.ipv4.ip_forward=1"),
+        ):
+            _run(*self.inside(words))
+
+    def _begin(self, name: str, command: Sequence[str]) -> None:
+        process = Process(name, self.inside(command), self.folder)
+        self._processes.append(process)
+        process.start()
+
+    def _options(self, key: Path) -> Iterator[tuple[str, list[str]]]:
+        """Yield the options of each program, in the order of their start."""
+        peer, client = "http://127.0.0.1:2380", "http://127.0.0.1:2379"
+        config, pki = f"--kubeconfig={self.kubeconfig}", self.folder / "pki"
+        yield (
+            "etcd",
+            [
+                *(f"--data-dir={self.folder / 'etcd'}", "--unsafe-no-fsync"),
+                *(f"--listen-client-urls={client}", f"--advertise-client-urls={client}"),
+                *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"),
+                f"--initial-cluster=default={peer}",
+            ],
+        )
+        yield (
+            "kube-apiserver",
+            [
+                *(f"--etcd-servers={client}", f"--bind-address={ADDRESS}", "--secure-port=6443"),
+                *(f"--advertise-address={ADDRESS}", f"--cert-dir={pki}"),
+                *(f"--service-cluster-ip-range={SERVICES}", "--allow-privileged=true"),
+                *(f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}"),
+                "--service-account-issuer=https://kubernetes.default.svc",
+                *("--authorization-mode=Node,RBAC", "--anonymous-auth=false"),
+                f"--token-auth-file={self.folder / 'tokens.csv'}",
+                "--kubelet-preferred-address-types=InternalIP",
+            ],
+        )
+        yield (
+            "kube-controller-manager",
+            [
+                *(config, f"--service-account-private-key-file={key}", f"--cert-dir={pki}"),
+                *(f"--root-ca-file={pki / 'apiserver.crt'}", "--leader-elect=false"),
+                *("--allocate-node-cidrs=true", f"--cluster-cidr={PODS}"),
+                *("--node-cidr-mask-size=24", f"--service-cluster-ip-range={SERVICES}"),
+                "--node-monitor-grace-period=20s",
+            ],
+        )
+        yield "kube-scheduler", [config, "--leader-elect=false"]
+        named = (f"--hostname-override={NAME}",)
+        yield (
+            "kube-proxy",
+            [
+                *(config, *named, "--proxy-mode=iptables", f"--cluster-cidr={PODS}"),
+                *("--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0"),
+                *("--conntrack-tcp-timeout-close-wait=0", "--oom-score-adj=0"),
+            ],
+        )
+        yield "coredns", ["-conf", str(self.folder / "Corefile")]
+        yield (
+            "kubelet",
+            [
+                *(config, *named, f"--config={self.folder / 'kubelet.yaml'}"),
+                *(f"--node-ip={ADDRESS}", f"--root-dir={self.folder / 'kubelet'}"),
+                f"--cert-dir={pki}",
+            ],
+        )
+
+    # -- Use ---------------------------------------------------------------------------------------
+
+    def inside(self, words: Sequence[str]) -> list[str]:
+        """Return the command that runs a command in the node's network."""
+        return ["nsenter", f"--net={SPACES / self._space}", *words]
+
+    def kubectl(self, *words: str, given: str | None = None) -> str:
+        """Run kubectl, with `given` as its input, and return its output.
+
+        Raises subprocess.CalledProcessError, whose `stderr` has the reason.
+        """
+        return _run(*self._kubectl(words), given=given)
+
+    def _kubectl(self, words: Sequence[str]) -> list[str]:
+        program = str(self._programs / "kubectl")
+        return self.inside([program, f"--kubeconfig={self.kubeconfig}", *words])
+
+    def helm(self, program: str, *words: str) -> str:
+        """Run Helm, whose path is `program`, as `kubectl` runs kubectl."""
+        return _run(*self.inside([program, f"--kubeconfig={self.kubeconfig}", *words]))
+
+    def load(self, archive: Path) -> None:
+        """Take the images of an archive as `docker save` writes it."""
+        _run(*self._containers("images", "import", str(archive)))
+
+    def popen(self, *words: str) -> subprocess.Popen[str]:
+        """Start kubectl without waiting for its end; its output is piped."""
+        return subprocess.Popen(
+            self._kubectl(words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def pids(self, uid: str, container: str) -> list[int]:
+        """Return the first process of a pod's container, in the machine's numbers."""
+        found = []
+        for line in _run(*self._containers("tasks", "list")).splitlines()[1:]:
+            task, pid, _ = line.split(None, 2)
+            labels = json.loads(_run(*self._containers("containers", "info", task)))["Labels"]
+            if (
+                labels.get("io.kubernetes.pod.uid") == uid
+                and labels.get("io.kubernetes.container.name") == container
+            ):
+                found.append(int(pid))
+        return found
+
+    def usage(self, uid: str, container: str) -> tuple[float, int]:
+        """Return the CPU seconds of a pod's container so far, and its bytes of memory."""
+        (pid,) = self.pids(uid, container)
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+        paths = {
+            kind: place
+            for _, kinds, place in (line.split(":", 2) for line in lines)
+            for kind in kinds.split(",")
+        }
+        if "cpuacct" in paths:
+            cpu = CGROUPS / "cpuacct" / paths["cpuacct"].lstrip("/") / "cpuacct.usage"
+            memory = CGROUPS / "memory" / paths["memory"].lstrip("/") / "memory.stat"
+            return int(cpu.read_text()) / 1e9, _stat(memory, "total_rss")
+        group = CGROUPS / paths[""].lstrip("/")
+        return _stat(group / "cpu.stat", "usage_usec") / 1e6, _stat(group / "memory.stat", "anon")
+
+    def enforce_policies(self) -> None:
+        """Start kube-router, which refuses what no network policy of a pod admits."""
+        options = ("--run-router=false", "--run-service-proxy=false", "--run-firewall=true")
+        where = (f"--kubeconfig={self.kubeconfig}", f"--hostname-override={NAME}")
+        ranges = (f"--service-cluster-ip-range={SERVICES}", "--health-port=0")
+        router = str(programs.router())
+        self._begin("kube-router", [router, *options, *where, *ranges])
+
+    def add_volumes(self, count: int) -> None:
+        """Add local volumes, which belong to root, and a class of storage that offers them."""
+        for number in range(count):
+            (self.folder / "volumes" / str(number)).mkdir()
+        self.kubectl("apply", "-f", "-", given=settings.volumes(self.folder, count))
+
+    def _containers(self, *words: str) -> list[str]:
+        return ["ctr", "--address", self._socket, "--namespace", "k8s.io", *words]
+
+    def _answers(self) -> bool:
+        try:
+            return self.kubectl("get", "--raw", "/readyz") == "ok"
+        except subprocess.CalledProcessError:
+            return False
+
+    def _is_ready(self) -> bool:
+        path = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
+        try:
+            return self.kubectl("get", "node", NAME, "-o", path) == "True"
+        except subprocess.CalledProcessError:
+            return False
+
+    # -- Cleanup -----------------------------------------------------------------------------------
+
+    def _tasks(self) -> list[str]:
+        return _try(*self._containers("tasks", "list", "--quiet")).split()
+
+    def _await_no_tasks(self) -> None:
+        with suppress(TimeoutError):
+            wait_until(lambda: not self._tasks(), STOP_TIMEOUT_S, "the end of all pods")
+
+    def _end_tasks(self) -> None:
+        """Kill what pods still run after kubelet has ended."""
+        for task in self._tasks():
+            _try(*self._containers("tasks", "kill", "--signal", "SIGKILL", task))
+            _try(*self._containers("tasks", "delete", "--force", task))
+        self._await_no_tasks()
+
+    def _mounts(self) -> list[str]:
+        lines = Path("/proc/mounts").read_text().splitlines()
+        places = [line.split()[1] for line in lines]
+        return [place for place in places if place.startswith(f"{self.folder}/")]
+
+
+def _run(*words: str, given: str | None = None) -> str:
+    done = subprocess.run(
+        words, input=given, check=True, capture_output=True, text=True, timeout=CALL_TIMEOUT_S
+    )
+    return done.stdout
+
+
+def _spaces() -> set[str]:
+    """Return the network namespaces of pods, which are among those of the machine."""
+    return {each.name for each in SPACES.glob("cni-*")}
+
+
+def _stat(file: Path, name: str) -> int:
+    return next(
+        int(line.split()[1])
+        for line in file.read_text().splitlines()
+        if line.startswith(f"{name} ")
+    )
+
+
+def _try(*words: str) -> str:
+    """Run a command whose failure does not matter, and return its output."""
+    return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60).stdout
+
+
+def _remove_group(name: str) -> None:
+    """Remove a control group, and those in it, from each hierarchy."""
+    for top in (CGROUPS / name, *CGROUPS.glob(f"*/{name}")):
+        if top.is_dir() and not top.is_symlink():
+            for folder, _, _ in os.walk(top, topdown=False):
+                with suppress(OSError):
+                    Path(folder).rmdir()

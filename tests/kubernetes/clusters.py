@@ -1,0 +1,100 @@
+"""The cluster of the tests: a node of their own, or the one that a kubeconfig names."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from cli.local.kafka import jars
+from infra.containers import base_images, product_image
+from infra.containers import engine as engines
+from infra.containers.engine import Engine
+from infra.kubernetes import node
+from infra.kubernetes.node import Node
+from tests.kubernetes.plant import Cluster
+from tests.services import require
+
+VOLUMES: Final = 4
+COUNTS: Final = re.compile(r"^#.*\n|\[\d+:\d+\]", re.M)
+"""What iptables-save says beside the rules: the time, and how many packets met them."""
+SETTINGS: Final = (
+    ("ip", "-brief", "link"),
+    ("ip", "route"),
+    ("ip", "netns"),
+    ("iptables-save",),
+    ("sysctl", "net.ipv4.ip_forward", *node.TUNED),
+)
+
+
+class Given:
+    """A cluster that runs already."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        self._where = f"--kubeconfig={kubeconfig}"
+
+    def kubectl(self, *words: str, given: str | None = None) -> str:
+        return _run("kubectl", self._where, *words, given=given)
+
+    def helm(self, program: str, *words: str) -> str:
+        return _run(program, self._where, *words)
+
+    def popen(self, *words: str) -> subprocess.Popen[str]:
+        command = ["kubectl", self._where, *words]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+
+@contextmanager
+def cluster_of(kubeconfig: str | None) -> Iterator[Cluster]:
+    if kubeconfig:
+        yield Given(kubeconfig)
+        return
+    require(node.missing())
+    # Not the folder of a test, because sockets need a short path.
+    with tempfile.TemporaryDirectory(prefix="node-") as name:
+        images = archives(Path(name))
+        with Node(Path(name)) as own:
+            own.add_volumes(VOLUMES)
+            for archive in images:
+                own.load(archive)
+            yield own
+
+
+def archives(folder: Path) -> list[Path]:
+    """Return archives of the images: those in the folder INORDER_NODE_IMAGES, or built now."""
+    if given := os.environ.get("INORDER_NODE_IMAGES"):
+        return sorted(Path(given).glob("*.tar"))
+    require(engines.missing() or base_images.missing())
+    with Engine() as engine:
+        base_images.make_all(engine)
+        names = (product_image.build(engine), f"apache/kafka:{jars.VERSION}")
+        found = [folder / f"image-{number}.tar" for number in range(len(names))]
+        for name, archive in zip(names, found, strict=True):
+            engine.docker("save", "--output", str(archive), name)
+    return found
+
+
+def traces() -> set[str]:
+    """Return the devices, routes, rules, settings, mounts and control groups of the machine."""
+    found = [
+        subprocess.run(words, check=False, capture_output=True, text=True).stdout
+        for words in SETTINGS
+    ]
+    lines = {line.strip() for each in found for line in COUNTS.sub("", each).splitlines()}
+    mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}
+    groups = {str(each) for each in node.CGROUPS.glob("*/*") if each.is_dir()}
+    return lines | mounts | groups
+
+
+def _run(*words: str, given: str | None = None) -> str:
+    done = subprocess.run(
+        words, input=given, check=True, capture_output=True, text=True, timeout=node.CALL_TIMEOUT_S
+    )
+    return done.stdout

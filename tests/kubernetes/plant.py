@@ -1,0 +1,203 @@
+"""A plant on a cluster: Kafka as a pod, the chart, a client, and what is judged of its events."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from infra.helm import CHART, program
+from tests.waiting import wait_until
+
+MANIFESTS: Final = Path(__file__).parent / "manifests.yaml"
+VALUES: Final = Path(__file__).parent / "values.yaml"
+BROKERS: Final = "kafka-bootstrap.kafka:9092"
+SPACE: Final = "plant"
+SOURCES: Final = 20
+WORKERS: Final = ("plant-all-0", "plant-all-1")
+SENT_PER_S: Final = 300
+HELM_S: Final = "300s"
+READ_EVERY_S: Final = 2
+"""The pause between readings of the whole topic, which take a core."""
+
+
+class Cluster(Protocol):
+    """What a cluster does. Its calls raise subprocess.CalledProcessError, with the reason."""
+
+    def kubectl(self, *words: str, given: str | None = None) -> str: ...
+    def helm(self, program: str, *words: str) -> str: ...
+    def popen(self, *words: str) -> subprocess.Popen[str]: ...
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came out of the events that were sent.
+
+    Attributes:
+        sent: The number of events.
+        missing: Those that did not come out.
+        repeated: Those that came out more than once.
+        disordered: Those that came after a later one of their source, and are not marked as late.
+        late: Those that are marked so, since the last judgement.
+    """
+
+    sent: int
+    missing: int
+    repeated: int
+    disordered: int
+    late: int
+
+    @property
+    def is_exact(self) -> bool:
+        return not (self.missing or self.repeated or self.disordered)
+
+
+@dataclass
+class Plant:
+    """The namespace of the release; `sent` and `late` count the events until the last judgement."""
+
+    cluster: Cluster
+    sent: int = 0
+    late: int = 0
+    rng: random.Random = field(default_factory=lambda: random.Random(7))
+
+    # -- Life --------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make the namespaces, Kafka and the client."""
+        self.cluster.kubectl("apply", "-f", str(MANIFESTS))
+        self.wait_for("kafka", "pod/kafka")
+        self.wait_for(SPACE, "pod/client")
+
+    def helm(self, *words: str) -> str:
+        return self.cluster.helm(program(), "--namespace", SPACE, *words)
+
+    def install(self, name: str = "plant", *options: str) -> str:
+        words = (name, str(CHART), "--values", str(VALUES), "--wait", "--timeout", HELM_S)
+        return self.helm("upgrade", "--install", *words, *options)
+
+    def kubectl(self, *words: str, given: str | None = None) -> str:
+        return self.cluster.kubectl("--namespace", SPACE, *words, given=given)
+
+    def wait_for(self, space: str, what: str, condition: str = "Ready") -> None:
+        words = ("wait", what, f"--for=condition={condition}", "--timeout=300s")
+        self.cluster.kubectl("--namespace", space, *words)
+
+    def pod(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.kubectl("get", "pod", name, "-o", "json"))
+        return found
+
+    def await_workers(self) -> None:
+        """Until all workers are there and ready."""
+
+        def are_ready() -> bool:
+            try:
+                return all(is_ready(self.pod(name)) for name in WORKERS)
+            except subprocess.CalledProcessError:
+                return False
+
+        wait_until(are_ready, "two workers that are ready")
+
+    def working(self) -> str:
+        """Return the worker that has the task; the other one is its standby."""
+        for name in WORKERS:
+            words = ("exec", name, "--", "inorder", "explain", "127.0.0.1:8080", "--json")
+            if json.loads(self.kubectl(*words)):
+                return name
+        raise AssertionError("no worker has the task")
+
+    # -- Events ------------------------------------------------------------------------------------
+
+    def client(self, *words: str, given: str | None = None) -> str:
+        return self.kubectl("exec", "-i", "client", "--", "inorder", *words, given=given)
+
+    def send(self, count: int, rate: float | None = SENT_PER_S) -> None:
+        """Publish events of all sources, each in disorder by up to ten places."""
+        base_ns = time.time_ns()
+        numbers = range(self.sent, self.sent + count)
+        order = sorted(numbers, key=lambda n: n + self.rng.uniform(0, 10 * SOURCES))
+        lines = [
+            json.dumps(
+                {
+                    "source": f"m{n % SOURCES}",
+                    "seq": n // SOURCES,
+                    "ts": base_ns + (n - self.sent) * 5_000_000,
+                }
+            )
+            for n in order
+        ]
+        paced = () if rate is None else ("--rate", str(rate))
+        given = "\n".join(lines) + "\n"
+        where = ("--brokers", BROKERS, "--topic", "events.raw")
+        self.client("produce", *where, *paced, "-", given=given)
+        self.sent += count
+
+    def send_during(self, count: int, disturb: Callable[[], object]) -> None:
+        """Publish events, and disturb while they flow."""
+        before = len(self.ordered())
+        sender = threading.Thread(target=self.send, args=(count,))
+        sender.start()
+        try:
+            wait_until(lambda: len(self.ordered()) > before, "events that flow")
+            disturb()
+        finally:
+            sender.join()
+
+    def flood(self, rate: int, seconds: int) -> None:
+        """Begin to publish so many events a second; `await_flood` waits for the end."""
+        self._flood = threading.Thread(target=self.send, args=(rate * seconds, rate))
+        before = len(self.ordered())
+        self._began_s = time.monotonic()
+        self._flood.start()
+        wait_until(lambda: len(self.ordered()) > before, "events that flow")
+
+    def await_flood(self) -> float:
+        """Return the seconds that it took to publish them."""
+        self._flood.join()
+        return time.monotonic() - self._began_s
+
+    def ordered(self) -> list[dict[str, Any]]:
+        words = ("read", "--brokers", BROKERS, "--topic", "events.ordered")
+        lines = map(json.loads, self.client(*words).splitlines())
+        return [line for line in lines if line.get("kind", "event") == "event"]
+
+    def judge(self) -> Judged:
+        """Wait until all events have come out, or nothing more comes, and judge them."""
+        found: list[dict[str, Any]] = []
+
+        def are_there() -> bool:
+            time.sleep(READ_EVERY_S)
+            found[:] = self.ordered()
+            return len({(line["source"], line["seq"]) for line in found}) >= self.sent
+
+        wait_until(are_there, f"{self.sent} events", lambda: f"{len(found)} events")
+        whole = judged(found, self.sent)
+        late, self.late = whole.late - self.late, whole.late
+        return replace(whole, late=late)
+
+
+def judged(found: list[dict[str, Any]], sent: int) -> Judged:
+    times = Counter((line["source"], line["seq"]) for line in found)
+    wanted = {(f"m{n % SOURCES}", n // SOURCES) for n in range(sent)}
+    last: dict[str, int] = defaultdict(lambda: -1)
+    disordered = late = 0
+    for line in found:
+        if line.get("late"):
+            late += 1
+            continue
+        disordered += line["seq"] <= last[line["source"]]
+        last[line["source"]] = line["seq"]
+    repeated = sum(count > 1 for count in times.values())
+    return Judged(sent, len(wanted - times.keys()), repeated, disordered, late)
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return ("Ready", "True") in [(one["type"], one["status"]) for one in conditions]

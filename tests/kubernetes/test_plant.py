@@ -1,0 +1,218 @@
+"""End to end: the chart on a node of Kubernetes, while its pods are replaced, killed and evicted.
+
+`make kubernetes` starts a node of its own (`infra.kubernetes.node`). INORDER_KUBECONFIG names
+another cluster, such as one of kind, which has the images already.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+import yaml
+
+from infra.helm import CHART
+from infra.kubernetes.node import Node
+from tests.kubernetes.clusters import cluster_of, traces
+from tests.kubernetes.plant import BROKERS, SPACE, WORKERS, Cluster, Plant, is_ready
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(1800)]
+
+COUNT = 1_500
+RATE, FLOOD_S = 10_000, 20
+SELECTED = "app.kubernetes.io/instance=plant,app.kubernetes.io/component=all"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    before = traces()
+    with cluster_of(os.environ.get("INORDER_KUBECONFIG")) as cluster:
+        yield cluster
+    assert traces() - before == set(), "the machine's settings are as before"
+
+
+@pytest.fixture(scope="module")
+def plant(cluster: Cluster) -> Plant:
+    plant = Plant(cluster)
+    plant.prepare()
+    notes = plant.install()
+    assert "kubectl logs -n plant job/plant-topics" in notes
+    plant.await_workers()
+    plant.send(COUNT)  # The waits of a new stream are not learned yet.
+    judge(plant)
+    return plant
+
+
+@pytest.fixture(scope="module")
+def calm(plant: Plant) -> int:
+    """The late events of a time without disturbance."""
+    plant.send(COUNT)
+    return judge(plant)
+
+
+def judge(plant: Plant) -> int:
+    """Check all events so far, and return how many of the newest are late."""
+    judged = plant.judge()
+    print(judged)
+    assert judged.is_exact, judged
+    return judged.late
+
+
+def test_the_release_tests_itself_and_shows_the_logs(plant: Plant) -> None:
+    said = plant.helm("test", "plant", "--logs")
+    assert "Phase:          Succeeded" in said
+    assert BROKERS in said
+
+
+def test_a_volume_belongs_to_the_worker(plant: Plant) -> None:
+    for name in WORKERS:
+        claims = [each.get("persistentVolumeClaim") for each in plant.pod(name)["spec"]["volumes"]]
+        assert {"claimName": f"state-{name}"} in claims
+        listed = plant.kubectl("exec", name, "--", "ls", "-ldn", "/var/lib/inorder").split()
+        assert listed[0].startswith("drwxrws"), "by fsGroup"
+        assert listed[3] == "10001"
+
+
+def restart(plant: Plant) -> None:
+    plant.kubectl("rollout", "restart", "statefulset/plant-all")
+    plant.kubectl("rollout", "status", "statefulset/plant-all", "--timeout=300s")
+
+
+def delete(plant: Plant) -> None:
+    plant.kubectl("delete", "pod", plant.working())
+
+
+def delete_by_force(plant: Plant) -> None:
+    plant.kubectl("delete", "pod", plant.working(), "--force", "--grace-period=0")
+
+
+def restarts(plant: Plant, name: str) -> int:
+    statuses = plant.pod(name)["status"]["containerStatuses"]
+    return sum(int(each["restartCount"]) for each in statuses)
+
+
+def kill(plant: Plant) -> None:
+    """Kill each process of the worker by its number on the node."""
+    name = plant.working()
+    count = restarts(plant, name)
+    if isinstance(plant.cluster, Node):
+        uid = plant.pod(name)["metadata"]["uid"]
+        for pid in plant.cluster.pids(uid, "worker"):
+            os.kill(pid, signal.SIGKILL)
+    else:
+        with suppress(subprocess.CalledProcessError):  # The container ends before the answer.
+            plant.kubectl("exec", name, "--", "python", "-c", "import os; os.kill(-1, 9)")
+    wait_until(lambda: restarts(plant, name) > count, "the container to start again")
+
+
+def drain(plant: Plant) -> None:
+    """The only node is drained: the second pod stays, because the first finds no other node."""
+    (node,) = plant.cluster.kubectl("get", "nodes", "-o", "name").split()
+    words = ("--delete-emptydir-data", "--ignore-daemonsets", f"--pod-selector={SELECTED}")
+    try:
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            plant.cluster.kubectl("drain", node, *words, "--timeout=30s")
+        assert "disruption budget" in refused.value.stderr
+        assert sum(is_ready(plant.pod(name)) for name in WORKERS) == 1
+    finally:
+        plant.cluster.kubectl("uncordon", node)
+
+
+def upgrade(plant: Plant) -> None:
+    """Another file of functions changes the pods' settings, so they are replaced one by one."""
+    plant.install("plant", "--set-string", r"functions.f\.py=functions = {}")
+
+
+@pytest.mark.parametrize("disturb", [restart, delete, delete_by_force, kill, drain, upgrade])
+def test_each_event_leaves_once_in_order(
+    plant: Plant, calm: int, disturb: Callable[[Plant], None]
+) -> None:
+    """And hardly more of them are late, since they are in Kafka in the order of their arrival."""
+    plant.await_workers()
+    plant.send_during(COUNT, lambda: disturb(plant))
+    plant.await_workers()
+    assert judge(plant) <= calm + COUNT // 50
+
+
+def test_a_worker_ends_well_within_its_grace(plant: Plant) -> None:
+    """It leaves the group, so that the standby takes over at once, and its last word is exit 0."""
+    name = plant.working()
+    words = ("logs", name, "--follow", "--tail=5")
+    process = plant.cluster.popen(*("--namespace", SPACE, *words))
+    plant.kubectl("delete", "pod", name)
+    last = process.communicate(timeout=120)[0].splitlines()[-1]
+    assert '"level"' in last, last
+    assert "Traceback" not in last
+    plant.await_workers()
+
+
+def test_a_wrong_address_of_brokers_is_told(cluster: Cluster, plant: Plant) -> None:
+    """The Job fails before Helm gives up, and its log stays."""
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        plant.install("wrong", "--set", "brokers=nowhere.kafka:9092")
+    assert "BackoffLimitExceeded" in failed.value.stderr
+    assert "nowhere.kafka:9092" in plant.kubectl("logs", "job/wrong-topics")
+    plant.helm("uninstall", "wrong")
+
+
+def test_only_who_may_reaches_a_worker(cluster: Cluster, plant: Plant) -> None:
+    """The client is no pod of the release, unless it has the labels of one."""
+    if not isinstance(cluster, Node):
+        pytest.skip("what enforces the policies of another cluster is not known")
+    cluster.enforce_policies()
+    ask = "import urllib.request as web; web.urlopen('http://plant-all:8080/live', timeout=3)"
+    words = ("exec", "client", "--", "python", "-c", ask)
+
+    def is_let_in() -> bool:
+        try:
+            plant.kubectl(*words)
+        except subprocess.CalledProcessError:
+            return False
+        return True
+
+    wait_until(lambda: not is_let_in(), "a stranger to be refused")
+    label = plant.pod(WORKERS[0])["metadata"]["labels"]
+    own = [
+        f"{name}={label[name]}" for name in ("app.kubernetes.io/name", "app.kubernetes.io/instance")
+    ]
+    plant.kubectl("label", "pod", "client", *own)
+    wait_until(is_let_in, "a pod of the release to be let in")
+    plant.send(COUNT)
+    judge(plant)
+
+
+def test_a_worker_takes_what_the_chart_asks_for(plant: Plant) -> None:
+    """At rest, and at ten thousand events a second; the figures are those of values.yaml."""
+    node = plant.cluster
+    if not isinstance(node, Node):
+        pytest.skip("another cluster does not say what its containers take")
+    uids = {name: plant.pod(name)["metadata"]["uid"] for name in WORKERS}
+
+    def taken(seconds: float) -> dict[str, tuple[float, float]]:
+        """The share of a processor and the MB of each worker."""
+        before = {name: node.usage(uid, "worker") for name, uid in uids.items()}
+        time.sleep(seconds)
+        after = {name: node.usage(uid, "worker") for name, uid in uids.items()}
+        return {
+            name: ((after[name][0] - before[name][0]) / seconds, after[name][1] / 1e6)
+            for name in uids
+        }
+
+    working = plant.working()
+    print("at rest", taken(10), "works:", working)
+    plant.flood(RATE, FLOOD_S)
+    busy = taken(FLOOD_S / 3)
+    print(f"at {RATE} events/s", busy)
+    print(f"published in {plant.await_flood():.0f} s, not {FLOOD_S}")
+    judge(plant)
+    requested = yaml.safe_load((CHART / "values.yaml").read_text())["workerDefaults"]["resources"]
+    assert requested["requests"] == {"cpu": "500m", "memory": "256Mi"}
+    cpu, mb = busy[working]
+    assert cpu < 0.5
+    assert mb < 256 * 1.048576
