@@ -30,6 +30,8 @@ HELM: Final = {
     **dict.fromkeys(("install", "upgrade", "template"), SETTING | {"--namespace"}),
     "test": {"--namespace", "--logs"},
 }
+HELM_FLAGS: Final = {"--logs"}
+"""The options without a value."""
 MAKEFILE: Final = (ROOT / "Makefile").read_text()
 TARGETS: Final = re.findall(r"^([a-z%-]+):(?!=)", MAKEFILE, re.M)
 VARIABLES: Final = frozenset(re.findall(r"^([A-Z_]+) \??:?=", MAKEFILE, re.M))
@@ -219,6 +221,8 @@ def _helm(words: Sequence[str], is_whole: bool) -> None:
         name, equals, value = word.partition("=")
         if name not in known:
             raise Wrong(f"helm {verb} has no {name}, or the test does not know it")
+        if name in HELM_FLAGS:
+            continue
         value = value if equals else rest.pop(0)
         if name.startswith("--set"):
             is_value(value.partition("=")[0])

@@ -34,7 +34,7 @@ OPTIONS_OF_OTHERS = {
     *("--add", "--bootstrap-server"),  # Kafka's
     *("--py-files", "--deploy-mode", "--files", "--jars"),  # spark-submit's
     "--build-arg",  # of docker build
-    "--set-file",  # of helm
+    *("--set-file", "--logs"),  # of helm
     *("--appendonly", "--maxmemory-policy"),  # of redis-server
 }
 VARIABLE = re.compile(r"\bINORDER_[A-Z_]*[A-Z]\b")
