@@ -29,6 +29,9 @@ NAMESPACE: Final = "inorder"
 LOCK: Final = Path(tempfile.gettempdir()) / "inorder-containers.lock"
 """One engine at a time: compose publishes the same ports for every checkout."""
 
+KEPT: Final = "168h"
+"""The time for which the cache keeps layers that no image with a name has."""
+
 LOCK_TIMEOUT_S: Final = 3600.0
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 60.0
@@ -83,6 +86,7 @@ class Engine(Server):
         self._process.start()
         self._process.wait_until(self._answers, START_TIMEOUT_S)
         self._remove_all()  # This has work where a run was killed.
+        self.docker("image", "prune", "--force", "--filter", f"until={KEPT}")
 
     def stop(self) -> None:
         """End the engine and its containers; networks and volumes go, and images stay."""
