@@ -71,7 +71,7 @@ IMAGES: Final = {
 
 def missing() -> str | None:
     """Return why the images cannot be had here; None if they can."""
-    if is_pulled():
+    if programs.is_pulled():
         return None
     if reason := debian.missing() or jars.missing():
         return f"no base images: {reason}"
@@ -80,14 +80,9 @@ def missing() -> str | None:
     return None
 
 
-def is_pulled() -> bool:
-    """Return whether the images come from a registry."""
-    return os.environ.get("INORDER_IMAGES") == "pull"
-
-
 def make_all(engine: Engine) -> None:
     """Give the engine all images that it lacks; raise CommandFailed if one fails."""
-    if is_pulled():
+    if programs.is_pulled():
         for name in IMAGES:
             engine.docker("pull", "--quiet", name, timeout_s=BUILD_TIMEOUT_S)
         return

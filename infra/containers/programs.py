@@ -24,9 +24,11 @@ PROGRAMS: Final = {
     "runc": "runc",
     "iptables": "iptables",  # An engine without rules still redirects DNS inside each container.
     "ip": "iproute2",
-    "mmdebstrap": "mmdebstrap",
 }
 """Debian's package of each program."""
+
+MAKER: Final = {"mmdebstrap": "mmdebstrap"}
+"""The program that makes base images, and its package."""
 
 PLUGIN: Final = "docker-compose"
 PLUGIN_RELEASE: Final = "trixie"
@@ -38,9 +40,14 @@ def folder() -> Path:
     return cache().resolve() / "containers"
 
 
+def is_pulled() -> bool:
+    """Return whether the images come from a registry."""
+    return os.environ.get("INORDER_IMAGES") == "pull"
+
+
 def missing() -> str | None:
     """Return why the programs cannot be had here; None if they can."""
-    if all(map(shutil.which, PROGRAMS)) and _has_compose():
+    if all(map(shutil.which, _wanted())) and _has_compose():
         return None
     return debian.missing()
 
@@ -64,15 +71,19 @@ def environment() -> Environment:
     # The machine's own programs come first.
     path = f"{os.environ['PATH']}:{unpacked / 'usr/bin'}:{unpacked / 'usr/sbin'}"
     client = {"PATH": path} | ({"DOCKER_CONFIG": str(config)} if has_own_plugin else {})
-    libraries = [str(found) for found in (unpacked / "usr/lib").glob("*-linux-gnu")]
-    if not libraries:
+    if all(map(shutil.which, _wanted())):
         return Environment(client, client)
-    own = {"LD_LIBRARY_PATH": libraries[0], "XTABLES_LIBDIR": f"{libraries[0]}/xtables"}
+    libraries = next((unpacked / "usr/lib").glob("*-linux-gnu"), unpacked)
+    own = {"LD_LIBRARY_PATH": str(libraries), "XTABLES_LIBDIR": str(libraries / "xtables")}
     return Environment(client, client | own)
 
 
+def _wanted() -> dict[str, str]:
+    return PROGRAMS if is_pulled() else PROGRAMS | MAKER
+
+
 def _unpack_programs(into: Path) -> None:
-    absent = {package for name, package in PROGRAMS.items() if shutil.which(name) is None}
+    absent = {package for name, package in _wanted().items() if shutil.which(name) is None}
     mark = into / "unpacked.txt"
     wanted = " ".join(sorted(absent))
     if not absent or (mark.exists() and mark.read_text() == wanted):

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from infra.containers import base_images
+from infra.containers import programs
 from infra.containers.engine import Engine
 from tests import ROOT
 
@@ -46,7 +46,7 @@ def run(engine: Engine, *words: str, **env: str) -> str:
 @pytest.mark.parametrize("module", OURS)
 def test_ours_pass_on_a_container(engine: Engine, module: str) -> None:
     """Where the image of Ryuk cannot be had, the containers are started without it."""
-    reaper = {} if base_images.is_pulled() else {"RYUK_CONTAINER_IMAGE": NOWHERE}
+    reaper = {} if programs.is_pulled() else {"RYUK_CONTAINER_IMAGE": NOWHERE}
     told = run(engine, module, *OURS[module], INORDER_BROKER="container", **reaper)
     assert re.search(r"\d passed", told)
     assert not re.search(r"\d skipped", told)
@@ -55,7 +55,7 @@ def test_ours_pass_on_a_container(engine: Engine, module: str) -> None:
 
 def test_example_of_the_page_passes(engine: Engine) -> None:
     """It knows nothing of this project's own settings of pytest."""
-    off = {} if base_images.is_pulled() else {"TESTCONTAINERS_RYUK_DISABLED": "true"}
+    off = {} if programs.is_pulled() else {"TESTCONTAINERS_RYUK_DISABLED": "true"}
     path = f"{ROOT / '.venv/bin'}:{engine.env['PATH']}"
     own = ("-c", os.devnull, "--rootdir", str(ROOT))
     told = run(engine, "docs/examples/kafka_test.py", *own, PATH=path, **off)
