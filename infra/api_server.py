@@ -23,7 +23,7 @@ from cli.local.ports import LOOPBACK, free_ports
 from cli.local.process import Process
 from cli.local.server import Server
 from infra.helm import NotBuilt, go
-from infra.kubernetes import programs
+from infra.kubernetes import programs, settings
 
 OPERATORS: Final = {
     "PodMonitor": "github.com/prometheus-operator/prometheus-operator@v0.85.0",
@@ -53,7 +53,7 @@ class ApiServer(Server):
         self.address = f"https://{LOOPBACK}:{port}"
         self.kubeconfig = folder / "kubeconfig"
         self._token = secrets.token_hex(16)
-        self.kubeconfig.write_text(json.dumps(_kubeconfig(self.address, self._token)))
+        self.kubeconfig.write_text(json.dumps(settings.kubeconfig(self.address, self._token)))
         tokens = folder / "tokens.csv"
         tokens.write_text(f"{self._token},tests,tests,system:masters\n")
         etcd = f"http://{LOOPBACK}:{etcd_port}"
@@ -137,15 +137,3 @@ def definition(kind: str) -> dict[str, Any]:
         if found.get("kind") == "CustomResourceDefinition" and "conversion" not in found["spec"]:
             return found
     raise NotBuilt(f"{OPERATORS[kind]} has no definition of {kind}")
-
-
-def _kubeconfig(address: str, token: str) -> dict[str, Any]:
-    cluster = {"server": address, "insecure-skip-tls-verify": True}
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "own", "cluster": cluster}],
-        "users": [{"name": "own", "user": {"token": token}}],
-        "contexts": [{"name": "own", "context": {"cluster": "own", "user": "own"}}],
-        "current-context": "own",
-    }

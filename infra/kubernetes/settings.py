@@ -29,7 +29,7 @@ def write_all(folder: Path) -> None:
         (folder / each).mkdir(parents=True, exist_ok=True)
     token = secrets.token_hex(16)
     (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
-    (folder / "kubeconfig").write_text(json.dumps(_kubeconfig(token)))
+    (folder / "kubeconfig").write_text(json.dumps(kubeconfig(API, token)))
     (folder / "kubelet.yaml").write_text(json.dumps(_kubelet(folder)))
     (folder / "resolv.conf").write_text(f"nameserver {ADDRESS}\n")
     (folder / "cni" / "conf" / "10-pods.conflist").write_text(json.dumps(_network(folder)))
@@ -69,8 +69,9 @@ def volumes(folder: Path, count: int) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [storage, *made]})
 
 
-def _kubeconfig(token: str) -> dict[str, Any]:
-    cluster = {"server": API, "insecure-skip-tls-verify": True}
+def kubeconfig(address: str, token: str) -> dict[str, Any]:
+    """Return the file with which clients reach an API server, with the rights of the token."""
+    cluster = {"server": address, "insecure-skip-tls-verify": True}
     return {
         "apiVersion": "v1",
         "kind": "Config",
