@@ -64,6 +64,7 @@ class Engine(Server):
         self._opened.enter_context(exclusive(LOCK, LOCK_TIMEOUT_S))
         run_folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory()))
         self._opened.callback(machine.unmount, run_folder)
+        self._opened.callback(machine.unmount, self._data)
         self._end_former()
         self._engine_env = {**os.environ, **found.engine}
         self._remove_bridge()

@@ -50,9 +50,10 @@ def run_ip(env: Mapping[str, str], *words: str) -> list[str]:
 
 
 def unmount(folder: Path) -> None:
-    """Unmount what is mounted in the folder, such as the network of a container of the host's."""
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        if (place := line.split()[1]).startswith(f"{folder}/"):
+    """Unmount the folder, and what is mounted in it, such as the network of a container."""
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+        place = line.split()[1]
+        if f"{place}/".startswith(f"{folder}/"):
             run("umount", "--lazy", place)
 
 

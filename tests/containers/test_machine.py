@@ -5,8 +5,11 @@ The session's engine is ended here, so this module is the last one (tests/contai
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from infra.containers import programs
 from infra.containers.engine import Engine
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(3600)]
@@ -18,4 +21,5 @@ def test_machine_is_as_it_was(engine: Engine) -> None:
     assert len(during.bridges - engine.before.bridges) == 2, "its own, and that of the network"
     assert during.forwarding == during.forwarding | engine.before.forwarding
     engine.stop()
+    assert str(programs.folder()) not in Path("/proc/self/mounts").read_text()
     assert engine.read_machine() == engine.before
