@@ -26,8 +26,8 @@ BRIDGE: Final = "inorder0"
 BRIDGE_ADDRESS: Final = "10.201.0.1/24"
 NETWORKS: Final = "base=10.202.0.0/16,size=24"
 NAMESPACE: Final = "inorder"
-LOCK: Final = Path(tempfile.gettempdir()) / "inorder-containers.lock"
-"""One engine at a time: compose publishes the same ports for every checkout."""
+LOCK: Final = Path("/run/inorder-containers.lock")
+"""One engine at a time: all have the same bridge and ports. Only root writes to this folder."""
 
 KEPT: Final = "168h"
 """The time for which the cache keeps layers that no image with a name has."""
@@ -69,11 +69,16 @@ class Engine(Server):
         self._engine_env = {**os.environ, **found.engine}
         self._remove_bridge()
         self.before = self.read_machine()
+        self._opened.callback(machine.clear, self.before)
+        self._opened.callback(self._remove_bridge)
         self._make_bridge()
+        # The machine's file of settings would contradict the options.
+        (run_folder / "daemon.json").write_text("{}")
         socket = f"unix://{run_folder / 'docker.sock'}"
         # BuildKit would not take layers from the cache that were built in the host's network.
         self.env = {**os.environ, **found.client, "DOCKER_HOST": socket, "DOCKER_BUILDKIT": "0"}
         options = [
+            *("--config-file", str(run_folder / "daemon.json")),
             *("--host", socket, "--data-root", str(self._data)),
             *("--exec-root", str(run_folder / "exec"), "--pidfile", str(run_folder / "pid")),
             *("--bridge", BRIDGE, "--default-address-pool", NETWORKS),
@@ -92,15 +97,11 @@ class Engine(Server):
     def stop(self) -> None:
         """End the engine and its containers; networks and volumes go, and images stay."""
         with self._opened:
-            if self._process is None:
-                return
-            if self._process.is_alive():
-                with suppress(CommandFailed):
+            if self._process is not None and self._process.is_alive():
+                with suppress(CommandFailed, subprocess.TimeoutExpired):
                     self._remove_all()
                 self._process.stop(STOP_TIMEOUT_S)
             self._process = None
-            self._remove_bridge()
-            machine.clear(self.before)
 
     def docker(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
         """Run a command of Docker and return its output; raise CommandFailed if it fails."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,7 +13,10 @@ from infra.containers.command import run
 NET: Final = Path("/proc/sys/net")
 KEYS: Final = Path("/proc/sys/kernel/keys")
 LEFT: Final = tuple(map(Path, ("/etc/docker", "/opt/containerd", "/run/docker")))
-"""Folders that an engine makes outside of its own, whatever its settings."""
+"""Folders that an engine makes outside of its own, whatever its settings; all are empty but for
+`KEY`."""
+KEY: Final = "key.json"
+"""The file with the name of an engine, which each makes that finds none."""
 
 
 class Settings(NamedTuple):
@@ -58,7 +62,10 @@ def unmount(folder: Path) -> None:
 
 
 def clear(before: Settings) -> None:
-    """Remove the folders that were not there before."""
-    for folder in LEFT:
-        if folder not in before.folders:
-            shutil.rmtree(folder, ignore_errors=True)
+    """Remove the folders that were not there before, but no files of an engine installed since."""
+    for top in LEFT:
+        if top not in before.folders:
+            (top / KEY).unlink(missing_ok=True)
+            for folder, _, _ in os.walk(top, topdown=False):
+                with suppress(OSError):
+                    Path(folder).rmdir()

@@ -1,4 +1,7 @@
-"""Examples: each named image has a recipe, and the reason is told where no engine can be had."""
+"""Examples: each named image has a recipe, and the reason is told where no engine can be had.
+
+An engine that cannot start leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.containers import base_images, debian, engine, programs
+from infra.containers import base_images, debian, engine, machine, programs
+from infra.containers.command import CommandFailed
 from tests.infra.test_compose import DOCKERFILE, SERVICES
 
 
@@ -52,3 +56,36 @@ def test_only_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(debian, "APT", tmp_path)
     monkeypatch.setattr(debian, "codename", lambda: "bookworm")
     assert [*debian.sources()] == ["sources.list"]
+
+
+def test_a_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+
+    def run(*words: str, **_: object) -> str:
+        asked.append(words)
+        if "address" in words:
+            raise CommandFailed("the address is taken")
+        return ""
+
+    before = machine.Settings({}, frozenset(), (), frozenset(machine.LEFT))
+    monkeypatch.setenv("INORDER_CACHE", str(tmp_path))
+    monkeypatch.setattr(engine, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(engine, "run", run)
+    monkeypatch.setattr(programs, "environment", lambda: programs.Environment({}, {}))
+    monkeypatch.setattr(machine, "read", lambda _: before)
+    monkeypatch.setattr(machine, "run_ip", lambda _: [f"1: {engine.BRIDGE}: <UP>"])
+    with pytest.raises(CommandFailed), engine.Engine():
+        pass
+    assert asked[-1] == ("ip", "link", "delete", engine.BRIDGE)
+
+
+def test_files_of_others_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An engine that is installed meanwhile has files in the same folders."""
+    left, shared = tmp_path / "left", tmp_path / "shared"
+    for folder in (left, shared):
+        (folder / "plugins").mkdir(parents=True)
+        (folder / machine.KEY).write_text("{}")
+    (shared / "daemon.json").write_text("{}")
+    monkeypatch.setattr(machine, "LEFT", (left, shared))
+    machine.clear(machine.Settings({}, frozenset(), (), frozenset()))
+    assert [*tmp_path.rglob("*")] == [shared, shared / "daemon.json"]
