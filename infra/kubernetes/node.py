@@ -1,8 +1,8 @@
 """Runs a whole Kubernetes of one node, with its pods, in a network namespace of its own.
 
 It needs root, and containerd, runc, the network plugins, iptables and ip of the machine
-(`NEEDED`). Everything that it changes is in its namespace, below its folder, or in control groups
-of its own; `stop` removes all of it. So the machine's addresses, routes and rules stay as they are.
+(`NEEDED`). Its addresses, routes and rules are in its namespace, and its files below its folder.
+Its control groups and `TUNED`, settings of the kernel, are the machine's; `stop` restores both.
 
 Pods have no way out, and images come from files (`load`).
 """
@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cli.local.poll import wait_until
 from cli.local.process import Process
@@ -32,6 +32,8 @@ NEEDED: Final = {
     "conntrack": "conntrack",
     "ip": "iproute2",
     "nsenter": "util-linux",
+    "openssl": "openssl",
+    "sysctl": "procps",
     str(settings.PLUGINS / "bridge"): "containernetworking-plugins",
 }
 """The programs, and Debian's packages of them."""
@@ -48,6 +50,8 @@ TUNED: Final = (
 """The settings of the kernel that kubelet changes for the whole machine; `stop` restores them."""
 OWN_GROUPS: Final = ("kubepods", "k8s.io")
 """The control groups of pods, at the top of each hierarchy."""
+KUBELETS: Final = {"kubelet", "kubelite", "k0s", "k3s-server", "k3s-agent"}
+"""The names of the processes that run pods, in distributions of Kubernetes."""
 
 
 def missing() -> str | None:
@@ -57,7 +61,12 @@ def missing() -> str | None:
     absent = sorted({package for name, package in NEEDED.items() if not shutil.which(name)})
     if absent:
         return f"a node of Kubernetes wants Debian's packages {', '.join(absent)}"
-    return programs.missing()
+    if pid := _find_kubelet():
+        return (
+            f"process {pid} runs another node of Kubernetes here, and each would end the other's"
+            " pods; end that node, or name its cluster in INORDER_KUBECONFIG"
+        )
+    return None if shutil.which("go") else programs.NO_GO
 
 
 class Node(Server):
@@ -70,7 +79,7 @@ class Node(Server):
         self._programs = programs.built()
         self._processes: list[Process] = []
         self._tuned: dict[str, str] = {}
-        self._former_spaces = _spaces()
+        self._former_groups = _groups()
         self._socket = str(folder / "containerd" / "containerd.sock")
 
     # -- Life --------------------------------------------------------------------------------------
@@ -102,15 +111,16 @@ class Node(Server):
             if process.name != "containerd":
                 process.stop()
         self._end_tasks()
+        spaces = [self._space, *self._spaces()]
         for process in self._processes:
             process.stop()
         for mount in sorted(self._mounts(), reverse=True):
             _try("umount", "--lazy", mount)
-        for space in (self._space, *(_spaces() - self._former_spaces)):
+        for space in spaces:
             _try("ip", "netns", "delete", space)
         for name, value in self._tuned.items():
             _try("sysctl", "-qw", f"{name}={value}")
-        for group in OWN_GROUPS:
+        for group in _groups() - self._former_groups:
             _remove_group(group)
 
     def _make_space(self) -> None:
@@ -222,7 +232,9 @@ class Node(Server):
         """Return the first process of a pod's container, in the machine's numbers."""
         found = []
         for line in _run(*self._containers("tasks", "list")).splitlines()[1:]:
-            task, pid, _ = line.split(None, 2)
+            task, pid, status = line.split()
+            if status != "RUNNING":
+                continue  # Another process of the machine may have the number by now.
             labels = json.loads(_run(*self._containers("containers", "info", task)))["Labels"]
             if (
                 labels.get("io.kubernetes.pod.uid") == uid
@@ -293,6 +305,12 @@ class Node(Server):
             _try(*self._containers("tasks", "delete", "--force", task))
         self._await_no_tasks()
 
+    def _spaces(self) -> set[str]:
+        """Return the network namespaces of the node's pods; the machine may have pods too."""
+        listed = _try(*self._containers("containers", "list", "--quiet")).split()
+        told = [_try(*self._containers("containers", "info", each)) for each in listed]
+        return {space for each in told if each for space in spaces_of(json.loads(each))}
+
     def _mounts(self) -> list[str]:
         lines = Path("/proc/mounts").read_text().splitlines()
         places = [line.split()[1] for line in lines]
@@ -306,9 +324,25 @@ def _run(*words: str, given: str | None = None) -> str:
     return done.stdout
 
 
-def _spaces() -> set[str]:
-    """Return the network namespaces of pods, which are among those of the machine."""
-    return {each.name for each in SPACES.glob("cni-*")}
+def spaces_of(container: dict[str, Any]) -> set[str]:
+    """Return the named network namespaces of a container, from containerd's description."""
+    linux = (container.get("Spec") or {}).get("linux") or {}
+    paths = [Path(each.get("path", "")) for each in linux.get("namespaces", [])]
+    return {path.name for path in paths if path.parent.name == SPACES.name}
+
+
+def _find_kubelet() -> int | None:
+    """Return the process of another node; those in containers, as of kind, have other mounts."""
+    for file in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            is_kubelet = file.read_text().strip() in KUBELETS
+            if is_kubelet and _mount_space(file.parent.name) == _mount_space("self"):
+                return int(file.parent.name)
+    return None
+
+
+def _mount_space(process: str) -> Path:
+    return Path(f"/proc/{process}/ns/mnt").readlink()
 
 
 def _stat(file: Path, name: str) -> int:
@@ -321,13 +355,20 @@ def _stat(file: Path, name: str) -> int:
 
 def _try(*words: str) -> str:
     """Run a command whose failure does not matter, and return its output."""
-    return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60).stdout
+    try:
+        return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60).stdout
+    except subprocess.TimeoutExpired:
+        return ""
 
 
-def _remove_group(name: str) -> None:
-    """Remove a control group, and those in it, from each hierarchy."""
-    for top in (CGROUPS / name, *CGROUPS.glob(f"*/{name}")):
-        if top.is_dir() and not top.is_symlink():
-            for folder, _, _ in os.walk(top, topdown=False):
-                with suppress(OSError):
-                    Path(folder).rmdir()
+def _groups() -> set[Path]:
+    """Return those of `OWN_GROUPS` that exist, in each hierarchy."""
+    found = [place for name in OWN_GROUPS for place in (CGROUPS / name, *CGROUPS.glob(f"*/{name}"))]
+    return {place for place in found if place.is_dir() and not place.is_symlink()}
+
+
+def _remove_group(top: Path) -> None:
+    """Remove a control group, and those in it."""
+    for folder, _, _ in os.walk(top, topdown=False):
+        with suppress(OSError):
+            Path(folder).rmdir()

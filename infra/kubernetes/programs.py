@@ -28,6 +28,7 @@ NAMES: Final = (
 ROUTER: Final = "github.com/cloudnativelabs/kube-router/v2"
 ROUTER_VERSION: Final = "v2.1.0"
 SOURCE: Final = Path(__file__).parent / "main.go"
+NO_GO: Final = "go was not found, which builds Kubernetes; install it"
 
 
 def folder() -> Path:
@@ -39,7 +40,7 @@ def missing() -> str | None:
     """Return why the programs cannot be had here; None if they can."""
     if shutil.which("go") or _are_built():
         return None
-    return "go was not found, which builds Kubernetes; install it"
+    return NO_GO
 
 
 def built() -> Path:

@@ -91,6 +91,8 @@ def _kubelet(folder: Path) -> dict[str, Any]:
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": "/",
+        # A kubelet deletes the logs of pods that it does not know.
+        "podLogsDir": f"{folder}/logs",
         "failSwapOn": False,
         "failCgroupV1": False,
         "containerRuntimeEndpoint": f"unix://{folder}/containerd/containerd.sock",

@@ -1,0 +1,70 @@
+"""Examples: a node of Kubernetes harms no other one on the same machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.kubernetes import node, programs
+from infra.kubernetes.node import Node
+from infra.kubernetes.settings import write_all
+
+
+@pytest.fixture(autouse=True)
+def all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the programs were there, and root asked."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(programs, "built", lambda: Path("/built"))
+
+
+def test_another_user_is_told_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert node.missing() == "a node of Kubernetes wants root"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_a_second_kubelet_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "kubelet"
+    program.write_text("#!/bin/sh\nread line\n")
+    program.chmod(0o755)
+    with subprocess.Popen([program], stdin=subprocess.PIPE) as other:
+        assert f"process {other.pid} runs another node" in str(node.missing())
+    assert node.missing() is None
+
+
+def test_only_pods_that_run_are_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    labels = {"io.kubernetes.pod.uid": "u", "io.kubernetes.container.name": "worker"}
+    listed = "TASK  PID  STATUS\nold  11  STOPPED\nnew  12  RUNNING\n"
+    told = {"tasks": listed, "containers": json.dumps({"Labels": labels})}
+    monkeypatch.setattr(node, "_run", lambda *words: told[words[5]])
+    assert Node(tmp_path).pids("u", "worker") == [12]
+
+
+def test_only_own_network_spaces_end() -> None:
+    """A container after the first one of its pod names the space by a process."""
+    paths = ("/var/run/netns/cni-1", "/proc/7/ns/net", None)
+    spaces = [{"type": "network"} | ({"path": path} if path else {}) for path in paths]
+    assert node.spaces_of({"Spec": {"linux": {"namespaces": spaces}}}) == {"cni-1"}
+    assert node.spaces_of({"ID": "broken"}) == set()
+
+
+def test_a_call_that_hangs_stops_no_cleanup(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("ctr", 60)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    assert node._try("ctr", "tasks", "list") == ""
+
+
+def test_logs_of_pods_are_in_the_folder(tmp_path: Path) -> None:
+    """In the machine's folder, kubelet would delete those of another node."""
+    write_all(tmp_path)
+    kubelet = json.loads((tmp_path / "kubelet.yaml").read_text())
+    assert kubelet["podLogsDir"] == str(tmp_path / "logs")
