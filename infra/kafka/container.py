@@ -52,7 +52,7 @@ def has_image(name: str) -> bool:
         except ImageNotFound:
             try:
                 engine.images.pull(*name.rsplit(":", 1))
-            except DockerException:
+            except (DockerException, OSError):  # The engine may wait longer than its client.
                 return False
     return True
 

@@ -70,7 +70,9 @@ def test_up_kill_down_and_up(engine: Engine, image: str, setting: Setting) -> No
         assert [status(f"{page}/ready") for page in PAGES] == [200, 200]
         sender = Sender(setting, rows[:half], speed=0.5, epoch=0).start()
         sender.await_share(0.3)
-        os.kill(int(str(state_of(engine, "worker-1")["Pid"])), signal.SIGKILL)
+        pid = int(str(state_of(engine, "worker-1")["Pid"]))
+        assert pid > 0, "worker-1 runs"  # A signal to 0 would end these tests.
+        os.kill(pid, signal.SIGKILL)
         wait_until(lambda: state_of(engine, "worker-1")["restarts"] == 1, "a new worker-1")
         sender.await_share(0.6)
         engine.docker("restart", "--time", "45", f"{PROJECT}-worker-2-1")

@@ -52,11 +52,7 @@ class Given:
 
 
 @contextmanager
-def cluster_of(kubeconfig: str | None) -> Iterator[Cluster]:
-    if kubeconfig:
-        yield Given(kubeconfig)
-        return
-    require(node.missing())
+def own_node() -> Iterator[Cluster]:
     # Not the folder of a test, because sockets need a short path.
     with tempfile.TemporaryDirectory(prefix="node-") as name:
         images = archives(Path(name))
