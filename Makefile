@@ -189,7 +189,8 @@ bench-spark: spark-setup
 chaos: $(DEV) $(SPARK) services ## kill -9, pauses, broker restarts, late requests, for minutes
 	@$(PY) -m pytest -m chaos --verbose $(ARGS)
 
-kubernetes: $(DEV) ## the chart on a node of Kubernetes while its pods are replaced and killed, as root; or on the cluster of INORDER_KUBECONFIG
+# A cluster that is there has its images.
+kubernetes: $(DEV) $(if $(INORDER_KUBECONFIG),,jars) ## the chart on a node of Kubernetes while its pods are replaced and killed, as root; or on the cluster of INORDER_KUBECONFIG
 	@$(PY) -m pytest -m kubernetes --verbose $(ARGS) tests/kubernetes
 
 # `make test-rest` takes the seeds of one day (tests/seeds.py): here are those of all days, and for patterns more.
