@@ -29,6 +29,7 @@ NEEDED: Final = {
     "ctr": "containerd",
     "runc": "runc",
     "iptables": "iptables",
+    "ipset": "ipset",
     "conntrack": "conntrack",
     "ip": "iproute2",
     "nsenter": "util-linux",

@@ -132,6 +132,8 @@ state = "{{folder}}/containerd/state"
 oom_score = 0
 [grpc]
   address = "{{folder}}/containerd/containerd.sock"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{{folder}}/containerd/opt"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{PAUSE}"
   restrict_oom_score_adj = true

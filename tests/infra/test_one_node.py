@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,11 @@ def test_a_call_that_hangs_stops_no_cleanup(monkeypatch: pytest.MonkeyPatch) -> 
     assert node._try("ctr", "tasks", "list") == ""
 
 
-def test_logs_of_pods_are_in_the_folder(tmp_path: Path) -> None:
+def test_logs_and_programs_are_in_the_folder(tmp_path: Path) -> None:
     """In the machine's folder, kubelet would delete those of another node."""
     write_all(tmp_path)
     kubelet = json.loads((tmp_path / "kubelet.yaml").read_text())
     assert kubelet["podLogsDir"] == str(tmp_path / "logs")
+    containerd = tomllib.loads((tmp_path / "containerd.toml").read_text())
+    opt = containerd["plugins"]["io.containerd.internal.v1.opt"]
+    assert opt["path"] == str(tmp_path / "containerd" / "opt")
