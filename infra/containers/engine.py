@@ -130,8 +130,9 @@ class Engine(Server):
         file = programs.folder() / "dockerd.pid"
         if not file.exists():
             return
-        pid = int(file.read_text())
-        with suppress(FileNotFoundError, ProcessLookupError):
+        # A run that was killed while it wrote the id leaves an empty file.
+        with suppress(FileNotFoundError, ProcessLookupError, ValueError):
+            pid = int(file.read_text())
             command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if str(self._data).encode() in command:
                 os.kill(pid, signal.SIGTERM)
