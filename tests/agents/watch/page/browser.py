@@ -89,7 +89,16 @@ class Page:
         return [" ".join(found.split()) for found in self.texts(selector)]
 
     def click(self, selector: str) -> None:
-        self.driver.find_element("css selector", selector).click()
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        def is_clicked() -> bool:
+            try:
+                self.driver.find_element("css selector", selector).click()
+            except StaleElementReferenceException:  # The page was drawn anew in between.
+                return False
+            return True
+
+        self.wait(is_clicked, selector)
 
 
 @contextmanager
