@@ -219,29 +219,26 @@ class FilledSpans(Spans):
                 past.slices.insert(at, slice_ns)
             self._pasts.note(key)
             self._await(key, past)
-        timed: list[int] = []
-        if self._fields:
-            of_event = values[-self._fields :]
-            timed = [field for field, value in enumerate(of_event) if value is not None]
-            self._insert(event, key, slice_ns, of_event, error_ns)
-        self._touch_following(past, key, slice_ns, event.ref_time_ns + error_ns, timed)
+        of_event = values[-self._fields :] if self._fields else ()
+        timed = {field: value for field, value in enumerate(of_event) if value is not None}
+        if timed:
+            self._insert(event, key, slice_ns, timed, error_ns)
+        self._touch_following(past, key, slice_ns, event.ref_time_ns + error_ns, [*timed])
 
     def _insert(
-        self, event: Event, key: str, slice_ns: int, values: Sequence[Any], error_ns: int
+        self, event: Event, key: str, slice_ns: int, timed: dict[int, Any], error_ns: int
     ) -> None:
-        if all(value is None for value in values):
-            return
+        """Insert the event's values, by field."""
         courses = self._courses.find((slice_ns, key))
         if courses is None:
             courses = [None] * self._fields
             self._courses.put((slice_ns, key), courses)
         place = event.ref_time_ns, event.source, event.epoch, event.seq, error_ns
-        for field, value in enumerate(values):
-            if value is not None:
-                course = courses[field]
-                if course is None:
-                    course = courses[field] = Course()
-                course.insert((*place, value), self._hold_ns, self._most)
+        for field, value in timed.items():
+            course = courses[field]
+            if course is None:
+                course = courses[field] = Course()
+            course.insert((*place, value), self._hold_ns, self._most)
         self._courses.note((slice_ns, key))
 
     def _touch_following(
