@@ -38,37 +38,51 @@ OTHERS: Final = (
 
 def tables(asked: Asked) -> Tables:
     """Measure events per CPU second of inorder, Flink, Esper and trivial watermarks."""
-    programs = cache(report.programs)
-    for rate in (report.FAST_RATE, RATE):
-        for query in QUERIES:
-            name = f"{query}, {rate:,} records/s"
-            yield name, partial(_table, name, query, rate, asked, programs)
+    programs = cache(partial(_programs, asked.say))
+    with tempfile.TemporaryDirectory() as name:
+        folder_of = cache(partial(_written, Path(name), FULL if asked.full else QUICK))
+        for rate in (report.FAST_RATE, RATE):
+            for query in QUERIES:
+                title = f"{query}, {rate:,} records/s"
+                yield (
+                    title,
+                    partial(_table, title, query, asked, partial(folder_of, rate), programs),
+                )
 
 
 command = harness.command(tables)
 
 
+def _programs(say: Callable[[str], None]) -> dict[str, str]:
+    there, missing = report.programs()
+    for line in missing:
+        say(line)
+    return there
+
+
+def _written(folder: Path, records: int, rate: int) -> Path:
+    """Write the worlds at a rate, with the truth of all queries, and return their folder."""
+    own = folder / str(rate)
+    own.mkdir()
+    write(own, records / rate, SEED, rate)
+    return own
+
+
 def _table(
     title: str,
     query: str,
-    rate: int,
     asked: Asked,
-    programs: Callable[[], tuple[dict[str, str], list[str]]],
+    folder: Callable[[], Path],
+    programs: Callable[[], Mapping[str, str]],
 ) -> Table:
-    records = FULL if asked.full else QUICK
-    there, missing = programs()
-    for line in missing:
-        asked.say(line)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write(folder, records / rate, SEED, rate)
-        found: dict[str, list[Measured]] = {}
-        for _ in range(asked.rounds):
-            for each in (*OWN, *OTHERS, *OWN):
-                entry = next(one for one in ENTRIES if one.name == each)
-                if not disorder.absent(entry, WORLD, query, there):
-                    one = disorder.measure(entry, folder, WORLD, query, there)
-                    found.setdefault(each, []).append(one)
+    there, place = programs(), folder()
+    found: dict[str, list[Measured]] = {}
+    for _ in range(asked.rounds):
+        for each in (*OWN, *OTHERS, *OWN):
+            entry = next(one for one in ENTRIES if one.name == each)
+            if not disorder.absent(entry, WORLD, query, there):
+                one = disorder.measure(entry, place, WORLD, query, there)
+                found.setdefault(each, []).append(one)
     return table_of(title, found)
 
 
