@@ -75,7 +75,7 @@ class Release:
             run("dpkg", "-x", str(package), str(folder))
             package.unlink()
 
-    def needed(self, packages: Sequence[str]) -> list[str]:
+    def find_absent(self, packages: Sequence[str]) -> list[str]:
         """Return which of the packages, and of those that they need, are not installed here."""
         told = self._get("install", "--simulate", "--no-install-recommends", *packages)
         return INSTALLED.findall(told)

@@ -92,7 +92,7 @@ def _unpack_programs(into: Path) -> None:
     name = debian.codename()
     assert name is not None, "debian.missing() tells of it before"
     release = debian.Release(name, folder() / "apt" / name)
-    release.unpack(release.needed(sorted(absent)), into)
+    release.unpack(release.find_absent(sorted(absent)), into)
     multi = into / "usr/sbin/xtables-nft-multi"
     for link in ("iptables", "iptables-save", "ip6tables"):
         if multi.exists():  # An installation would link these.

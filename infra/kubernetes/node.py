@@ -71,7 +71,7 @@ def missing() -> str | None:
 
 
 class Node(Server):
-    """A node; `folder` has its files, and a short path, because sockets are in it."""
+    """A node. `folder` has its files; its path must be short, because sockets are in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -88,8 +88,8 @@ class Node(Server):
     def start(self) -> None:
         settings.write_all(self.folder)
         key = self.folder / "pki" / "accounts.key"
-        _run("openssl", "genrsa", "-out", str(key), "2048")
-        self._tuned = {name: _run("sysctl", "-n", name).strip() for name in TUNED}
+        run("openssl", "genrsa", "-out", str(key), "2048")
+        self._tuned = {name: run("sysctl", "-n", name).strip() for name in TUNED}
         self._make_space()
         containerd = ("containerd", "--config", str(self.folder / "containerd.toml"))
         self._begin("containerd", containerd)
@@ -125,7 +125,7 @@ class Node(Server):
             _remove_group(group)
 
     def _make_space(self) -> None:
-        _run("ip", "netns", "add", self._space)
+        run("ip", "netns", "add", self._space)
         for words in (
             ("ip", "link", "set", "lo", "up"),
             ("ip", "link", "add", "node0", "type", "bridge"),
@@ -135,7 +135,7 @@ class Node(Server):
             # This is a setting of the namespace alone.
             ("sysctl", "-qw", "net.ipv4.ip_forward=1"),
         ):
-            _run(*self.inside(words))
+            run(*self.inside(words))
 
     def _begin(self, name: str, command: Sequence[str]) -> None:
         process = Process(name, self.inside(command), self.folder)
@@ -205,11 +205,8 @@ class Node(Server):
         return ["nsenter", f"--net={SPACES / self._space}", *words]
 
     def kubectl(self, *words: str, given: str | None = None) -> str:
-        """Run kubectl, with `given` as its input, and return its output.
-
-        Raises subprocess.CalledProcessError, whose `stderr` has the reason.
-        """
-        return _run(*self._kubectl(words), given=given)
+        """Run kubectl as `run` runs a program."""
+        return run(*self._kubectl(words), given=given)
 
     def _kubectl(self, words: Sequence[str]) -> list[str]:
         program = str(self._programs / "kubectl")
@@ -217,11 +214,11 @@ class Node(Server):
 
     def helm(self, program: str, *words: str) -> str:
         """Run Helm, whose path is `program`, as `kubectl` runs kubectl."""
-        return _run(*self.inside([program, f"--kubeconfig={self.kubeconfig}", *words]))
+        return run(*self.inside([program, f"--kubeconfig={self.kubeconfig}", *words]))
 
     def load(self, archive: Path) -> None:
         """Take the images of an archive as `docker save` writes it."""
-        _run(*self._containers("images", "import", str(archive)))
+        run(*self._containers("images", "import", str(archive)))
 
     def popen(self, *words: str) -> subprocess.Popen[str]:
         """Start kubectl without waiting for its end; its output is piped."""
@@ -232,11 +229,11 @@ class Node(Server):
     def pids(self, uid: str, container: str) -> list[int]:
         """Return the first process of a pod's container, in the machine's numbers."""
         found = []
-        for line in _run(*self._containers("tasks", "list")).splitlines()[1:]:
+        for line in run(*self._containers("tasks", "list")).splitlines()[1:]:
             task, pid, status = line.split()
             if status != "RUNNING":
                 continue  # Another process of the machine may have the number by now.
-            labels = json.loads(_run(*self._containers("containers", "info", task)))["Labels"]
+            labels = json.loads(run(*self._containers("containers", "info", task)))["Labels"]
             if (
                 labels.get("io.kubernetes.pod.uid") == uid
                 and labels.get("io.kubernetes.container.name") == container
@@ -318,7 +315,11 @@ class Node(Server):
         return [place for place in places if place.startswith(f"{self.folder}/")]
 
 
-def _run(*words: str, given: str | None = None) -> str:
+def run(*words: str, given: str | None = None) -> str:
+    """Run a program, with `given` as its input, and return its output.
+
+    Raises subprocess.CalledProcessError, whose `stderr` has the reason.
+    """
     done = subprocess.run(
         words, input=given, check=True, capture_output=True, text=True, timeout=CALL_TIMEOUT_S
     )

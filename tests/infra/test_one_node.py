@@ -44,7 +44,7 @@ def test_only_pods_that_run_are_killed(monkeypatch: pytest.MonkeyPatch, tmp_path
     labels = {"io.kubernetes.pod.uid": "u", "io.kubernetes.container.name": "worker"}
     listed = "TASK  PID  STATUS\nold  11  STOPPED\nnew  12  RUNNING\n"
     told = {"tasks": listed, "containers": json.dumps({"Labels": labels})}
-    monkeypatch.setattr(node, "_run", lambda *words: told[words[5]])
+    monkeypatch.setattr(node, "run", lambda *words: told[words[5]])
     assert Node(tmp_path).pids("u", "worker") == [12]
 
 

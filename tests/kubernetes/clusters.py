@@ -39,10 +39,10 @@ class Given:
         self._where = f"--kubeconfig={kubeconfig}"
 
     def kubectl(self, *words: str, given: str | None = None) -> str:
-        return _run("kubectl", self._where, *words, given=given)
+        return node.run("kubectl", self._where, *words, given=given)
 
     def helm(self, program: str, *words: str) -> str:
-        return _run(program, self._where, *words)
+        return node.run(program, self._where, *words)
 
     def popen(self, *words: str) -> subprocess.Popen[str]:
         command = ["kubectl", self._where, *words]
@@ -87,10 +87,3 @@ def traces() -> set[str]:
     mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}
     groups = {str(each) for each in node.CGROUPS.glob("*/*") if each.is_dir()}
     return lines | mounts | groups
-
-
-def _run(*words: str, given: str | None = None) -> str:
-    done = subprocess.run(
-        words, input=given, check=True, capture_output=True, text=True, timeout=node.CALL_TIMEOUT_S
-    )
-    return done.stdout

@@ -141,11 +141,11 @@ class Plant:
 
     def send_during(self, count: int, disturb: Callable[[], object]) -> None:
         """Publish events, and disturb while they flow."""
-        before = len(self.ordered())
+        before = len(self.read_ordered())
         sender = threading.Thread(target=self.send, args=(count,))
         sender.start()
         try:
-            wait_until(lambda: len(self.ordered()) > before, "events that flow")
+            wait_until(lambda: len(self.read_ordered()) > before, "events that flow")
             disturb()
         finally:
             sender.join()
@@ -153,17 +153,17 @@ class Plant:
     def flood(self, rate: int, seconds: int) -> None:
         """Begin to publish so many events a second; `await_flood` waits for the end."""
         self._flood = threading.Thread(target=self.send, args=(rate * seconds, rate))
-        before = len(self.ordered())
+        before = len(self.read_ordered())
         self._began_s = time.monotonic()
         self._flood.start()
-        wait_until(lambda: len(self.ordered()) > before, "events that flow")
+        wait_until(lambda: len(self.read_ordered()) > before, "events that flow")
 
     def await_flood(self) -> float:
         """Return the seconds that it took to publish them."""
         self._flood.join()
         return time.monotonic() - self._began_s
 
-    def ordered(self) -> list[dict[str, Any]]:
+    def read_ordered(self) -> list[dict[str, Any]]:
         words = ("read", "--brokers", BROKERS, "--topic", "events.ordered")
         lines = map(json.loads, self.client(*words).splitlines())
         return [line for line in lines if line.get("kind", "event") == "event"]
@@ -174,16 +174,16 @@ class Plant:
 
         def are_there() -> bool:
             time.sleep(READ_EVERY_S)
-            found[:] = self.ordered()
+            found[:] = self.read_ordered()
             return len({(line["source"], line["seq"]) for line in found}) >= self.sent
 
         wait_until(are_there, f"{self.sent} events", lambda: f"{len(found)} events")
-        whole = judged(found, self.sent)
+        whole = judge_events(found, self.sent)
         late, self.late = whole.late - self.late, whole.late
         return replace(whole, late=late)
 
 
-def judged(found: list[dict[str, Any]], sent: int) -> Judged:
+def judge_events(found: list[dict[str, Any]], sent: int) -> Judged:
     times = Counter((line["source"], line["seq"]) for line in found)
     wanted = {(f"m{n % SOURCES}", n // SOURCES) for n in range(sent)}
     last: dict[str, int] = defaultdict(lambda: -1)

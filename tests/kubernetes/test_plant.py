@@ -197,7 +197,7 @@ def test_a_worker_takes_what_the_chart_asks_for(plant: Plant) -> None:
         pytest.skip("another cluster does not say what its containers take")
     uids = {name: plant.pod(name)["metadata"]["uid"] for name in WORKERS}
 
-    def taken(seconds: float) -> dict[str, tuple[float, float]]:
+    def measure(seconds: float) -> dict[str, tuple[float, float]]:
         """The share of a processor and the MB of each worker."""
         before = {name: own.usage(uid, "worker") for name, uid in uids.items()}
         time.sleep(seconds)
@@ -208,9 +208,9 @@ def test_a_worker_takes_what_the_chart_asks_for(plant: Plant) -> None:
         }
 
     working = plant.working()
-    print("at rest", taken(10), "works:", working)
+    print("at rest", measure(10), "works:", working)
     plant.flood(RATE, FLOOD_S)
-    busy = taken(FLOOD_S / 3)
+    busy = measure(FLOOD_S / 3)
     print(f"at {RATE} events/s", busy)
     print(f"published in {plant.await_flood():.0f} s, not {FLOOD_S}")
     judge(plant)
