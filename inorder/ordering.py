@@ -405,8 +405,7 @@ class Ordering:
         if self._places.is_full:
             self._forget_places()
         self._places.add(self._reader.number - len(contents) + 1, len(contents), partition, known)
-        uncounted = sum(map(_is_uncounted, read.others)) if read.others else 0
-        self._counts["sent"] += len(contents) - uncounted
+        self._counts["sent"] += len(contents) - sum(map(_is_uncounted, read.others))
         self._next[partition] = max(known, first + count)
         return self._out(self._run.on_inputs(contents))
 

@@ -46,7 +46,7 @@ class StreamSeen:
 
 @dataclass(slots=True)
 class Survey:
-    """The survey of a recording.
+    """The streams of a recording, and its lines that are no events.
 
     Attributes:
         units: The unit of each stream whose `ts` is not in nanoseconds.
@@ -115,9 +115,8 @@ def _take(survey: Survey, event: Event, number: int, *, numbered: bool, arrives:
     seq = event.seq if numbered else None
     epoch = None if event.epoch == NO_EPOCH else event.epoch
     at_ns = event.arrival_ns if arrives else None
-    place = 0, number
-    digest = event.digest
-    stream.rows.append(AuditRow(event.source, seq, epoch, event.ts_ns, at_ns, *place, digest))
+    row = AuditRow(event.source, seq, epoch, event.ts_ns, at_ns, 0, number, event.digest)
+    stream.rows.append(row)
     stream.arrives &= arrives
     if event.type in stream.types or len(stream.types) < MAX_STREAMS:
         stream.types[event.type] += 1
