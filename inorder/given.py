@@ -6,13 +6,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeGuard
 
-from inorder.records import ClockOffset, ClockSample, OrderedEvent, RawEvent, Record, record_of
+from inorder.records import (
+    ClockOffset,
+    ClockSample,
+    OrderedEvent,
+    RawEvent,
+    Record,
+    WindowRecord,
+    record_of,
+)
 from topology.config import Topology, parse_with
 from topology.config import parse as parse_file
 from topology.config.user_functions import given_functions
 from topology.model.event import Event
 from topology.model.outcome import Report, Step
-from topology.model.result import Finding
+from topology.model.result import Finding, WindowResult
 from topology.window.aggregates.custom import Function
 from topology.wire.field_reader import FieldReader
 from topology.wire.input_reader import InputReader
@@ -245,4 +253,23 @@ def _reported(report: Report) -> Record:
 
 
 def _resulting(finding: Finding) -> Record:
-    return record_of(result_line(finding))
+    """Return the record of the finding's line; that of a window is made without a line."""
+    if type(finding) is not WindowResult:
+        return record_of(result_line(finding))
+    return WindowRecord(
+        finding.id,
+        finding.query,
+        finding.op,
+        finding.revision,
+        finding.final,
+        finding.confidence,
+        finding.start_ns,
+        finding.end_ns,
+        finding.values,
+        finding.key,
+        finding.stream,
+        finding.at_ns,
+        finding.low,
+        finding.high,
+        finding.expected,
+    )

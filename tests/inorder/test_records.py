@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from inorder.contract import retraction_headers
+from inorder.given import records_of
 from inorder.header_writer import HeaderWriter
 from inorder.records import (
     ClockOffset,
@@ -23,6 +24,7 @@ from inorder.records import (
 from tests.sinks import written
 from topology.config import HeaderConfig
 from topology.model.event import WATERMARK, Event
+from topology.model.outcome import Step
 from topology.model.result import (
     Finding,
     MatchResult,
@@ -54,6 +56,14 @@ def window(revision: int, op: str, n: int, id_: str = "i") -> WindowRecord:
     record = record_of(result_line(result))
     assert isinstance(record, WindowRecord)
     return record
+
+
+def test_a_window_is_the_same_without_a_line() -> None:
+    """A run in this process builds its record directly; the line is the definition."""
+    bounds: dict[str, Any] = {"low": {"n": 1}, "high": {"n": 3}, "expected": {"n": 2.0}}
+    for told in (HEAD, {**HEAD, "key": "a", **bounds}, {**HEAD, "op": "retract", "final": True}):
+        result = WindowResult(**told)
+        assert records_of(Step(9, results=[result])) == [record_of(result_line(result))]
 
 
 def test_a_message_of_a_table_is_read_with_what_it_takes_back() -> None:

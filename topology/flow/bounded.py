@@ -13,6 +13,7 @@ Cost: O(values) per result. A result that may be too large is written as a line 
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.result import (
@@ -43,6 +44,8 @@ CONTENT: Final = {
     kind: [name for name in names if name in LARGE] for kind, (_, names) in FIELDS.items()
 }
 """The fields of each kind of result that may be large; a retraction leaves them out."""
+CONTENT_OF: Final = {kind: attrgetter(*names) for kind, names in CONTENT.items() if len(names) > 1}
+"""A function for each kind of result that returns the values of these fields."""
 
 NESTED: Final = (dict, list, tuple)
 HEAD_CHARS: Final = 400
@@ -100,7 +103,7 @@ def _last_of(result: Result) -> Member | None:
 def _chars(result: Result) -> int:
     """Return an upper bound of the number of characters in the result's line."""
     size = HEAD_CHARS + len(result.stream) + len(result.query)
-    left: list[Any] = [[getattr(result, name) for name in CONTENT[type(result)]]]
+    left: list[Any] = [CONTENT_OF[type(result)](result)]
     while left:
         each = left.pop()
         parts = [*each, *each.values()] if isinstance(each, dict) else each

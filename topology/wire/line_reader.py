@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from inorder.contract import MAX_EPOCH, MAX_INT64, MAX_SOURCE_BYTES, MIN_INT64, UNIT_NS
@@ -260,9 +261,14 @@ class LineReader:
         def row_of(at: int) -> Row:
             return Row(first + at, dict(zip(names, rows[at], strict=True)))
 
-        columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
         absent = (None,) * len(rows)
-        fields = zip(*(columns.get(field, absent) for field in FIELDS), strict=True)
+        fields = zip(
+            *(
+                map(itemgetter(names.index(field)), rows) if field in names else absent
+                for field in FIELDS
+            ),
+            strict=True,
+        )
         numbers = range(first, first + len(rows))
         return self._read_all(numbers, rows, fields, row_of, now_ns)
 
