@@ -145,12 +145,19 @@ class Sequence(Ledger):
         """Return the piece to which an event with the number `hi` + 1 is appended."""
         return self.gaps[-1].behind if self.gaps else self.front
 
+    def _gap_at(self, number: int) -> int:
+        """Return the index of the last gap that begins at or below a number, or -1."""
+        last = len(self.gaps) - 1
+        if last < 0 or number >= self.gaps[last].first:
+            return last  # The usual case, which needs no search.
+        return bisect_right(self.gaps, number, key=first_of) - 1
+
     def waiting_as(self, number: int) -> Event | None:
         """Return the buffered event with this number, or None."""
         low = self.base
         if not low <= number <= self.hi:
             return None
-        i = bisect_right(self.gaps, number, key=first_of) - 1
+        i = self._gap_at(number)
         if i < 0:
             return self.front[number - low]
         gap = self.gaps[i]
@@ -180,9 +187,7 @@ class Sequence(Ledger):
         If the number is not missing, change nothing and return UNKNOWN.
         """
         gaps, number = self.gaps, event.seq
-        i = len(gaps) - 1
-        if i >= 0 and number < gaps[i].first:  # The last gap is the usual one.
-            i = bisect_right(gaps, number, key=first_of) - 1
+        i = self._gap_at(number)
         if i < 0:
             return UNKNOWN
         gap = gaps[i]
@@ -252,7 +257,7 @@ class Sequence(Ledger):
         """Return whether the saved state records a buffered event with this number."""
         if not self.base <= number <= self.hi:
             return False
-        i = bisect_right(self.gaps, number, key=first_of) - 1
+        i = self._gap_at(number)
         return i < 0 or number > self.gaps[i].last
 
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
