@@ -12,7 +12,7 @@ cd build/compiled
 chosen=()
 for tests in tests/topology tests/laws tests/oracle tests/simulation \
     tests/agents/stage/test_{arrival,inlet,outlet,outbox}.py tests/agents/state/test_held.py \
-    tests/agents/watch/metrics/test_worker.py; do
+    tests/agents/watch/metrics/test_worker.py tests/inorder/test_dropped_ordering.py; do
     [[ ! -e $tests ]] || chosen+=("$tests")
 done
 INORDER_EXPECT_COMPILED=1 "$python" -m pytest "${chosen[@]}" "$@"

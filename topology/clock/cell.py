@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from topology.model.native import mypyc_attr
+
 CELL_BITS: Final = 30
 CELL_NS: Final = 1 << CELL_BITS
 """The width of a cell, 1.07 s. Many events share a cell, but a clock hardly wanders within it."""
@@ -37,6 +39,7 @@ STATES: Final = (SYNCED, STALE, UNSYNCED, SUSPECT, BROKEN)
 """All states, from the best to the worst."""
 
 
+@mypyc_attr(acyclic=True)
 @dataclass(slots=True, eq=False)
 class ClockCell:
     """The offset and error of a source's clock for timestamps `start_ns` <= t < `end_ns`.

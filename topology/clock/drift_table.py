@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from topology.clock.models import Folded, Rounds
 from topology.model.idle import LongestIdle
+from topology.model.native import mypyc_attr
 from topology.model.sample import Declared, Sample
 
 KEPT: Final = 64
@@ -42,6 +43,7 @@ Place = tuple[int, int]
 """The position of a report: its arrival time and its offset in the topic."""
 
 
+@mypyc_attr(acyclic=True)
 class SampleTrack:
     """The clock reports about one source.
 

@@ -53,6 +53,7 @@ from typing import Final
 
 from topology.clock.cell import CELL_NS, UNSYNCED, ClockCell, cell_start
 from topology.clock.settings import FOR_EVER, PASSIVE_FLOOR_NS, SINCE_EVER
+from topology.model.native import mypyc_attr
 from topology.model.saved import BIG, FLAG, INT, Saved, Shape, list_of, optional, tuple_of
 
 BIN_NS: Final = 10_000_000_000
@@ -79,6 +80,7 @@ LEVEL: Final = Shape(
 )
 
 
+@mypyc_attr(acyclic=True)
 class Level(Saved):
     """The level of a source's readings, which settles when enough of them agree for long enough."""
 
@@ -128,6 +130,7 @@ ONE_WAY: Final = Shape(
 )
 
 
+@mypyc_attr(acyclic=True)
 class OneWay(Saved):
     """The bounds of the offset of one source's clock, computed from the arrivals of its events.
 

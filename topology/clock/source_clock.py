@@ -17,6 +17,7 @@ from topology.clock.drift_table import DriftTable, Place, SampleTrack, in_force,
 from topology.clock.models import Measuring, OfModel, Rounds
 from topology.clock.one_way import ONE_WAY, OneWay
 from topology.clock.settings import FOR_EVER, PASSIVE_FLOOR_NS, SINCE_EVER
+from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Changes
 from topology.model.sample import Sample
 from topology.model.saved import BIG, FLAG, INT, TEXT, Shape, list_of, optional, tuple_of
@@ -88,6 +89,7 @@ MODEL: Final = Shape(
 """The saved form of a source's clock. `model_shape` adds the `measured` clock of the model."""
 
 
+@mypyc_attr(acyclic=True)
 class SourceClock(KnownSource):
     """A source in CLOCK, with its clock and its latest timestamps.
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from topology.model.event import Event
 from topology.model.histogram import HISTOGRAM, Histogram
+from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER
 from topology.model.saved import FLAG, INT, Shape, list_of, optional, record
 from topology.model.sources import KnownSource
@@ -74,6 +75,7 @@ Beyond that, the newest two are joined. C may then be lower than necessary, but 
 """
 
 
+@mypyc_attr(acyclic=True)
 @dataclass(slots=True, eq=False)
 class Missing:
     """A range of missing numbers of one epoch, from `first` to `last`.
@@ -136,6 +138,7 @@ SOURCE: Final = Shape(
 )
 
 
+@mypyc_attr(acyclic=True)
 class SourceProgress(KnownSource):
     """The progress of one source in MERGE.
 

@@ -24,6 +24,7 @@ from typing import Any, Final
 from inorder.contract import BYE as BYE
 from inorder.contract import DATA as DATA
 from inorder.contract import HEARTBEAT as HEARTBEAT
+from topology.model.native import mypyc_attr
 
 BLOCKED: Final = "blocked"
 """From REORDER: events of this source are buffered there because of a gap."""
@@ -61,6 +62,7 @@ NO_EPOCH: Final = -1
 """The value of `Event.epoch` for a record without an epoch, until REORDER assigns one."""
 
 
+@mypyc_attr(acyclic=True)
 class Event:
     """An event of a source. Each operator sets the fields that it computes.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from topology.model.native import mypyc_attr
 from topology.model.saved import INT, Saved, Shape, dict_of
 
 PPM: Final = 1_000_000
@@ -46,6 +47,7 @@ def upper_edge_ns(bucket: int) -> int:
 HISTOGRAM: Final = Shape("histogram", 1, _trials=INT, since_halved=INT, _counts=dict_of(INT, INT))
 
 
+@mypyc_attr(acyclic=True)
 class Histogram(Saved):
     """A histogram of samples, with the number of trials and the edge of its tail.
 

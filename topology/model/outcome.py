@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topology.model.event import NO_EPOCH, Event
+from topology.model.native import mypyc_attr
 from topology.model.result import Finding
 
 # The possible reasons of a Gap.
@@ -106,6 +107,7 @@ def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed
 Report = Gap | Late | Duplicate | Malformed
 
 
+@mypyc_attr(acyclic=True)
 @dataclass(slots=True, init=False)
 class Step:
     """The result of one call of an operator.

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from topology.model.native import mypyc_attr
+
 UNKNOWN_MONO: Final = -(1 << 63)
 """The value of `Sample.mono_ns` if the source does not report it."""
 
@@ -22,6 +24,7 @@ MAX_TURNAROUND_NS: Final = 1_000_000_000
 """Rounds in which the server took longer to answer are rejected."""
 
 
+@mypyc_attr(acyclic=True)
 @dataclass(slots=True)
 class Sample:
     """A round of time sync.
@@ -70,6 +73,7 @@ class Sample:
         return (self.t4_ns - self.t1_ns) - (self.t3_ns - self.t2_ns)
 
 
+@mypyc_attr(acyclic=True)
 @dataclass(slots=True)
 class Declared:
     """A user's declaration that a clock's offset is `offset_ns` +- `error_ns` from `at_ns` on.

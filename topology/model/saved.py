@@ -555,7 +555,7 @@ def written_in(
     return written
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
 class SavedPart:
     """An object with declared state, whose shape its owner knows."""
 
@@ -569,7 +569,7 @@ class SavedPart:
         raise NotImplementedError
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
 class Saved(SavedPart):
     """An object whose state is declared by its `SHAPE`."""
 

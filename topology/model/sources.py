@@ -22,7 +22,7 @@ from topology.model.saved import Saved, ValueKind
 from topology.model.tables import Table
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
 class KnownSource(Saved):
     """A source that an operator knows. Each operator has a subclass with more fields.
 

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
+from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER
 from topology.model.outcome import Step
 from topology.model.sources import KnownSource
@@ -40,6 +41,7 @@ class Totals:
         self.outlived = 0
 
 
+@mypyc_attr(acyclic=True)
 class SourceBuffer(KnownSource):
     """The buffer of one source, with `held` events and `held_bytes` of payload.
 

@@ -41,6 +41,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import DEAD, Event
+from topology.model.native import mypyc_attr
 from topology.reorder.buffer import SourceBuffer
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.shared import Shared, extended
@@ -51,6 +52,7 @@ MAX_TAIL: Final = 1_000
 """The maximum number of events of the end of a run that are accepted after the next epoch began."""
 
 
+@mypyc_attr(acyclic=True)
 class Epochs(SourceBuffer):
     """The sequences of one source, by epoch.
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from topology.model.native import mypyc_attr
 from topology.model.saved import INT, Saved, list_of, record
 from topology.model.tables import Table
 
@@ -80,6 +81,7 @@ class LostPages(Table[Page, list[Lost]]):
         return source, int(epoch), int(page)
 
 
+@mypyc_attr(acyclic=True)
 class Ledger(Saved):
     """The lost numbers of one source in one epoch.
 

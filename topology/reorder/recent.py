@@ -23,6 +23,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from topology.model.event import Event
+from topology.model.native import mypyc_attr
 from topology.model.saved import INT, list_of
 from topology.model.tables import NumberAndKey, NumberedTable
 
@@ -75,6 +76,7 @@ def content_of(value: Any) -> bytes:
         return repr(value).encode()
 
 
+@mypyc_attr(acyclic=True)
 class Recent:
     """The first and the last numbers of one source.
 

@@ -26,6 +26,7 @@ from operator import attrgetter
 from typing import Final
 
 from topology.model.event import DEAD, Event
+from topology.model.native import mypyc_attr
 from topology.model.saved import FLAG, INT, Shape, list_of, record
 from topology.reorder.lost import Ledger, LostPages, first_of
 
@@ -36,6 +37,7 @@ SEVERAL: Final = 3
 """The smallest span of numbers before the start at which a smaller number begins a new epoch."""
 
 
+@mypyc_attr(acyclic=True)
 class OpenGap:
     """A gap: the numbers `first`..`last`, known since `known_at_ns`, awaited until `deadline_ns`.
 
@@ -84,6 +86,7 @@ SEQUENCE: Final = Shape(
 )
 
 
+@mypyc_attr(acyclic=True)
 class Sequence(Ledger):
     """The numbers of one source in one epoch.
 

@@ -36,6 +36,7 @@ from typing import Any, Final
 
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.late import BEFORE_START, BEYOND_MEMORY, CONFLICT, GAP, OLD_EPOCH
+from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER
 from topology.model.outcome import (
     END,
@@ -103,6 +104,7 @@ def source_shape(name: str, measured: Shape) -> Shape:
 SOURCE: Final = source_shape("reorder.source", FILL_TIMES)
 
 
+@mypyc_attr(acyclic=True)
 class NumberedBuffer(Trials):
     """The buffer of one source with sequence numbers; see the module's docstring."""
 

@@ -44,6 +44,7 @@ from typing import Final
 
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.late import CONFLICT
+from topology.model.native import mypyc_attr
 from topology.model.outcome import OVERFLOW, Step
 from topology.reorder.epochs import FALLS, Epochs, numbered
 from topology.reorder.recent import SIZE, Recent, digest_of
@@ -62,6 +63,7 @@ QUIET_NS: Final = 60_000_000_000
 """For so long after a trial that blocked its source in MERGE, no other one blocks it."""
 
 
+@mypyc_attr(acyclic=True)
 class Trials(Epochs):
     """The part of a source's buffer that decides whether an epoch begins.
 

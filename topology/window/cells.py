@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from topology.model.native import mypyc_attr
 from topology.model.operator import Plain
 from topology.model.paths import Names as Path
 from topology.model.saved import INT, ValueKind, Written, record, row_of
@@ -35,6 +36,7 @@ THE_ROW: Final = -1
 """The index used in place of a cell's index for functions that read the row itself."""
 
 
+@mypyc_attr(acyclic=True)
 class AggregateRow:
     """The number of `events` in a set, and the `cells` with their values.
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from topology.model.event import Event
+from topology.model.native import mypyc_attr
 from topology.model.saved import FLAG, INT, ValueKind, list_of, optional, record
 from topology.model.tables import Grid, NumberAndKey
 from topology.window.aggregates.cell import merged
@@ -26,6 +27,7 @@ from topology.window.unsure.event import UNSURE_EVENT, Span, UnsureEvent, unsure
 from topology.window.unsure.measure import Measure, Measured
 
 
+@mypyc_attr(acyclic=True)
 class Pane(AggregateRow):
     """The events of a key in a slice: a row of those certainly in it, and the `unsure` ones.
 
@@ -190,6 +192,7 @@ def each_once(held: Held) -> list[UnsureEvent]:
     return list(found.values())
 
 
+@mypyc_attr(acyclic=True)
 class Sums:
     """The running sums of one key.
 

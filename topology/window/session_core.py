@@ -24,6 +24,7 @@ from operator import attrgetter
 from typing import Final
 
 from topology.model.event import Event
+from topology.model.native import mypyc_attr
 from topology.model.saved import FLAG, INT, TEXT, ValueKind, record, tuple_of
 from topology.window.aggregates.cell import merged
 from topology.window.cells import AggregateRow, Makers, row_kind
@@ -32,6 +33,7 @@ Place = tuple[int, str, int, int]
 """The sort key of an event: corrected timestamp, source, epoch and sequence number."""
 
 
+@mypyc_attr(acyclic=True)
 @dataclass(slots=True, eq=False)
 class Core:
     """A set of events that are in one session in every possible world.

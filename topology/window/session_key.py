@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
+from topology.model.native import mypyc_attr
 from topology.model.operator import State
 from topology.model.saved import FLAG, INT, ValueKind, dict_of, list_of, record, tuple_of
 from topology.model.tables import NumberAndKey, NumberedTable
@@ -23,6 +24,7 @@ Results = dict[int, tuple[Current, int, bool]]
 """The last emitted results by start, each with its end and whether the session was closed."""
 
 
+@mypyc_attr(acyclic=True)
 @dataclass(slots=True, eq=False)
 class Envelope:
     """A set of cores that may be one session in some world.
@@ -113,6 +115,7 @@ lower_of_envelope: Final = attrgetter("lower")
 upper_of_envelope: Final = attrgetter("upper")
 
 
+@mypyc_attr(acyclic=True)
 @dataclass(slots=True, eq=False)
 class KeySessions:
     """The sessions of one key.
