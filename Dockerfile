@@ -34,8 +34,10 @@ RUN infra/image.sh dependencies /opt/inorder "${EXTRAS}"
 COPY infra/locks/build.txt infra/locks/
 RUN pip install --no-cache-dir --require-hashes -r infra/locks/build.txt
 
+# With --build-arg WHEELS=dist it has the wheels of that folder, such as those of a release.
+ARG WHEELS=""
 COPY . .
-RUN INORDER_COMPILE=all infra/image.sh build python /dist \
+RUN INORDER_COMPILE=all infra/image.sh build python /dist "${WHEELS}" \
     && infra/image.sh install /opt/inorder /dist
 
 FROM ${PYTHON_SLIM}

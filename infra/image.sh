@@ -2,7 +2,8 @@
 # The steps that build the image; each can also be run outside of a container.
 #   infra/image.sh dependencies HOME [EXTRAS]  installs infra/locks/run.txt into a virtual environment HOME;
 #                                       pyarrow, 170 MB, only if EXTRAS is `files`
-#   infra/image.sh build PYTHON FOLDER  builds both wheels into FOLDER; INORDER_COMPILE=all compiles all of the core
+#   infra/image.sh build PYTHON FOLDER [WHEELS]  builds both wheels into FOLDER; INORDER_COMPILE=all compiles all of the
+#                                       core. With WHEELS it takes the best ones for PYTHON from that folder instead
 #   infra/image.sh install HOME FOLDER  installs these wheels into HOME, and removes pip from it
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +17,10 @@ case ${1:-} in
         "$2/bin/python" "${pip[@]}" install --no-cache-dir --require-hashes -r <("${wanted[@]}" infra/locks/run.txt)
         ;;
     build)
+        if [[ -n ${4:-} ]]; then
+            "$2" "${pip[@]}" download --no-cache-dir --no-deps --no-index --find-links "$4" --dest "$3" inorder inorder-engine
+            exit
+        fi
         "$2" "${pip[@]}" wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$3" ./inorder .
         ;;
     install)

@@ -149,9 +149,14 @@ def test_the_steps_of_the_image_make_a_compiled_worker(tree: Path, tmp_path: Pat
     build = Environment(tmp_path / "build")
     build.install("--require-hashes", "-r", tree / "infra/locks/build.txt")
     python = str(build.folder / "bin" / "python")
-    home, wheels = tmp_path / "home", tmp_path / "wheels"
+    home, built, wheels = (tmp_path / name for name in ("home", "built", "wheels"))
     env = {"PATH": "/usr/bin:/bin", "INORDER_COMPILE": "1", "PYTHON": python}
-    for step in (("dependencies", home), ("build", python, wheels), ("install", home, wheels)):
+    for step in (
+        ("dependencies", home),
+        ("build", python, built),
+        ("build", python, wheels, built),
+        ("install", home, wheels),
+    ):
         command = [str(tree / "infra" / "image.sh"), *map(str, step)]
         subprocess.run(command, cwd=tree, env=env, check=True, timeout=BUILD_S)
     subprocess.run(
