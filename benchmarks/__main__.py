@@ -17,7 +17,7 @@ import click
 import benchmarks
 
 
-def found() -> dict[str, click.Command]:
+def find_all() -> dict[str, click.Command]:
     """Return all benchmarks by name, in alphabetical order."""
     names = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__))
     modules = {
@@ -36,7 +36,7 @@ def bench(benchmark: click.Command, *options: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    known = found()
+    known = find_all()
     if not arguments:
         for name, benchmark in known.items():
             print(f"== {name}", flush=True)

@@ -30,7 +30,7 @@ from functools import cache, partial
 from math import sqrt
 from typing import Final, NamedTuple
 
-from benchmarks.harness import Columns, Tables, scored
+from benchmarks.harness import Columns, Tables, score
 from benchmarks.synced import (
     AS_CLIENT_DOES,
     THESIS,
@@ -38,7 +38,7 @@ from benchmarks.synced import (
     Method,
     sources_of,
     span_of,
-    stamped,
+    stamp,
     through,
 )
 from benchmarks.tables import Table, count
@@ -139,7 +139,7 @@ class Speeds:
         self.truth = {window: total / number for window, (total, number) in sums.items()}
 
     def events(self, dials: dict[str, Dial]) -> Iterator[Event]:
-        for event in stamped(sources_of(self._single, SOURCES), dials):
+        for event in stamp(sources_of(self._single, SOURCES), dials):
             event.value = {"v": self._speeds[event.source, event.seq]}
             yield event
 
@@ -155,7 +155,7 @@ class Estimates:
         }
         self.averages: dict[tuple[int, str, int], tuple[float, float, float]] = {}
 
-    def said(self, step: Step) -> None:
+    def take_step(self, step: Step) -> None:
         for (size_ns, name), windows in self.windows.items():
             self._note(size_ns, name, windows.on_batch(step.released, step.now_ns))
 
@@ -194,7 +194,7 @@ def measure(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) -> M
             samples = rounds(
                 dials, *span, clocks.method.pauses_s, seed=seed, ways_ns=clocks.ways_ns
             )
-            through(speeds.events(dials), tuple(dials), samples, clocks.method, estimates.said)
+            through(speeds.events(dials), tuple(dials), samples, clocks.method, estimates.take_step)
             estimates.end(span.last_ns + S)
             for (size_ns, name, start_ns), (average, low, high) in estimates.averages.items():
                 true = speeds.truth.get((size_ns, start_ns))
@@ -230,4 +230,4 @@ def tables_of(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) ->
 
 def _table(name: str, measured: Callable[[], Measured], clocks: str, size_ns: int) -> Table:
     found = {title: measured()[clocks, size_ns, key] for key, title in ESTIMATORS.items()}
-    return scored(name, found, COLUMNS).printed(("thesis: error", "RMS"), THESIS_ERRORS)
+    return score(name, found, COLUMNS).print(("thesis: error", "RMS"), THESIS_ERRORS)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import harness
-from benchmarks.disorder.run import spent
+from benchmarks.disorder.run import measure_spent
 from benchmarks.harness import ROOT, Asked, Figures, Tables, elsewhere
 from benchmarks.tables import Table
 from benchmarks.workloads.machines import MS, S, plant
@@ -39,10 +39,10 @@ def made(records: int, path: str) -> Figures:
         for at, row in enumerate(rows):
             arrived = (row.arrival_ns or 0) // MS
             table.writerow([row.source, row.seq, row.ts_ns // MS, arrived, at % 997])
-    return {**counted(rows)}
+    return {**count(rows)}
 
 
-def counted(rows: Sequence[AuditRow]) -> dict[str, int]:
+def count(rows: Sequence[AuditRow]) -> dict[str, int]:
     """Count the figures directly from all rows.
 
     A number seen before ends an epoch if its time is more than 10 s after all earlier times of the
@@ -81,7 +81,7 @@ def counted(rows: Sequence[AuditRow]) -> dict[str, int]:
     return found
 
 
-def measured(records: int) -> Table:
+def measure(records: int) -> Table:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "telemetry.csv"
         known = elsewhere(ROOT, "benchmarks.audit:made", {"records": records, "path": str(path)})
@@ -89,7 +89,7 @@ def measured(records: int) -> Table:
         with tempfile.TemporaryFile("w+") as out:
             began_s = time.perf_counter()
             argv = [sys.executable, "-m", "inorder", "audit", str(path), "--json"]
-            took = spent(argv, out, ROOT)
+            took = measure_spent(argv, out, ROOT)
             seconds = time.perf_counter() - began_s
             out.seek(0)
             said = json.loads(out.read().splitlines()[-1])
@@ -106,7 +106,7 @@ def measured(records: int) -> Table:
 
 def tables(asked: Asked) -> Tables:
     """Measure an audit: seconds, memory, and its figures beside those of brute force."""
-    yield "audit", lambda: measured(1_000_000 if asked.full else 100_000)
+    yield "audit", lambda: measure(1_000_000 if asked.full else 100_000)
 
 
 command = harness.command(tables)

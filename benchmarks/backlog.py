@@ -23,7 +23,7 @@ import orjson
 import yaml
 from confluent_kafka import Producer
 
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.topics import create
 from agents.stage.outlet import partition_of
 from benchmarks.harness import ROOT
@@ -100,7 +100,7 @@ def settle(
     path = folder / f"{name}.yaml"
     path.write_text(text)
     topology = parse(text)
-    create(declared(topology), bootstrap, 1)
+    create(declare(topology), bootstrap, 1)
     return Setting(path, topology)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from agents.stage.checkpoint_size import uncollected
+from agents.stage.checkpoint_size import pause_collector
 from agents.state import changelog
 from agents.state.held import HeldPages
 from agents.state.stores.seal import StateTally
@@ -88,9 +88,9 @@ class Checkpointing:
         encoded: dict[bytes, bytes | None] = {}
 
         def changes() -> None:
-            with uncollected():
-                encoded.update(changelog.encoded(self._stage.changes(), changelog.STATE))
-                encoded.update(changelog.encoded(dict(self._held.changes(self._now_ns))))
+            with pause_collector():
+                encoded.update(changelog.encode_changes(self._stage.changes(), changelog.STATE))
+                encoded.update(changelog.encode_changes(dict(self._held.changes(self._now_ns))))
                 self._tally.change(encoded)
 
         seconds = cpu_s(changes)

@@ -20,7 +20,7 @@ from statistics import mean, median
 from typing import Any, Final, NamedTuple
 
 from benchmarks import harness
-from benchmarks.harness import Asked, Columns, Tables, contest, scored
+from benchmarks.harness import Asked, Columns, Tables, contest, score
 from benchmarks.tables import Table, count, share, us
 from benchmarks.traces import TRACES, TraceRow
 from topology.clock.measured import MeasuredClock
@@ -49,7 +49,7 @@ class Judged(NamedTuple):
         return self.error_ns > self.bound_ns
 
 
-def judged(model: Model, stamp_ns: int, truth_ns: int) -> Judged:
+def judge(model: Model, stamp_ns: int, truth_ns: int) -> Judged:
     cell = model.cell(stamp_ns)
     return Judged(abs(cell.offset_at(stamp_ns) - truth_ns), cell.error_at(stamp_ns))
 
@@ -61,7 +61,7 @@ COLUMNS: Final[Columns] = {
 }
 
 
-def sampled(begun_ns: int, random: Random, *, spiky: bool = False) -> Sample:
+def draw_sample(begun_ns: int, random: Random, *, spiky: bool = False) -> Sample:
     """Return a round of a correct clock.
 
     Each way takes at least 0.1 ms, and exp(0.2 ms) on top. With spikes, one packet in five takes
@@ -83,7 +83,7 @@ def one_burst(bursts: int, *, spiky: bool) -> Table:
     found: dict[str, list[Judged]] = {}
     for seed in range(bursts):
         random = Random(seed)
-        samples = [sampled(START_NS + at * 20 * MS, random, spiky=spiky) for at in range(10)]
+        samples = [draw_sample(START_NS + at * 20 * MS, random, spiky=spiky) for at in range(10)]
         offsets = [(one.t2_ns - one.t1_ns - one.t4_ns + one.t3_ns) / 2 for one in samples]
         plain = {"last": offsets[-1], "mean": mean(offsets)}
         for name, offset_ns in plain.items():
@@ -92,10 +92,10 @@ def one_burst(bursts: int, *, spiky: bool) -> Table:
             model = make(config)
             for sample in samples:
                 model.add(sample)
-            found.setdefault(name, []).append(judged(model, samples[-1].t4_ns, 0))
+            found.setdefault(name, []).append(judge(model, samples[-1].t4_ns, 0))
     title = "ten rounds, 0.1 ms + exp(0.2 ms) each way"
     more = ", exp(5 ms) more for 20 % of the packets" if spiky else ""
-    return scored(f"{title}{more}: {count(bursts)} bursts", found, COLUMNS)
+    return score(f"{title}{more}: {count(bursts)} bursts", found, COLUMNS)
 
 
 class Drift(NamedTuple):
@@ -145,7 +145,7 @@ def before_the_next(
     for burst in range(bursts):
         offset, base_ns = next(of_minute), START_NS + burst * PERIOD_S * S
         for at in range(4 if burst else 10):
-            true = sampled(base_ns + at * 20 * MS, random)
+            true = draw_sample(base_ns + at * 20 * MS, random)
             t1_ns, t4_ns = (
                 ns - round(offset((ns - base_ns) / S)) for ns in (true.t1_ns, true.t4_ns)
             )
@@ -153,7 +153,7 @@ def before_the_next(
         if burst >= 5:
             truth_ns = round(offset(PERIOD_S - 0.001))
             stamp_ns = base_ns + PERIOD_S * S - MS - truth_ns
-            found.append(judged(model, stamp_ns, truth_ns))
+            found.append(judge(model, stamp_ns, truth_ns))
     return found
 
 
@@ -199,7 +199,7 @@ def histories(seeds: int) -> Table:
         name = plan.kind + ", one of three servers lies" * (plan.servers > 1)
         by_kind.setdefault(name, []).append(run(seed))
         by_kind["all"].append(by_kind[name][-1])
-    return scored(f"{count(seeds)} simulated histories", by_kind, HISTORY)
+    return score(f"{count(seeds)} simulated histories", by_kind, HISTORY)
 
 
 def phone(rows: Sequence[TraceRow], model: Model) -> list[Judged]:
@@ -211,7 +211,7 @@ def phone(rows: Sequence[TraceRow], model: Model) -> list[Judged]:
         stamp_ns = t4 - offset_ns
         model.add(Sample(one.source, t1 - offset_ns, t2, t3, stamp_ns, one.arrival_ns))
         if at >= 10:
-            found.append(judged(model, stamp_ns, offset_ns))
+            found.append(judge(model, stamp_ns, offset_ns))
     return found
 
 
@@ -227,7 +227,7 @@ def phones(every: int) -> Table:
                 judgements = phone(rows[::every], make(config))
                 found[f"{session}, {phone_}: {name}"] = judgements
                 found.setdefault(f"all: {name}", []).extend(judgements)
-    return scored("phones over UMTS, against the recorded NTP offset", found, COLUMNS)
+    return score("phones over UMTS, against the recorded NTP offset", found, COLUMNS)
 
 
 def tables(asked: Asked) -> Tables:

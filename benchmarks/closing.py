@@ -81,7 +81,7 @@ def run(stream: Stream, policy: SlackPolicy, every_ns: int, *, early: bool) -> d
     return closings
 
 
-def judged(stream: Stream, closings: dict[int, int], every_ns: int, delta: float) -> Closed:
+def judge(stream: Stream, closings: dict[int, int], every_ns: int, delta: float) -> Closed:
     last = last_arrivals(stream, every_ns)
     missed = [last.get(window, at_ns) > at_ns for window, at_ns in closings.items()]
     waits = [at_ns - window * every_ns for window, at_ns in closings.items()]

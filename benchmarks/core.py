@@ -34,24 +34,24 @@ Given = list[tuple[Sequence[Event], int]]
 
 
 def _stage(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
-    return Stage(config, [REORDER, MERGE]).on_batch, _timed(batches)
+    return Stage(config, [REORDER, MERGE]).on_batch, _time(batches)
 
 
 def _reorder(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
-    return chain_of(config, "default", [REORDER]).nodes[0].operator.on_batch, _timed(batches)
+    return chain_of(config, "default", [REORDER]).nodes[0].operator.on_batch, _time(batches)
 
 
 def _merge(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
     chain = chain_of(config, "default", [REORDER, MERGE])
     reorder, clock, merge = (node.operator for node in chain.nodes)
     given: Given = []
-    for events, now_ns in _timed(batches):
+    for events, now_ns in _time(batches):
         step = reorder.on_batch(events, now_ns)
         given.append((clock.on_batch(step.released, step.now_ns).released, step.now_ns))
     return merge.on_batch, given
 
 
-def _timed(batches: list[Sequence[Event]]) -> Given:
+def _time(batches: list[Sequence[Event]]) -> Given:
     return [(events, events[-1].at_ns) for events in batches]
 
 
@@ -89,13 +89,13 @@ def memory(config: Topology, every: int) -> Figures:
     behind_hole += [Row(first_ns + at, "s", at, first_ns + at) for at in range(2, every)]
     in_order = [Row(first_ns + at, f"s{at}", 0, first_ns + at) for at in range(every)]
     return {
-        "an event held: bytes": _grown(config, behind_hole) / every,
-        "a source: bytes": _grown(config, in_order) / every,
-        "an event itself: bytes": _grown(config, in_order, events_too=True) / every,
+        "an event held: bytes": _grow(config, behind_hole) / every,
+        "a source: bytes": _grow(config, in_order) / every,
+        "an event itself: bytes": _grow(config, in_order, events_too=True) / every,
     }
 
 
-def _grown(config: Topology, rows: Sequence[Row], *, events_too: bool = False) -> int:
+def _grow(config: Topology, rows: Sequence[Row], *, events_too: bool = False) -> int:
     """Return the memory that a stage takes for the rows, or that their events take."""
     stage, events = Stage(config, [REORDER, MERGE]), [] if events_too else to_events(rows)
     tracemalloc.start()

@@ -40,7 +40,7 @@ def tables(asked: Asked) -> Tables:
     """Measure events per CPU second of inorder, Flink, Esper and trivial watermarks."""
     programs = cache(partial(_programs, asked.say))
     with tempfile.TemporaryDirectory() as name:
-        folder_of = cache(partial(_written, Path(name), FULL if asked.full else QUICK))
+        folder_of = cache(partial(_write, Path(name), FULL if asked.full else QUICK))
         for rate in (report.FAST_RATE, RATE):
             for query in QUERIES:
                 title = f"{query}, {rate:,} records/s"
@@ -60,7 +60,7 @@ def _programs(say: Callable[[str], None]) -> dict[str, str]:
     return there
 
 
-def _written(folder: Path, records: int, rate: int) -> Path:
+def _write(folder: Path, records: int, rate: int) -> Path:
     """Write the worlds at a rate, with the truth of all queries, and return their folder."""
     own = folder / str(rate)
     own.mkdir()

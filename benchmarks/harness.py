@@ -1,7 +1,7 @@
 """Declare and run benchmarks: a world makes events, entries answer, columns score, a table shows.
 
 A benchmark is a module with a function that yields its tables, and the `command` made from it.
-`turns` runs entries in turn, `scored` prints each beside one of them, `cpu_s` measures a call.
+`turns` runs entries in turn, `score` prints each beside one of them, `cpu_s` measures a call.
 `figures` measures this tree and, in turns with it, another one (`--beside FOLDER`: a worktree of
 another revision, or build/compiled). Each turn is a separate process, which uses the benchmarks of
 this tree and everything else of the other.
@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from agents.process.garbage import GC_THRESHOLDS
-from benchmarks.disorder.run import spent
+from benchmarks.disorder.run import measure_spent
 from benchmarks.peers.bring import PeerUnavailable
 from benchmarks.tables import Page, Table, count
 from benchmarks.traces import TraceAbsent
@@ -81,14 +81,14 @@ def command(tables: Callable[[Asked], Tables]) -> click.Command:
         try:
             for name, table in tables(asked):
                 if asked.wants(name):
-                    shown(page, name, table)
+                    show(page, name, table)
         except LEFT_OUT as absent:
             page.say(f"left out: {absent}")
 
     return run
 
 
-def shown(page: Page, name: str, table: Callable[[], Table]) -> None:
+def show(page: Page, name: str, table: Callable[[], Table]) -> None:
     try:
         page.table(table())
     except LEFT_OUT as absent:
@@ -114,10 +114,10 @@ def contest(
     title: str, entries: Mapping[str, Callable[[], object]], columns: Columns, base: str = ""
 ) -> Table:
     """Return the table in which each entry is measured once."""
-    return scored(title, {name: one for name, (one,) in turns(entries).items()}, columns, base)
+    return score(title, {name: one for name, (one,) in turns(entries).items()}, columns, base)
 
 
-def scored(title: str, found: Mapping[str, object], columns: Columns, base: str = "") -> Table:
+def score(title: str, found: Mapping[str, object], columns: Columns, base: str = "") -> Table:
     """Return a table with a row for each entry, compared with the entry `base` or the first."""
     table = Table(title, ("", *columns))
     beside = found[base] if base else next(iter(found.values()))
@@ -152,7 +152,7 @@ def figures(asked: Asked, title: str, call: str, **options: object) -> Table:
     names = ("this tree",) if len(trees) == 1 else ("this tree", trees[1].name, "ratio")
     table = Table(title, ("", *names))
     for name, ours in medians[0].items():
-        cells = [spelled(one[name]) for one in medians]
+        cells = [spell(one[name]) for one in medians]
         ratio = [f"{ours / one[name]:.3f}" if one[name] else "-" for one in medians[1:]]
         table.add(name, *cells, *ratio)
     return table
@@ -162,13 +162,13 @@ def elsewhere(tree: Path, call: str, options: Mapping[str, object]) -> Figures:
     """Return the figures of a call in a separate process, with the core of another tree."""
     argv = [sys.executable, "-c", CHILD, str(tree.absolute()), call, json.dumps(options)]
     with tempfile.TemporaryFile("w+") as said:
-        spent(argv, said, ROOT)
+        measure_spent(argv, said, ROOT)
         said.seek(0)
         measured: Figures = json.load(said)
         return measured
 
 
-def spelled(figure: float) -> str:
+def spell(figure: float) -> str:
     return count(figure) if figure >= 1_000 else f"{figure:.3g}"
 
 

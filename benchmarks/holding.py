@@ -49,10 +49,10 @@ class Holding:
     holds_ns: list[int] = field(default_factory=list)
     _last_ts_ns: dict[str, int] = field(default_factory=dict)
 
-    def said(self, step: Step) -> None:
+    def take_step(self, step: Step) -> None:
         for event in step.released:
             if event.kind == DATA:
-                self._released(event)
+                self._release(event)
         for report in step.reports:
             if isinstance(report, Gap):
                 self.gaps += 1
@@ -60,7 +60,7 @@ class Holding:
             elif isinstance(report, Late):
                 self.aside += 1
 
-    def _released(self, event: Event) -> None:
+    def _release(self, event: Event) -> None:
         self.released += 1
         self.holds_ns.append(event.at_ns - event.arrival_ns)
         if event.late:
@@ -117,11 +117,11 @@ def run(operator: Driven, rows: Sequence[Row], make: Make) -> Holding:
     """Run all rows through the operator, end the input, and return the counts of the output."""
     holding = Holding()
     events = (make(row, at) for at, row in enumerate(rows))
-    holding.said(operator.on_end(fed(operator, events, holding.said)))
+    holding.take_step(operator.on_end(feed(operator, events, holding.take_step)))
     return holding.close()
 
 
-def fed(operator: Fed, events: Iterator[Event], said: Callable[[Step], None]) -> int:
+def feed(operator: Fed, events: Iterator[Event], said: Callable[[Step], None]) -> int:
     """Feed events to the operator in batches, and return the last arrival.
 
     The events must be new, because the operator modifies them.
@@ -133,7 +133,7 @@ def fed(operator: Fed, events: Iterator[Event], said: Callable[[Step], None]) ->
     return now_ns
 
 
-def injected(rows: Iterable[Any]) -> int:
+def inject(rows: Iterable[Any]) -> int:
     """Count the descents within each source, as the rows arrive."""
     last_ns: dict[str, int] = {}
     found = 0

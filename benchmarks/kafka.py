@@ -51,7 +51,7 @@ from benchmarks.backlog import (
     settle,
     settle_as_installed,
 )
-from benchmarks.harness import ROOT, Asked, Columns, Tables, scored, turns
+from benchmarks.harness import ROOT, Asked, Columns, Tables, score, turns
 from benchmarks.peers import bring
 from benchmarks.tables import Table, count, thousands
 from benchmarks.workloads import crowd
@@ -248,13 +248,13 @@ def peer(program: Callable[[], Sequence[str]], *, is_stateful: bool = True) -> M
     The program takes brokers, group, input, output and, if `is_stateful`, a folder for its state.
     """
 
-    def made(folder: Path, bootstrap: str, raw: str) -> Program:
+    def make(folder: Path, bootstrap: str, raw: str) -> Program:
         mark = uuid.uuid4().hex[:8]
         output, state = f"peer-output-{mark}", [str(folder / f"state-{mark}")] * is_stateful
         create_topic(bootstrap, output)
         return Program([*program(), bootstrap, f"peer-{mark}", raw, output, *state], output)
 
-    return made
+    return make
 
 
 def kafka_streams() -> Sequence[str]:
@@ -313,7 +313,7 @@ class Course:
     single: str
     records: int
 
-    def spent(self, contender: Contender) -> tuple[Spent, Spent]:
+    def measure_spent(self, contender: Contender) -> tuple[Spent, Spent]:
         """Return the cost of the start-up, and that of the backlog without the start-up."""
         first = contender.program(self.folder, self.bootstrap, self.single)
         start_up = run(first, self.bootstrap, self.folder, 1, TIMEOUT_S)
@@ -370,7 +370,7 @@ def table_of(
         name: sorted(pairs, key=lambda pair: pair[1].cpu_us)[len(pairs) // 2]
         for name, pairs in found.items()
     }
-    return scored(title, medians, COLUMNS)
+    return score(title, medians, COLUMNS)
 
 
 def tables(asked: Asked) -> Tables:
@@ -383,17 +383,17 @@ def tables(asked: Asked) -> Tables:
     with tempfile.TemporaryDirectory() as name, new_broker(Path(name) / "kafka") as broker:
         prepared = partial(prepare, Path(name), broker.bootstrap)
 
-        def measured(course: Course, some: Mapping[str, Contender], *title: str) -> Table:
-            entries = {each.name: partial(course.spent, each) for each in some.values()}
+        def measure(course: Course, some: Mapping[str, Contender], *title: str) -> Table:
+            entries = {each.name: partial(course.measure_spent, each) for each in some.values()}
             return table_of(turns(entries, rounds, asked.say), *title)
 
         if some := {key: CONTENDERS[key] for key in CONTENDERS if key in keys}:
             course = prepared(300_000 if asked.full else 30_000)
-            yield ", ".join(some), partial(measured, course, some)
+            yield ", ".join(some), partial(measure, course, some)
         if some := {key: installed[key] for key in installed if key in keys}:
             course = prepared(100_000 if asked.full else 30_000, is_telemetry=True)
             title = f"README.md's topology as installed, over {PARTITIONS} partitions"
-            yield ", ".join(some), partial(measured, course, some, title)
+            yield ", ".join(some), partial(measure, course, some, title)
 
 
 command = harness.command(tables)

@@ -37,7 +37,7 @@ NO_LIMIT: Final = 1_000_000_000
 BATCH: Final = 100
 
 
-def compiled(
+def compile_query(
     text: str, within: int, *, any_: bool, limit: int = NO_LIMIT, name: str = "", sets: bool = False
 ) -> Compiled:
     parts = [f"{part[0].upper()}{part[1:]} {part[0]}" for part in _parts(text)]

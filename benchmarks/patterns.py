@@ -26,11 +26,11 @@ from benchmarks.pattern_runs import (
     by_eager,
     by_engine,
     by_operator,
-    compiled,
+    compile_query,
 )
 from benchmarks.tables import Table, count, thousands
 from benchmarks.traces import TraceAbsent, folder
-from benchmarks.workloads.keyed import keyed
+from benchmarks.workloads.keyed import make_keyed
 from benchmarks.workloads.letters import SLACK, letters
 
 WINDOWS: Final = (10, 100, 1_000)
@@ -66,7 +66,7 @@ WORTH_TRYING: Final = {
 """The largest window for which the baselines finish, by query and whether it is MAXIMAL."""
 
 
-def recorded(disordered: bool) -> Feed:
+def record(disordered: bool) -> Feed:
     """Return LimeCEP's 10 000 events, whose timestamps are their numbers."""
     path = folder() / "limecep" / f"micro_{'ooo' if disordered else 'inorder'}.csv.gz"
     if not path.is_file():
@@ -75,7 +75,7 @@ def recorded(disordered: bool) -> Feed:
         return [(int(row["ts"]), row["type"]) for row in csv.DictReader(lines)]
 
 
-def found(most: int, *, sets: bool) -> Table:
+def find_matches(most: int, *, sets: bool) -> Table:
     """Return a table of the matches that ours finds in queries with at most `most` matches.
 
     With `sets`, matches are counted and not emitted one by one, and `most` has no effect.
@@ -86,19 +86,19 @@ def found(most: int, *, sets: bool) -> Table:
          "disordered, s"),
         note=f"+: of each end event the first {SHORT}, and word that there are more.",
     )  # fmt: skip
-    in_order, late = recorded(disordered=False), recorded(disordered=True)
+    in_order, late = record(disordered=False), record(disordered=True)
     for (text, any_), (truths, published) in FOUND.items():
         for within, truth, theirs in zip(WINDOWS, truths, published, strict=True):
             limit = NO_LIMIT if sets or truth < COUNTLESS else SHORT
             if sets > any_ or (not sets and truth > most and limit == NO_LIMIT):
                 continue
-            query = compiled(text, within, any_=any_, limit=limit, sets=sets)
+            query = compile_query(text, within, any_=any_, limit=limit, sets=sets)
             one, other = by_engine([query], in_order), by_engine([query], late, SLACK)
             table.add(
                 f"{text} {_mode(any_)}, {within}",
                 count(truth),
                 "out of memory" if theirs is None else count(theirs),
-                *(judged(cost, truth) for cost in (one, other)),
+                *(judge(cost, truth) for cost in (one, other)),
                 count(other.updated + other.retracted),
                 f"{one.seconds:.2f}",
                 f"{other.seconds:.2f}",
@@ -110,7 +110,7 @@ def _mode(any_: bool) -> str:
     return "MAXIMAL" if any_ else "ONE"
 
 
-def judged(cost: Cost, truth: int) -> str:
+def judge(cost: Cost, truth: int) -> str:
     mark = " +" if cost.overflowed else "" if cost.current == truth else " (WRONG)"
     return f"{count(cost.current)}{mark}"
 
@@ -118,11 +118,11 @@ def judged(cost: Cost, truth: int) -> str:
 RATES: Final[Columns] = {
     "events per CPU second": lambda one, _: "-" if one.exploded else thousands(one.rate),
     "of ours": lambda one, ours: "-" if one.exploded else f"{one.rate / ours.rate:.2f}",
-    "matches": lambda one, ours: "-" if one.exploded else judged(one, ours.current),
+    "matches": lambda one, ours: "-" if one.exploded else judge(one, ours.current),
 }
 
 
-def compared(size: int) -> Tables:
+def compare(size: int) -> Tables:
     """Yield a table for each query, window and disorder, with ours and the baselines."""
     for (text, any_), worth in WORTH_TRYING.items():
         for within in WINDOWS:
@@ -130,16 +130,16 @@ def compared(size: int) -> Tables:
                 continue
             for disorder in (0.0, 0.7):
                 title = f"{text} {_mode(any_)}, window {within}, {disorder:.0%} delayed"
-                yield title, partial(_compared, title, text, within, size, disorder, any_=any_)
+                yield title, partial(_compare, title, text, within, size, disorder, any_=any_)
 
 
-def _compared(
+def _compare(
     title: str, text: str, within: int, size: int, disorder: float, *, any_: bool
 ) -> Table:
     feed, slack = letters(size, disorder=disorder), SLACK if disorder else 0
     asked = Sequence.of(text, within, any_=any_)
     entries: dict[str, Callable[[], Cost]] = {
-        "ours": lambda: by_engine([compiled(text, within, any_=any_)], feed, slack),
+        "ours": lambda: by_engine([compile_query(text, within, any_=any_)], feed, slack),
         "buffered NFA": lambda: by_buffered_nfa(asked, feed, slack),
         "eager": lambda: by_eager(asked, feed, slack),
     }
@@ -154,7 +154,7 @@ def measure(events: int) -> Figures:
     found = {}
     for delayed in (0.0, 0.12, 0.7):
         for way, is_plain in (("", True), (", general way", False)):
-            seconds = by_operator(keyed(events, delayed=delayed), is_plain=is_plain)
+            seconds = by_operator(make_keyed(events, delayed=delayed), is_plain=is_plain)
             found[f"{delayed:.0%} delayed{way}: us an event"] = 1e6 * seconds / events
     return found
 
@@ -171,9 +171,9 @@ def tables(asked: Asked) -> Tables:
         ),
     )
     most = COUNTLESS if asked.full else QUICK_MATCHES
-    yield "found", lambda: found(most, sets=False)
-    yield "found, as sets", lambda: found(most, sets=True)
-    yield from compared(SIZE if asked.full else SIZE // 5)
+    yield "found", lambda: find_matches(most, sets=False)
+    yield "found, as sets", lambda: find_matches(most, sets=True)
+    yield from compare(SIZE if asked.full else SIZE // 5)
 
 
 command = harness.command(tables)

@@ -31,10 +31,10 @@ from benchmarks.closing import (
     STRATEGIES,
     Closed,
     by_oracle,
-    judged,
+    judge,
     run,
 )
-from benchmarks.harness import Asked, Columns, Tables, mean, scored
+from benchmarks.harness import Asked, Columns, Tables, mean, score
 from benchmarks.tables import Table, ms, share
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import CHANGING, STATIC, Stream, stream
@@ -62,25 +62,25 @@ class World(NamedTuple):
 
 
 @lru_cache(KEPT_STREAMS)
-def drawn(kind: str, seed: int, events: int) -> Stream:
+def draw(kind: str, seed: int, events: int) -> Stream:
     return stream(kind, seed, events)
 
 
 @lru_cache(KEPT_RUNS)
 def closings(name: str, world: World, seed: int) -> dict[int, int]:
     made = STRATEGIES[name](world.delta)
-    arrivals = drawn(world.kind, seed, world.events)
+    arrivals = draw(world.kind, seed, world.events)
     return run(arrivals, made, world.f_ms * MS, early=world.early)
 
 
-def measured(name: str, world: World) -> Runs:
+def measure(name: str, world: World) -> Runs:
     """Return the runs of a strategy, one for each seed."""
     is_heedless = name in HEEDLESS
     about = world._replace(delta=0.0, seeds=0) if is_heedless else world
     take = closings if is_heedless else closings.__wrapped__
     return [
-        judged(
-            drawn(world.kind, seed, world.events),
+        judge(
+            draw(world.kind, seed, world.events),
             take(name, about, seed),
             world.f_ms * MS,
             world.delta,
@@ -89,13 +89,13 @@ def measured(name: str, world: World) -> Runs:
     ]
 
 
-def compared(world: World) -> dict[str, Runs]:
+def compare(world: World) -> dict[str, Runs]:
     """Return the runs of all strategies and the Oracle, with `way` set."""
-    found = {name: measured(name, world) for name in STRATEGIES}
+    found = {name: measure(name, world) for name in STRATEGIES}
     every_ns = world.f_ms * MS
     found[ORACLE] = [
         by_oracle(
-            drawn(world.kind, seed, world.events),
+            draw(world.kind, seed, world.events),
             every_ns,
             world.delta,
             one.windows,
@@ -140,12 +140,12 @@ def table(worlds: Sequence[World]) -> Table:
     """Return the table of one world, or of several together."""
     found: dict[str, Runs] = {}
     for world in worlds:
-        for name, runs in compared(world).items():
+        for name, runs in compare(world).items():
             found.setdefault(name, []).extend(runs)
-    return scored(titled(worlds), found, COLUMNS)
+    return score(title(worlds), found, COLUMNS)
 
 
-def titled(worlds: Sequence[World]) -> str:
+def title(worlds: Sequence[World]) -> str:
     kinds, fs = _each(one.kind for one in worlds), _each(f"{one.f_ms}" for one in worlds)
     of = worlds[0]
     early = "" if of.early else ", never early"

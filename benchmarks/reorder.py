@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 
 from benchmarks import harness
 from benchmarks.harness import Asked, Tables, contest
-from benchmarks.holding import COLUMNS, event_of, injected, run
+from benchmarks.holding import COLUMNS, event_of, inject, run
 from benchmarks.tables import Table, count
 from benchmarks.traces import TRACES
 from benchmarks.workloads import D1, D2, D3, bursts, lose, loss_storm, rate_steps, regimes, soccer
@@ -56,7 +56,7 @@ def worlds(divisor: int) -> dict[str, Callable[[], Sequence[Row]]]:
 
     Synthetic streams are `divisor` times shorter, which changes their tails.
     """
-    recipes = [recipe.shortened(divisor) for recipe in (D1, D2, D3)]
+    recipes = [recipe.shorten(divisor) for recipe in (D1, D2, D3)]
     found: dict[str, Callable[[], Sequence[Row]]] = {
         recipe.name: partial(lambda each: soccer(each).rows, recipe) for recipe in recipes
     }
@@ -93,13 +93,13 @@ def by(rule: Literal["miss", "fixed"], max_wait_ns: int, ppm: int = 1_000) -> Ca
     return partial(Reorder, "default", config)
 
 
-def measured(name: str, rows: Sequence[Row], step: int = 1) -> Table:
+def measure(name: str, rows: Sequence[Row], step: int = 1) -> Table:
     epoch = NO_EPOCH if name in RECORDED else 0
     entries = {
         rule: partial(lambda made: run(made(), rows, event_of(epoch)), made)
         for rule, made in rules(RECORDED.get(name, USUAL), step)
     }
-    before = injected(rows)
+    before = inject(rows)
     title = f"{name}: {count(len(rows))} events, {count(before)} descents injected"
     accuracy = {"accuracy %": lambda one, _: f"{100 * one.accuracy(before):.2f}"}
     return contest(title, entries, {**accuracy, **COLUMNS})
@@ -109,7 +109,7 @@ def tables(asked: Asked) -> Tables:
     """Measure accuracy against hold for every timeout rule."""
     step = 1 if asked.full else 2
     for name, make in worlds(1 if asked.full else QUICK_DIVISOR).items():
-        yield name, partial(lambda of, rows: measured(of, rows(), step), name, make)
+        yield name, partial(lambda of, rows: measure(of, rows(), step), name, make)
 
 
 command = harness.command(tables)

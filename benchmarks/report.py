@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from benchmarks.disorder import run as disorder
 from benchmarks.disorder.run import ENGINES, ENTRIES, HERE, OURS, Measured
 from benchmarks.disorder.worlds import RATE, RECORDED, Arrival, laid_over, write, write_world
-from benchmarks.harness import ROOT, Columns, scored
+from benchmarks.harness import ROOT, Columns, score
 from benchmarks.peers import bring
 from benchmarks.tables import Page, Table, count, share
 from benchmarks.traces import TraceAbsent, jr_umts
@@ -73,7 +73,9 @@ def programs() -> tuple[dict[str, str], list[str]]:
 
 def _class_path(engine: str) -> str:
     folder = HERE / "entries" / engine
-    return bring.compiled(Jars(folder / "pom.xml", f"disorder-{engine}"), folder / "Entry.java")
+    return bring.compile_program(
+        Jars(folder / "pom.xml", f"disorder-{engine}"), folder / "Entry.java"
+    )
 
 
 def record(folder: Path, seed: int) -> str:
@@ -89,7 +91,7 @@ def record(folder: Path, seed: int) -> str:
     return ""
 
 
-def measured(
+def measure(
     folder: Path, asked: argparse.Namespace, there: Mapping[str, str], failures: list[str]
 ) -> list[Part]:
     parts: dict[tuple[str, str], list[Measured]] = {}
@@ -109,7 +111,7 @@ def costs(
         names = [one.name for one in ENTRIES if rate != RATE or not one.name.startswith(SLOW)]
         world, query = CPU_OF
         of_rate = argparse.Namespace(world=[world], query=[query], entry=names)
-        found = measured(folder, of_rate, there, failures)
+        found = measure(folder, of_rate, there, failures)
         parts += [part._replace(name=f"{rate:,} records/s") for part in found]
     return parts
 
@@ -119,22 +121,20 @@ COLUMNS: Final[Columns] = {
         f"{one.score.wrong_first} ({share(one.score.wrong_first, one.score.expected)} %)"
     ),
     "wrong at the end": lambda one, _: str(one.score.wrong_end),
-    "first: mean ms": lambda one, _: _rounded(one.score.first_mean_ms),
-    "p99 ms": lambda one, _: _rounded(one.score.first_p99_ms),
-    "settled: p99 ms": lambda one, _: _rounded(one.score.settled_p99_ms),
+    "first: mean ms": lambda one, _: _round(one.score.first_mean_ms),
+    "p99 ms": lambda one, _: _round(one.score.first_p99_ms),
+    "settled: p99 ms": lambda one, _: _round(one.score.settled_p99_ms),
     "MiB": lambda one, _: f"{one.memory_mib:.0f}",
     "lines": lambda one, _: str(one.lines),
-    "k events/CPU s": lambda one, _: _rounded(
-        one.events_per_cpu_s and one.events_per_cpu_s / 1_000
-    ),
+    "k events/CPU s": lambda one, _: _round(one.events_per_cpu_s and one.events_per_cpu_s / 1_000),
 }
 
 
 def table_of(part: Part) -> Table:
     title = f"{part.world}, {part.query}: {count(part.found[0].score.expected)} answers"
     note = f"A row: `make bench-all ARGS='--world {part.world} --query {part.query} --entry \"…\"'`"
-    table = scored(title, {one.entry: one for one in part.found}, COLUMNS)
-    table.note = f"{judged(part)}\n\n{note}"
+    table = score(title, {one.entry: one for one in part.found}, COLUMNS)
+    table.note = f"{judge(part)}\n\n{note}"
     return table
 
 
@@ -161,8 +161,8 @@ def overview(parts: Sequence[Part], taken: Sequence[Part] = ()) -> Table:
         wait_ms = mean(waits_ms) if waits_ms else None
         wrong_end = share(sum(score.wrong_end for score in scores), answers)
         wrong_first = share(sum(score.wrong_first for score in scores), answers)
-        kilo = [_rounded(speed and speed / 1_000) for speed in (each.get(name) for each in speeds)]
-        cells = (name, f"{right}/{len(found)}", wrong_end, wrong_first, _rounded(wait_ms), *kilo)
+        kilo = [_round(speed and speed / 1_000) for speed in (each.get(name) for each in speeds)]
+        cells = (name, f"{right}/{len(found)}", wrong_end, wrong_first, _round(wait_ms), *kilo)
         lines.append((-right / len(found), wait_ms or 0, cells))
     for *_, cells in sorted(lines):
         table.add(*cells)
@@ -186,11 +186,11 @@ def lines_of(part: Part) -> Iterator[Sequence[object]]:
         yield part.name, one.world, one.query, one.entry, *counts, *rounded
 
 
-def _rounded(value: float | None) -> str:
+def _round(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
 
 
-def judged(part: Part) -> str:
+def judge(part: Part) -> str:
     """Return text that compares ours with the other entries, by wait and by errors.
 
     For waits, only entries that are right in the end count.
@@ -234,7 +234,7 @@ def run(arguments: Sequence[str]) -> int:
         write(Path(name), asked.seconds, asked.seed, asked.rate)
         if lacks := record(Path(name), asked.seed):
             missing.append(lacks)
-        parts = measured(Path(name), asked, there, failures)
+        parts = measure(Path(name), asked, there, failures)
         taken = costs(Path(name), asked, there, failures) if is_whole else []
     page = Page()
     if is_whole:

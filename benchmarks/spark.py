@@ -188,7 +188,7 @@ def _put_in_order(folder: Path, bootstrap: str, setting: Setting, different: int
         deadline_s = time.monotonic() + OUT_TIMEOUT_S
         while True:
             with _reading(bootstrap, setting.output) as messages:
-                found = [_ordered(message) for message in messages]
+                found = [_read_ordered(message) for message in messages]
             out = sum(record.is_event for record in found)
             if out >= different:
                 return found
@@ -237,7 +237,7 @@ def _raw(message: Any) -> Record:
     return Record(message.offset(), clock_ns, source, seq, int(headers["ts"]))
 
 
-def _ordered(message: Any) -> Record:
+def _read_ordered(message: Any) -> Record:
     headers = dict(message.headers())
     offset, clock_ns = message.offset(), int(headers["at"])
     if "kind" in headers:
@@ -294,9 +294,9 @@ def measure(spark: SparkSession, course: Course) -> Table:
     recipe, found = course.recipe, {}
     for delay_ms in recipe.delays_ms:
         rows = _on_raw(spark, course, delay_ms, copies=True)
-        found[_spelled(delay_ms)] = _run(rows, course.raw)
+        found[_spell(delay_ms)] = _run(rows, course.raw)
     rows = _on_raw(spark, course, recipe.no_copies_ms, copies=False)
-    found[f"{_spelled(recipe.no_copies_ms)}, without copies"] = _run(rows, course.raw)
+    found[f"{_spell(recipe.no_copies_ms)}, without copies"] = _run(rows, course.raw)
     found["ordered topic, delay 0"] = _run(_on_ordered(spark, course), course.ordered)
     return table_of(found, truth(course.raw, recipe.ahead_ns), recipe.name)
 
@@ -335,7 +335,7 @@ def table_of(found: Mapping[str, Closed], known: Truth, title: str) -> Table:
     return table
 
 
-def _spelled(delay_ms: int) -> str:
+def _spell(delay_ms: int) -> str:
     return f"raw topic, watermark delay {delay_ms} ms" if delay_ms else "raw topic, delay 0"
 
 

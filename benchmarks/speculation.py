@@ -37,7 +37,7 @@ import orjson
 
 from benchmarks import harness
 from benchmarks.baselines.alpha import Fixed, Load, Policy, Tcp
-from benchmarks.harness import Asked, Columns, Tables, mean, quantile, scored
+from benchmarks.harness import Asked, Columns, Tables, mean, quantile, score
 from benchmarks.tables import Table, count
 from topology.answer.budget import Budget
 from topology.answer.spending import WHOLE
@@ -332,7 +332,7 @@ def load_of(step: bool) -> Callable[[float], float]:
 # -- the table -------------------------------------------------------------------------------------
 
 
-def fitted(arrivals: Sequence[Arrival]) -> tuple[tuple[int, int], int]:
+def fit(arrivals: Sequence[Arrival]) -> tuple[tuple[int, int], int]:
     """Return the K of each level by which nothing is late, and the cost of reading an item.
 
     At that cost, reading all items once takes 60 % of the processor.
@@ -375,7 +375,7 @@ RUNS: dict[str, tuple[Callable[[], Policy | Budget], bool, bool]] = {
 
 
 def runs(arrivals: Sequence[Arrival]) -> dict[str, Output]:
-    ks_ns, step_ns = fitted(arrivals)
+    ks_ns, step_ns = fit(arrivals)
     return {
         name: run(
             arrivals,
@@ -403,7 +403,7 @@ def step_response() -> Table:
     """Measure a step of the processor's load: half, then nine tenths for 15 s, then half again."""
     found = Table("a load step at 30 s, back at 45 s", ("", *(str(at // 2) for at in SHOWN)))
     arrivals = stream(70, "stalls", 3)
-    step_ns = fitted(arrivals)[1]
+    step_ns = fit(arrivals)[1]
     policies: dict[str, Policy | Budget] = {"tcp": Tcp(), "budget": Budget(400_000, span_ns=SPAN)}
     for name, policy in policies.items():
         k_ns = 800 * MS if name == "tcp" else None
@@ -419,7 +419,7 @@ def tables(asked: Asked) -> Tables:
     seconds = 900 if asked.full else 60
 
     def table(kind: str) -> Table:
-        return scored(f"{kind}: {seconds} s, ms", runs(stream(seconds, kind, 1)), COLUMNS)
+        return score(f"{kind}: {seconds} s, ms", runs(stream(seconds, kind, 1)), COLUMNS)
 
     for kind in ("stalls", "jitter"):
         yield kind, partial(table, kind)

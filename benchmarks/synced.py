@@ -12,7 +12,7 @@ from heapq import merge as merged
 from itertools import count
 from typing import Final, NamedTuple
 
-from benchmarks.holding import fed
+from benchmarks.holding import feed
 from benchmarks.truth import BEFORE_ALL, Truth
 from benchmarks.workloads.clocks import AS_CLIENT, EVERY_MINUTE, Dial, rounds
 from benchmarks.workloads.laws import S
@@ -73,7 +73,7 @@ def run(
     """
     truth = Truth(settled_ns)
     samples = rounds(dials, span.first_ns, span.last_ns, method.pauses_s)
-    sent = through(stamped(rows, dials), tuple(dials), samples, method, truth.said)
+    sent = through(stamp(rows, dials), tuple(dials), samples, method, truth.take_step)
     if truth.released != sent:
         raise RuntimeError(f"{method.name}: {sent} events sent, {truth.released} emitted")
     return truth
@@ -97,13 +97,13 @@ def through(
     stream = StreamConfig(clock=method.config, merge=merge, experimental=method.methods)
     stage = Stage(Topology(streams={"default": stream}), (REORDER, MERGE), table=table)
     sent = count()
-    now_ns = fed(stage, (event for event, _ in zip(events, sent, strict=False)), emitted)
+    now_ns = feed(stage, (event for event, _ in zip(events, sent, strict=False)), emitted)
     emitted(stage.on_time(now_ns + AFTERWARDS_NS))
     emitted(stage.on_end(now_ns + AFTERWARDS_NS))
     return next(sent)
 
 
-def stamped(rows: Iterable[Row], dials: dict[str, Dial]) -> Iterator[Event]:
+def stamp(rows: Iterable[Row], dials: dict[str, Dial]) -> Iterator[Event]:
     """Yield events with timestamps from their sources' dials.
 
     `ts` is the reading of the source's dial. `record` is the event time, rounded down to the same
@@ -121,10 +121,10 @@ def sources_of(single: Sequence[Row], sources: int) -> Iterator[Row]:
 
     The rows, which may be twenty million, are not stored in a list.
     """
-    return merged(*(shifted(single, source) for source in range(sources)))
+    return merged(*(shift(single, source) for source in range(sources)))
 
 
-def shifted(single: Sequence[Row], source: int) -> Iterator[Row]:
+def shift(single: Sequence[Row], source: int) -> Iterator[Row]:
     name, shift_ns = str(source), source * SOURCE_SHIFT_NS
     for row in single:
         yield Row(row.arrival_ns + shift_ns, name, row.seq, row.ts_ns + shift_ns)

@@ -34,7 +34,7 @@ class Table:
             raise ValueError(f"{self.title}: {len(cells)} cells for {len(self.columns)} columns")
         self.rows.append(cells)
 
-    def printed(self, columns: Sequence[str], known: Mapping[str, Sequence[float]]) -> Table:
+    def print(self, columns: Sequence[str], known: Mapping[str, Sequence[float]]) -> Table:
         """Add columns with a paper's figures for the named rows, and return the table."""
         self.columns = (*self.columns, *columns)
         for at, row in enumerate(self.rows):

@@ -34,11 +34,11 @@ from statistics import NormalDist
 from typing import Final
 
 from benchmarks import aggregates, harness
-from benchmarks.harness import Asked, Tables, contest, scored
+from benchmarks.harness import Asked, Tables, contest, score
 from benchmarks.holding import COLUMNS as HELD
-from benchmarks.holding import Driven, Holding, event_of, fed, run
+from benchmarks.holding import Driven, Holding, event_of, feed, run
 from benchmarks.reorder import by
-from benchmarks.synced import AS_CLIENT_DOES, METHODS, POLYGON, TRUST, sources_of, span_of, stamped
+from benchmarks.synced import AS_CLIENT_DOES, METHODS, POLYGON, TRUST, sources_of, span_of, stamp
 from benchmarks.synced import run as run_stage
 from benchmarks.tables import Table, count, ms
 from benchmarks.truth import COLUMNS, Truth
@@ -142,8 +142,8 @@ def rivals_table(recipe: Recipe) -> Table:
         **HELD,
     }
     title = f"rivals, {recipe.name}: {count(recipe.n)} events, {count(recipe.descents)} descents"
-    table = scored(title, measure_rivals(soccer(recipe).rows), columns, MP)
-    return table.printed(PRINTED, THESIS[recipe.name])
+    table = score(title, measure_rivals(soccer(recipe).rows), columns, MP)
+    return table.print(PRINTED, THESIS[recipe.name])
 
 
 # -- several sources, and wrong clocks -------------------------------------------------------------
@@ -169,7 +169,7 @@ def measure_sources(single: Sequence[Row], sources: int) -> dict[str, Truth]:
 
 def run_one(operator: Driven, rows: Iterator[Row], dials: dict[str, Dial]) -> Truth:
     truth = Truth()
-    truth.said(operator.on_end(fed(operator, stamped(rows, dials), truth.said)))
+    truth.take_step(operator.on_end(feed(operator, stamp(rows, dials), truth.take_step)))
     return truth
 
 
@@ -183,7 +183,7 @@ def sources_table(recipe: Recipe, sources: int) -> Table:
     }
     title = f"{sources} sources, tables 5.8, 5.9: each {count(recipe.n)} events, stamps in ns"
     found = measure_sources(soccer(recipe).rows, sources)
-    return scored(title, found, columns, MP).printed(PRINTED, THESIS_SOURCES[sources])
+    return score(title, found, columns, MP).print(PRINTED, THESIS_SOURCES[sources])
 
 
 Offsets = dict[tuple[str, int], Truth]
@@ -210,7 +210,7 @@ def offsets_table(recipe: Recipe, step_ns: int) -> Table:
         for method, lefts in THESIS_LEFT.items()
         for off_ns, left in zip(OFFSETS_NS, lefts, strict=True)
     }
-    return scored(title, rows, COLUMNS).printed(("thesis: left",), known)
+    return score(title, rows, COLUMNS).print(("thesis: left",), known)
 
 
 def skew_table(seconds: int) -> Table:
@@ -219,7 +219,7 @@ def skew_table(seconds: int) -> Table:
     settled_ns = span.first_ns + SETTLED_NS
     entries = {
         f"{method.name}, {ppm} ppm": partial(
-            run_stage, rows, span, skewed(ppm, span.first_ns), method, settled_ns
+            run_stage, rows, span, skew(ppm, span.first_ns), method, settled_ns
         )
         for method in METHODS
         for ppm in SKEWS_PPM
@@ -228,7 +228,7 @@ def skew_table(seconds: int) -> Table:
     return contest(title, entries, COLUMNS)
 
 
-def skewed(ppm: int, start_ns: int) -> dict[str, Dial]:
+def skew(ppm: int, start_ns: int) -> dict[str, Dial]:
     """Return dials that are alternately fast and slow."""
     return {
         f"s{source}": Dial(0, ppm * 1_000 * (-1) ** source, start_ns) for source in range(SKEWED)
@@ -239,7 +239,7 @@ def tables(asked: Asked) -> Tables:
     """Measure the cost of waiting beside K-Slack, and the disorder left by wrong clocks."""
 
     def short(recipe: Recipe, divisor: int) -> Recipe:
-        return recipe if asked.full else recipe.shortened(divisor)
+        return recipe if asked.full else recipe.shorten(divisor)
 
     for recipe in (D1, D2, D3):
         yield f"rivals, {recipe.name}", partial(rivals_table, short(recipe, 40))

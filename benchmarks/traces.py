@@ -102,7 +102,7 @@ def mesh_sensors(experiment: str = "tdma_interference") -> list[TraceRow]:
         seq = int(fields["seq"])
         return TraceRow(BASE_NS + arrived, fields["source"], seq, BASE_NS + made, "", fields)
 
-    return _clamped(of(fields) for fields in _read(f"mesh_sensors/{experiment}.csv.gz"))
+    return _clamp(of(fields) for fields in _read(f"mesh_sensors/{experiment}.csv.gz"))
 
 
 def jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
@@ -118,7 +118,7 @@ def jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
         arrival_ns, seq = int(fields["arrival_ms"]) * MS, int(fields["seq"])
         return TraceRow(arrival_ns, fields["source"], seq, ts_ns, "", fields)
 
-    return _clamped(of(fields) for fields in _read(f"jr_umts/{session}.csv.gz"))
+    return _clamp(of(fields) for fields in _read(f"jr_umts/{session}.csv.gz"))
 
 
 def lorawan_gateways() -> list[TraceRow]:
@@ -129,7 +129,7 @@ def lorawan_gateways() -> list[TraceRow]:
         ts_ns = int(fields["gw_ms"]) * MS if fields["gw_ms"] else arrival_ns
         return TraceRow(arrival_ns, fields["gateway"], int(fields["fcnt"]), ts_ns, "", fields)
 
-    return _clamped(of(fields) for fields in _read("lorawan_gateways/station.csv.gz"))
+    return _clamp(of(fields) for fields in _read("lorawan_gateways/station.csv.gz"))
 
 
 def balloon_clocks() -> list[TraceRow]:
@@ -142,8 +142,8 @@ def balloon_clocks() -> list[TraceRow]:
         )
 
     names = ("b1", "b2", "b3")
-    return _merged(
-        _clamped(of(fields) for fields in _read(f"balloon_clocks/{name}.csv.gz")) for name in names
+    return _merge(
+        _clamp(of(fields) for fields in _read(f"balloon_clocks/{name}.csv.gz")) for name in names
     )
 
 
@@ -161,7 +161,7 @@ def usgs_quakes() -> list[TraceRow]:
         seq = rank[fields["id"]]
         return TraceRow(arrival_ns, fields["net"], seq, ts_ns, fields["type"], fields)
 
-    return _clamped(map(of, quakes))
+    return _clamp(map(of, quakes))
 
 
 def kafka_brokers() -> list[TraceRow]:
@@ -174,7 +174,7 @@ def kafka_brokers() -> list[TraceRow]:
     by_broker: dict[str, list[TraceRow]] = {}
     for fields in _read("kafka_brokers/state_changes.csv.gz"):
         by_broker.setdefault(fields["source"], []).append(of(fields))
-    return _merged(map(_clamped, by_broker.values()))
+    return _merge(map(_clamp, by_broker.values()))
 
 
 def quic_two_endpoints() -> list[TraceRow]:
@@ -199,7 +199,7 @@ def quic_two_endpoints() -> list[TraceRow]:
     for fields in _read("quic_two_endpoints/packets.csv.gz"):
         if fields["received_ms"]:
             by_direction.setdefault(fields["direction"], []).append(of(fields))
-    return _merged(map(_clamped, by_direction.values()))
+    return _merge(map(_clamp, by_direction.values()))
 
 
 def limecep(disorder: str = "micro_ooo") -> list[TraceRow]:
@@ -209,7 +209,7 @@ def limecep(disorder: str = "micro_ooo") -> list[TraceRow]:
         ts_ns = BASE_NS + int(fields["ts"]) * MS
         return TraceRow(ts_ns, "lime", int(fields["id"]), ts_ns, fields["type"], fields)
 
-    return _clamped(map(of, _read(f"limecep/{disorder}.csv.gz")))
+    return _clamp(map(of, _read(f"limecep/{disorder}.csv.gz")))
 
 
 def soccer_tagging() -> list[TraceRow]:
@@ -219,7 +219,7 @@ def soccer_tagging() -> list[TraceRow]:
         ts_ns, source = BASE_NS + int(fields["event_ms"]) * MS, fields["source"]
         return TraceRow(ts_ns, source, next(numbers[source]), ts_ns, fields["event"], fields)
 
-    return _clamped(map(of, _read("soccer_tagging/match_2058004.csv.gz")))
+    return _clamp(map(of, _read("soccer_tagging/match_2058004.csv.gz")))
 
 
 def _read(name: str) -> Iterator[Fields]:
@@ -230,7 +230,7 @@ def _read(name: str) -> Iterator[Fields]:
         yield from csv.DictReader(lines)
 
 
-def _clamped(rows: Iterable[TraceRow]) -> list[TraceRow]:
+def _clamp(rows: Iterable[TraceRow]) -> list[TraceRow]:
     """Return `rows`, with each arrival raised to the one before it if it is smaller."""
     clamped: list[TraceRow] = []
     now_ns = 0
@@ -240,7 +240,7 @@ def _clamped(rows: Iterable[TraceRow]) -> list[TraceRow]:
     return clamped
 
 
-def _merged(lists: Iterable[list[TraceRow]]) -> list[TraceRow]:
+def _merge(lists: Iterable[list[TraceRow]]) -> list[TraceRow]:
     """Merge lists by (arrival, source), each list in its own order."""
     rows = [row for rows in lists for row in rows]
     return sorted(rows, key=lambda row: (row.arrival_ns, row.source))

@@ -57,7 +57,7 @@ class Truth:
     _surely_after_ns: int = BEFORE_ALL
     _holds_us: Counter[int] = field(default_factory=Counter)
 
-    def said(self, step: Step) -> None:
+    def take_step(self, step: Step) -> None:
         holds_us = self._holds_us
         for event in step.released:
             if event.kind != DATA:

@@ -23,7 +23,7 @@ FIT: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST}}}")
 NONE: Final = "none"
 
 
-def _named(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+def _name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
     if name is None:
         name = os.environ.get("HOSTNAME") if "KUBERNETES_SERVICE_HOST" in os.environ else None
         return name if name and FIT.fullmatch(name) else None
@@ -40,7 +40,7 @@ instance_option = click.option(
     "--instance",
     envvar="INORDER_INSTANCE",
     metavar="NAME",
-    callback=_named,
+    callback=_name,
     help="Name of this worker. If it is back within --session, it keeps its "
     "partitions. Default: the name of the pod in Kubernetes, else `none`.",
 )

@@ -31,8 +31,8 @@ class Kafka(NamedTuple):
         return security(self.path)
 
     def brokers(self, wait_s: float = 0.0) -> Brokers:
-        """Return the brokers once one answers, as `reached` does; raise `Refused` otherwise."""
-        return reached(self.servers, self.access, wait_s)
+        """Return the brokers once one answers, as `reach` does; raise `Refused` otherwise."""
+        return reach(self.servers, self.access, wait_s)
 
     def why_hidden(self, *topics: str) -> str | None:
         """Return which right to see these topics is refused; None if they just do not exist."""
@@ -72,7 +72,7 @@ def forget_security() -> None:
         del os.environ[name]
 
 
-def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
+def reach(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
     """Return the brokers; raise `Refused` if none answers in time. Blocks.
 
     The wait lasts some seconds, or `wait_s` if that is not 0. Without `wait_s`, lines on standard

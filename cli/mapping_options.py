@@ -25,7 +25,7 @@ from topology.wire.checker import Reading
 from topology.wire.mapping import DecimalSign, Fields
 from topology.wire.time_forms import time_form
 from topology.wire.times import zone_meant, zone_of
-from topology.wire.values import walked
+from topology.wire.values import walk
 from topology.wire.where import Where, parse_where
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class MappingOptions:
             return AsRead(reading)
         return AsRead(reading, values.fields.ts_unit, option=self.source is not None)
 
-    def implied(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
+    def imply(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
         """Return the options, with `values` set if the file has values for the topology's `fields`.
 
         Input that can be read only once is not examined.
@@ -246,7 +246,7 @@ def reading_of(topology: Topology, values: FileMapping | None) -> Reading:
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
     """Return the value at this position in each decoded record, for `recordings.guess`."""
     path = where.path if on_file else (where.place, *where.path)
-    return [walked(row, path) for row in rows]
+    return [walk(row, path) for row in rows]
 
 
 def _of_topology(topology: Topology | None) -> StreamConfig:

@@ -44,10 +44,10 @@ def option_group(
 
     def with_options(command: Any) -> Any:
         @functools.wraps(command)
-        def called(**values: Any) -> Any:
+        def call(**values: Any) -> Any:
             own = {field: values.pop(field) for field in of_group}
             return command(**{name: kind(**own)}, **values)
 
-        return together(options)(called)
+        return together(options)(call)
 
     return with_options

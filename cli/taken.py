@@ -18,7 +18,7 @@ from typing import Any, Final
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions, values_at, where_of
 from cli.topology_file import Refused
 from inorder.contract import TimeUnit
-from recordings.guess import Guess, Proposal, guessed, spelled
+from recordings.guess import Guess, Proposal, guess_fields, spell
 from recordings.time_guess import TimesSeen, times_seen
 from recordings.values import FileMapping
 from topology.wire.mapping import Fields
@@ -68,7 +68,7 @@ class Taken:
         return found | ({"ts_zone": self.fields.ts_zone} if self.fields.ts_zone else {})
 
 
-def taken(
+def take(
     rows: Rows, options: MappingOptions, *, on_file: bool, otherwise: str | None = None
 ) -> Taken:
     """Return the mapping of decoded records.
@@ -77,7 +77,7 @@ def taken(
     source is found. If it is None, `Refused` is raised if no source is found.
     """
     now_ns = time.time_ns()
-    proposal = guessed(rows, now_ns)
+    proposal = guess_fields(rows, now_ns)
     texts = {name: text for name in FIELD_OPTIONS if (text := getattr(options, name))}
     said = dict.fromkeys(texts, GIVEN)
     for name in PROPOSED:
@@ -88,7 +88,7 @@ def taken(
             name == "seq" and options.source and guess is not None and guess.sure == "uncertain"
         )
         if name not in said and guess is not None and not unsure:
-            texts[name] = spelled(guess.path, on_file=on_file)
+            texts[name] = spell(guess.path, on_file=on_file)
             said[name] = _words(guess, on_file=on_file)
     if "source" not in texts:
         if otherwise is None:
@@ -145,18 +145,18 @@ def without_time(values: FileMapping, path: str, *, by_option: bool) -> str:
     found = Proposal()
     if Path(path).is_file():
         rows = islice(values.rows(path, needed=values.columns()), SAMPLE)
-        found = guessed(filter(None, (row.decoded() for row in rows)), time.time_ns())
+        found = guess_fields(filter(None, (row.decode() for row in rows)), time.time_ns())
     times = found.times
     unit = None if times is None else times.unit
     zone = WITHOUT_ZONE if times is not None and times.without_zone else ""
     form = times.forms[0] if times is not None and len(times.forms) == 1 else ""
     if by_option:
-        name = "NAME" if found.ts is None else spelled(found.ts.path, on_file=True)
+        name = "NAME" if found.ts is None else spell(found.ts.path, on_file=True)
         remedy = f"--ts {shlex.quote(name)}"
         remedy += f" --ts-unit {unit}" if unit else f" --ts-zone {zone}" if zone else ""
         remedy += f" --ts-format {shlex.quote(form)}" if form else ""
     else:
-        name = "payload.NAME" if found.ts is None else spelled(("payload", *found.ts.path))
+        name = "payload.NAME" if found.ts is None else spell(("payload", *found.ts.path))
         remedy = f"ts: {name} in `fields`"
         remedy += f", and ts_format: {form!r} beside it" if form else ""
         remedy += f", and ts_unit: {unit} beside it" if unit else ""
@@ -179,7 +179,7 @@ def _arrival(
     """
     if options.arrival or proposal.arrival is None:
         return options.arrives()
-    column = spelled(proposal.arrival.path, on_file=True)
+    column = spell(proposal.arrival.path, on_file=True)
     where = where_of("arrival", column, on_file=True)
     times = times_seen(values_at(where, rows, on_file=True), now_ns)
     found = times and times.unit
@@ -192,7 +192,7 @@ def _arrival(
 
 
 def _words(guess: Guess, *, on_file: bool) -> str:
-    rivals = ", ".join(spelled(path, on_file=on_file) for path in guess.rivals)
+    rivals = ", ".join(spell(path, on_file=on_file) for path in guess.rivals)
     return f"{guess.sure}: {guess.why}" + (f"; also possible: {rivals}" if rivals else "")
 
 

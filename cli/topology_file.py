@@ -112,7 +112,7 @@ def _with_reader(stream: StreamConfig, at: str) -> StreamConfig:
     if len(text) > MAX_READER_CHARS:
         raise Refused(f"{at} is longer than {MAX_READER_CHARS:,} characters{remedy}")
     try:
-        parsed = avro.parsed(text)
+        parsed = avro.parse(text)
     except SchemaFault as fault:
         raise Refused(f"{at} {fault}{remedy}") from None
     if not (isinstance(parsed.schema, dict) and parsed.schema["type"] == "record"):

@@ -160,7 +160,7 @@ def _by_registry(schema: SchemaConfig, subjects: Collection[str] | None) -> Deco
             await feed.reach(table, [value])
 
     def decode(value: bytes | None) -> object:
-        new = [each for each in table.unresolved([value]) if each not in asked]
+        new = [each for each in table.find_unresolved([value]) if each not in asked]
         if value is not None and new:
             if len(asked) < MAX_SCHEMAS:
                 asked.update(new)

@@ -17,7 +17,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
-from codec.compression import MAX_UNPACKED_BYTES, NotUnpacked, uncompressed
+from codec.compression import MAX_UNPACKED_BYTES, NotUnpacked, decompress
 from codec.face import (
     BEHIND,
     COUNT,
@@ -120,7 +120,7 @@ class RecordBatch:
             fault = COUNT
         elif self.compression_type:
             try:
-                payload = uncompressed(self.compression_type, payload, most_bytes)
+                payload = decompress(self.compression_type, payload, most_bytes)
             except NotUnpacked as why:
                 fault = str(why)
         if not fault and not self._count and payload:

@@ -50,7 +50,7 @@ class NotUnpacked(Exception):
     """A batch cannot be unpacked; the message states why, without content of the batch."""
 
 
-def uncompressed(compression: int, payload: bytes, most_bytes: int = MAX_UNPACKED_BYTES) -> bytes:
+def decompress(compression: int, payload: bytes, most_bytes: int = MAX_UNPACKED_BYTES) -> bytes:
     """Unpack a batch; raise NotUnpacked if that fails or takes more than `most_bytes`."""
     decode = DECODERS.get(compression)
     if decode is None:
@@ -63,7 +63,7 @@ def uncompressed(compression: int, payload: bytes, most_bytes: int = MAX_UNPACKE
         raise NotUnpacked("the batch cannot be unpacked") from None
 
 
-def compressed(compression: int, records: bytes) -> bytes:
+def compress(compression: int, records: bytes) -> bytes:
     """Compress the records as aiokafka's batch builder does, at the same levels."""
     return ENCODERS[compression](records)
 
@@ -71,14 +71,14 @@ def compressed(compression: int, records: bytes) -> bytes:
 def _gzip(payload: bytes, most_bytes: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(payload)) as packed:
         records = packed.read(most_bytes + 1)
-    _bound(len(records), most_bytes)
+    _check_size(len(records), most_bytes)
     return records
 
 
 def _snappy(payload: bytes, most_bytes: int) -> bytes:
     """Unpack one raw block of snappy, or several consecutive blocks after a Xerial header."""
     if len(payload) <= XERIAL_HEADER_BYTES or not payload.startswith(XERIAL):
-        _bound(cramjam.snappy.decompress_raw_len(payload), most_bytes)
+        _check_size(cramjam.snappy.decompress_raw_len(payload), most_bytes)
         return bytes(cramjam.snappy.decompress_raw(payload))
     at, records = XERIAL_HEADER_BYTES, bytearray()
     while at < len(payload):
@@ -87,7 +87,7 @@ def _snappy(payload: bytes, most_bytes: int) -> bytes:
         if not 0 < length <= len(payload) - at:
             raise NotUnpacked("a block of snappy has no valid length, or ends after its batch")
         block = payload[at : at + length]
-        _bound(len(records) + cramjam.snappy.decompress_raw_len(block), most_bytes)
+        _check_size(len(records) + cramjam.snappy.decompress_raw_len(block), most_bytes)
         records += cramjam.snappy.decompress_raw(block)
         at += length
     return bytes(records)
@@ -121,7 +121,7 @@ def _into_room(decode_into: Callable[[bytes, Any], int], payload: bytes, most_by
     raise NotUnpacked(f"the batch cannot be unpacked, or takes more than {most_bytes} bytes")
 
 
-def _bound(size: int, most_bytes: int) -> None:
+def _check_size(size: int, most_bytes: int) -> None:
     if size > most_bytes:
         raise NotUnpacked(f"the batch takes more than {most_bytes} bytes unpacked")
 

@@ -59,7 +59,7 @@ def _digest() -> str:
 
 def _fault(records: Any, batches: Any) -> str:
     written = [
-        _written(make(LIMIT, "snappy", is_transactional=True))
+        _write(make(LIMIT, "snappy", is_transactional=True))
         for make in (batches.new_batch, plain.new_batch)
     ]
     if bytes(written[0]) != bytes(written[1]):
@@ -87,7 +87,7 @@ def _face(value: object) -> set[str]:
     return {name for name in dir(value) if not name.startswith("_") and not name.isupper()}
 
 
-def _written(batch: Any) -> bytes:
+def _write(batch: Any) -> bytes:
     for timestamp, key, value, headers in TRIAL:
         batch.append(timestamp=timestamp, key=key, value=value, headers=headers)
     batch._set_producer_state(5, 1, 40)

@@ -46,7 +46,7 @@ def page() -> str:
     parts = [INTRO]
     for path, section in SECTIONS.items():
         of = described if not path else described["$defs"][section.__name__]
-        entries = {key: of["properties"][key] for key in section.spelled()}
+        entries = {key: of["properties"][key] for key in section.list_keys()}
         parts.append("\n".join(_section_lines(path, entries)))
     return "\n".join(parts)
 

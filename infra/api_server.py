@@ -47,7 +47,7 @@ class ApiServer(Server):
     """A private API server; `folder` has its files, with a `kubeconfig` that grants all rights."""
 
     def __init__(self, folder: Path) -> None:
-        built = programs.built()
+        built = programs.build_all()
         folder.mkdir(parents=True, exist_ok=True)
         port, etcd_port, peer_port = free_ports(3)
         self.address = f"https://{LOOPBACK}:{port}"

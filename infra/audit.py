@@ -22,13 +22,13 @@ def main() -> None:
     program, *locks = sys.argv[1:]
     bad = False
     for lock in locks:
-        faults, lines = judged(lock, asked(program, lock))
+        faults, lines = judge(lock, ask(program, lock))
         bad |= faults
         print("\n".join(lines), file=sys.stderr)
     sys.exit(bad)
 
 
-def asked(program: str, lock: str) -> dict[str, Any] | None:
+def ask(program: str, lock: str) -> dict[str, Any] | None:
     """Return pip-audit's report on a lock file; None if it gave none."""
     options = ["--require-hashes", "--disable-pip", "--progress-spinner", "off"]
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ def asked(program: str, lock: str) -> dict[str, Any] | None:
     return found
 
 
-def judged(lock: str, answer: dict[str, Any] | None) -> tuple[bool, list[str]]:
+def judge(lock: str, answer: dict[str, Any] | None) -> tuple[bool, list[str]]:
     """Return whether there are known vulnerabilities, and the lines to print."""
     packages = answer["dependencies"] if answer else []
     skipped = [each["name"] for each in packages if "skip_reason" in each]

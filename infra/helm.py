@@ -31,7 +31,7 @@ class NotBuilt(Exception):
 
 def missing() -> str | None:
     """Return why Helm cannot be used here; None if it can."""
-    if shutil.which("helm") or shutil.which("go") or _cached().is_file():
+    if shutil.which("helm") or shutil.which("go") or _find_cached().is_file():
         return None
     return "neither helm nor go (which builds it) was found; install one of them"
 
@@ -41,7 +41,7 @@ def program() -> str:
     found = shutil.which("helm")
     if found is not None:
         return found
-    cached = _cached()
+    cached = _find_cached()
     # The lock makes concurrent tests build it only once.
     with exclusive(cached.with_suffix(".lock"), BUILD_TIMEOUT_S):
         if not cached.is_file():
@@ -65,7 +65,7 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inorder"
 
 
-def _cached() -> Path:
+def _find_cached() -> Path:
     return cache() / f"helm-{VERSION}"
 
 

@@ -23,11 +23,11 @@ LONGEST: Final = 60
 def main() -> None:
     notice = ROOT / "NOTICE"
     head = notice.read_text().partition(BEGIN)[0]
-    lines = [f"  {name}: {licence(name)}\n" for name in pinned()]
+    lines = [f"  {name}: {licence(name)}\n" for name in list_pinned()]
     notice.write_text("".join([head, BEGIN, "\n", *lines]))
 
 
-def pinned() -> list[str]:
+def list_pinned() -> list[str]:
     """Return the names of the packages that the image's lock file pins, ascending."""
     return re.findall(r"^([a-z0-9][a-z0-9.-]*)==", LOCK.read_text(), re.M)
 

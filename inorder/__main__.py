@@ -104,7 +104,7 @@ def _as_installed(site: str) -> dict[str, dict[str, int]]:
     The size of a folder is 0.
     """
     found: dict[str, dict[str, int]] = {}
-    for info in _installed(site):
+    for info in _list_installed(site):
         if info.startswith(ENGINE):
             for path, size in _files(site, info):
                 room, _, below = path.partition("/")
@@ -116,14 +116,14 @@ def _as_installed(site: str) -> dict[str, dict[str, int]]:
 
 def _owner(site: str, room: str) -> str:
     """Return the name of another distribution that has files in the package."""
-    for info in _installed(site):
+    for info in _list_installed(site):
         files = (path for path, _ in _files(site, info))
         if not info.startswith(ENGINE) and any(path.startswith(f"{room}/") for path in files):
             return info.removesuffix(INFO).rpartition("-")[0]
     return "another package"
 
 
-def _installed(site: str) -> list[str]:
+def _list_installed(site: str) -> list[str]:
     return sorted(name for name in os.listdir(site) if name.endswith(INFO))  # noqa: PTH208
 
 

@@ -130,9 +130,9 @@ class Reader:
         """The number of the last input."""
         return self._inputs.number
 
-    def saved(self) -> tuple[Any, ...]:
+    def save(self) -> tuple[Any, ...]:
         """Return the number of the last input, and the state of the clock of timestamps."""
-        return self._inputs.saved()
+        return self._inputs.save()
 
     def restore(self, saved: tuple[Any, ...], arrival_ns: int | None) -> None:
         """Continue after the input whose state was saved.
@@ -155,7 +155,7 @@ class Reader:
         lines = self._inputs.lines
         # The row of a value depends on the arrival of the row before it.
         most = 1 if self._inputs.reads_values else AT_ONCE
-        for rows in pieces(lines.begun(map(self._row, inputs)), most):
+        for rows in pieces(lines.begin(map(self._row, inputs)), most):
             yield from lines.read_many(rows)
 
     def _row(self, each: Input) -> Row:
@@ -228,10 +228,10 @@ def check_input(each: Any, number: int) -> None:
 
 def records_of(step: Step) -> list[Record]:
     """Return the output of a step as records, in the order of their times."""
-    return in_time(step, _reported, _ordered, _resulting)
+    return in_time(step, _report, _order, _resulting)
 
 
-def _ordered(event: Event) -> Record:
+def _order(event: Event) -> Record:
     """Return the same record as `record_of` would for the event's line."""
     return OrderedEvent(
         event.stream,
@@ -248,7 +248,7 @@ def _ordered(event: Event) -> Record:
     )
 
 
-def _reported(report: Report) -> Record:
+def _report(report: Report) -> Record:
     return record_of(report_line(report, replayed=True))
 
 

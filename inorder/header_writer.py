@@ -85,5 +85,5 @@ class HeaderWriter:
 
     def _time(self, ts_ns: int) -> bytes:
         if self._is_cloudevent:
-            return rfc3339.spelled(ts_ns).encode()
+            return rfc3339.spell(ts_ns).encode()
         return b"%d" % (ts_ns // self._ns_per_unit)

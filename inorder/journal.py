@@ -91,7 +91,7 @@ class Journal:
         self._source = source
         self._stream = stream
         self._pid = os.getpid()
-        self._lock: int | None = locked(path, "journal")
+        self._lock: int | None = lock(path, "journal")
         left_at_fork(self)
         try:
             self.epoch, self.next_seq = self._begin(first_epoch)
@@ -177,7 +177,7 @@ class Journal:
 _REMEDY: Final = "remove it and the source begins a new epoch, which must be higher than any before"
 
 
-def locked(path: Path, what: str) -> int:
+def lock(path: Path, what: str) -> int:
     """Lock a file that belongs to one producer.
 
     Args:

@@ -160,7 +160,7 @@ class LastingClient:
     def poll(self, timeout_s: float) -> None:
         """Process reports, and wait up to `timeout_s` for one."""
         producer = self.producer
-        if (error := _polled(producer, timeout_s)) is not None:
+        if (error := _poll(producer, timeout_s)) is not None:
             self._renew(producer, error)
 
     def flush(self, timeout_s: float) -> int:
@@ -190,10 +190,10 @@ class LastingClient:
             key=record.key,
             headers=record.headers,
             timestamp=record.timestamp_ms,
-            on_delivery=partial(self._reported, record),
+            on_delivery=partial(self._note_report, record),
         )
 
-    def _reported(self, record: Record, error: KafkaError | None, message: Message) -> None:
+    def _note_report(self, record: Record, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._renewals = 0
         else:
@@ -236,7 +236,7 @@ class LastingClient:
             self._report(record, error, None)
 
 
-def _polled(producer: Producer, timeout_s: float) -> KafkaError | None:
+def _poll(producer: Producer, timeout_s: float) -> KafkaError | None:
     """Process reports, and return the error that has ended the client, if it is reported now."""
     try:
         producer.poll(timeout_s)
@@ -253,4 +253,4 @@ def _drain(producer: Producer) -> None:
     producer.purge(in_queue=True, in_flight=True, blocking=True)
     deadline_s = time.monotonic() + DRAIN_S
     while len(producer) and time.monotonic() < deadline_s:
-        _polled(producer, POLL_S)
+        _poll(producer, POLL_S)

@@ -146,9 +146,9 @@ class Ordering:
         if not are_dicts(events):
             for number, each in enumerate(events, self._reader.number + 1):
                 check_input(each, number)
-        inputs = events[self._known(partition, first) - first :]
+        inputs = events[self._find_first_new(partition, first) - first :]
         read = self._reader.read_many(inputs, self._reading_ns())
-        return self._processed(read, partition, first, len(events))
+        return self._process(read, partition, first, len(events))
 
     def feed_rows(
         self,
@@ -187,9 +187,9 @@ class Ordering:
         check_many("rows", rows, "tuples or lists")
         given = list(rows)
         _check_rows(self._columns, given, self._reader.number + 1)
-        inputs = given[self._known(partition, first) - first :]
+        inputs = given[self._find_first_new(partition, first) - first :]
         read = self._reader.read_columns(self._columns, inputs, self._reading_ns())
-        return self._processed(read, partition, first, len(given))
+        return self._process(read, partition, first, len(given))
 
     def tick(self, now_ns: int) -> list[Record]:
         """Advance the time to `now_ns`; the caller has fed all events that arrived before it.
@@ -254,7 +254,7 @@ class Ordering:
 
     def held(self) -> list[EventPlace]:
         """Return the identities of the buffered events."""
-        waiting = (event for event in self._run.held() if event.kind == DATA)
+        waiting = (event for event in self._run.iter_held() if event.kind == DATA)
         return sorted(EventPlace(each.source, max(each.epoch, 0), each.seq) for each in waiting)
 
     def balance(self) -> Balance:
@@ -276,15 +276,15 @@ class Ordering:
         """
         self._check_open()
         self._forget_places()
-        saved = self._run.saved()
+        saved = self._run.save()
         values = (
             self._setting(),
-            (self._is_ticked, self._has_arrivals, self._reader.saved()),
+            (self._is_ticked, self._has_arrivals, self._reader.save()),
             (self._next, self._places.as_mapping(), dict(self._counts)),
             None if saved is None else packed_replay(saved),
         )
         try:
-            return FORM.packed(values)
+            return FORM.pack(values)
         except ValueError as wrong:
             remedy = "use payloads of plain values: JSON values and bytes"
             raise ValueError(f"the state cannot be stored ({wrong}); {remedy}") from None
@@ -313,10 +313,10 @@ class Ordering:
             raise ValueError(
                 "events or ticks have already been processed; restore into a new Ordering"
             )
-        fresh = FORM.read(snapshot, self._restored)
+        fresh = FORM.read(snapshot, self._restore)
         self.__dict__.update(fresh.__dict__)
 
-    def _restored(self, values: Any) -> Ordering:
+    def _restore(self, values: Any) -> Ordering:
         setting, (is_ticked, has_arrivals, reader), (next_offsets, places, counts), packed = values
         if not _fits(setting, self._setting()):
             raise StateUnreadable(
@@ -372,7 +372,7 @@ class Ordering:
             raise ValueError(f"offset {offset} is not valid; offsets are from 0 to {MAX_INT64}")
         return offset
 
-    def _known(self, partition: Partition, first: int) -> int:
+    def _find_first_new(self, partition: Partition, first: int) -> int:
         """Return the offset of the first input that is not known yet, if `first` is the first."""
         return max(self._next.get(partition, 0), first)
 
@@ -387,16 +387,16 @@ class Ordering:
             line = dict(zip(self._columns, line, strict=True))
         self._has_arrivals = self._is_ticked or line.get("arrival") is not None
         if not self._has_arrivals:
-            saved, self._run = self._run.saved(), Replay(self.topology.without_arrivals())
+            saved, self._run = self._run.save(), Replay(self.topology.without_arrivals())
             if saved is not None:
                 self._run.restore(saved)
 
-    def _processed(self, read: Read, partition: Partition, first: int, count: int) -> list[Record]:
+    def _process(self, read: Read, partition: Partition, first: int, count: int) -> list[Record]:
         """Return the records of inputs that have been read.
 
         They are the last of `count` inputs, the first of which has the offset `first`.
         """
-        known = self._known(partition, first)
+        known = self._find_first_new(partition, first)
         contents = read.contents
         if self._has_arrivals is None:
             first_event = next((each for each in contents if isinstance(each, Event)), None)
@@ -411,7 +411,7 @@ class Ordering:
 
     def _forget_places(self) -> None:
         """Drop the stored places of events that are no longer buffered."""
-        self._places.keep(event.offset for event in self._run.held())
+        self._places.keep(event.offset for event in self._run.iter_held())
 
     def _out(self, step: Step | None) -> list[Record]:
         if step is None:

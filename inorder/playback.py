@@ -38,11 +38,11 @@ def stale_stamps(newest_ns: int, arrival_ns: int) -> str:
     )
 
 
-def encoded(until_ms: int) -> tuple[str, bytes]:
+def encode(until_ms: int) -> tuple[str, bytes]:
     """Return the header of a record."""
     return PLAYBACK, b"%d" % until_ms
 
 
-def decoded(value: bytes | None) -> int:
+def decode(value: bytes | None) -> int:
     """Return the time in ms; `OVER` if the value is not one."""
     return int(value) if value is not None and value.isdigit() and len(value) <= 15 else OVER

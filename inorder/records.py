@@ -312,9 +312,9 @@ def record_of(line: Any) -> Record:
     """
     values: Any = line
     if hasattr(line, "headers"):
-        values = _called(line.value)
+        values = _call(line.value)
         if values is None:
-            values = retraction_line(_called(line.key), _called(line.headers))
+            values = retraction_line(_call(line.key), _call(line.headers))
     if isinstance(values, bytes | str):
         values = orjson.loads(values)
     read = _READ.get(values.get("kind", "")) if isinstance(values, Mapping) else None
@@ -349,7 +349,7 @@ def ordered_event(
     """
     headers: Iterable[tuple[str, bytes | None]] = record
     if hasattr(record, "headers"):
-        headers, value = _called(record.headers) or (), _called(record.value)
+        headers, value = _call(record.headers) or (), _call(record.value)
     found = {name: (text or b"").decode() for name, text in headers}
     names = (contract or HeaderContract()).names()
     if REF_TIME not in found:
@@ -394,7 +394,7 @@ def current(records: Iterable[Record]) -> dict[str, Found]:
     }
 
 
-def _called(part: Any) -> Any:
+def _call(part: Any) -> Any:
     """Return a part of a message, which is a method in some clients and an attribute in others."""
     return part() if callable(part) else part
 
@@ -418,7 +418,7 @@ def _payload(value: bytes | None) -> Any:
         return value.decode(errors="replace")
 
 
-def _said(kind: Any, line: Line, /, **given: Any) -> dict[str, Any]:
+def _pick(kind: Any, line: Line, /, **given: Any) -> dict[str, Any]:
     """Return the fields of a record class: the values `given`, and the others from the line.
 
     The keys of the line have no unit in their names.
@@ -433,15 +433,15 @@ def _keys(kind: Any) -> list[tuple[str, str]]:
 
 def _event(line: Line) -> OrderedEvent:
     late = line.get("reason", "late") if line["late"] else ""
-    return OrderedEvent(**_said(OrderedEvent, line, epoch=line["epoch"] or 0, late=late))
+    return OrderedEvent(**_pick(OrderedEvent, line, epoch=line["epoch"] or 0, late=late))
 
 
 def _not_ordered(line: Line) -> dict[str, Any]:
-    return _said(_NotOrdered, line, line=line.get("line"))
+    return _pick(_NotOrdered, line, line=line.get("line"))
 
 
-def _found(line: Line) -> dict[str, Any]:
-    return _said(_Found, line, key=line.get("key"), stream=line.get("stream", ""))
+def _pick_found(line: Line) -> dict[str, Any]:
+    return _pick(_Found, line, key=line.get("key"), stream=line.get("stream", ""))
 
 
 def _member(values: Line) -> EventOfResult:
@@ -451,15 +451,15 @@ def _member(values: Line) -> EventOfResult:
 
 def _window(line: Line) -> WindowRecord:
     bounds = {name: line.get(name, {}) for name in ("low", "high", "expected")}
-    return WindowRecord(**_found(line), **bounds)
+    return WindowRecord(**_pick_found(line), **bounds)
 
 
 def _match(line: Line) -> MatchRecord:
-    return MatchRecord(**_found(line), events=tuple(map(_member, line["events"])))
+    return MatchRecord(**_pick_found(line), events=tuple(map(_member, line["events"])))
 
 
 def _match_set(line: Line) -> MatchSetRecord:
-    found = _found({"values": {}, **line})
+    found = _pick_found({"values": {}, **line})
     ranges, joined = _ranges(line["ranges"]), _ranges(line.get("joined", ()))
     return MatchSetRecord(**found, count=line["count"], ranges=ranges, joined=joined)
 
@@ -478,12 +478,12 @@ def _ranges(values: Sequence[Line]) -> tuple[RangeOfResult, ...]:
 
 def _join(line: Line) -> JoinRecord:
     events = tuple(map(_member, line["events"]))
-    return JoinRecord(**_found(line), events=events, probability=line["probability"])
+    return JoinRecord(**_pick_found(line), events=events, probability=line["probability"])
 
 
 _READ: Final[Mapping[str, Callable[[Line], Record]]] = {
     "event": _event,
-    "gap": lambda line: GapRecord(**_said(GapRecord, line, epoch=line["epoch"] or 0)),
+    "gap": lambda line: GapRecord(**_pick(GapRecord, line, epoch=line["epoch"] or 0)),
     "late": lambda line: LateRecord(**_not_ordered(line)),
     "duplicate": lambda line: DuplicateRecord(**_not_ordered(line)),
     "dead": lambda line: DeadRecord(**_not_ordered(line), detail=line.get("detail", "")),
@@ -492,7 +492,7 @@ _READ: Final[Mapping[str, Callable[[Line], Record]]] = {
     "match_set": _match_set,
     "join": _join,
     "overflow": lambda line: OverflowRecord(
-        **_said(OverflowRecord, line, event=_member(line["event"]))
+        **_pick(OverflowRecord, line, event=_member(line["event"]))
     ),
-    RETRACT: lambda line: RetractRecord(**_found({"values": {}, **line})),
+    RETRACT: lambda line: RetractRecord(**_pick_found({"values": {}, **line})),
 }

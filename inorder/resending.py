@@ -213,7 +213,7 @@ class Answering:
                 if ends is None:
                     raise ProducerError(f"the end of partition {part} cannot be read")
                 known = ends[1]
-                self._sent_records.answered(part, known)
+                self._sent_records.note_answered(part, known)
             places.append(TopicPartition(topic, part, known))
         return places
 
@@ -225,7 +225,7 @@ class Answering:
         request = self._read(message)
         if request is not None and not self._answer(request):
             return False
-        self._sent_records.answered(part, offset + 1)
+        self._sent_records.note_answered(part, offset + 1)
         return True
 
     def _read(self, message: Message) -> Request | None:

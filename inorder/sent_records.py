@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple
 
 from inorder.failure import JournalError
 from inorder.forked import left_at_fork
-from inorder.journal import locked
+from inorder.journal import lock
 
 FORMAT: Final = 1
 COMMIT_RECORDS: Final = 500
@@ -97,7 +97,7 @@ class SentRecords:
         self._waiting_bytes = 0
         self._written_s = time.monotonic()
         self.not_kept = 0
-        self._lock: int | None = locked(path, "the file of sent records")
+        self._lock: int | None = lock(path, "the file of sent records")
         with ExitStack() as refused:
             refused.callback(self._release_lock)
             try:
@@ -105,7 +105,7 @@ class SentRecords:
                 refused.callback(self._db.close)
                 self._open(source, stream)
             except sqlite3.Error as error:
-                raise self._failed(error) from error
+                raise self._make_error(error) from error
             refused.pop_all()
         left_at_fork(self)
 
@@ -126,7 +126,7 @@ class SentRecords:
         """
         self.commit()
         while first <= last:
-            found = self._asked(
+            found = self._ask(
                 "SELECT * FROM sent WHERE epoch = ? AND seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
                 (epoch, first, last, COMMIT_RECORDS),
             )
@@ -137,12 +137,12 @@ class SentRecords:
 
     def place_of(self, part: int) -> int | None:
         """Return the next offset to read of a partition of requests; None if none was read."""
-        found = self._asked("SELECT next FROM place WHERE part = ?", (part,))
+        found = self._ask("SELECT next FROM place WHERE part = ?", (part,))
         return int(found[0][0]) if found else None
 
-    def answered(self, part: int, next_offset: int) -> None:
+    def note_answered(self, part: int, next_offset: int) -> None:
         """Store that all requests of the partition before `next_offset` have been answered."""
-        self._asked("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
+        self._ask("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
 
     def commit(self) -> None:
         """Write the added records to the file."""
@@ -186,12 +186,12 @@ class SentRecords:
         self.bytes = int(size)
         """The size of the stored content, as `max_bytes` counts it."""
 
-    def _asked(self, statement: str, values: Sequence[int]) -> list[tuple[Any, ...]]:
+    def _ask(self, statement: str, values: Sequence[int]) -> list[tuple[Any, ...]]:
         with self._guard:
             try:
                 return self._db.execute(statement, values).fetchall()
             except sqlite3.Error as error:
-                raise self._failed(error) from error
+                raise self._make_error(error) from error
 
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -213,7 +213,9 @@ class SentRecords:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             self.not_kept += len(waiting)
-            logger.error("%s; %d records cannot be sent again", self._failed(error), len(waiting))
+            logger.error(
+                "%s; %d records cannot be sent again", self._make_error(error), len(waiting)
+            )
 
     def _delete_oldest(self, wanted_bytes: int) -> None:
         """Delete the oldest records until at least `wanted_bytes` are free."""
@@ -235,7 +237,7 @@ class SentRecords:
         if lock is not None:
             os.close(lock)
 
-    def _failed(self, error: Exception) -> JournalError:
+    def _make_error(self, error: Exception) -> JournalError:
         return JournalError(
             f"the file of sent records {self._path}: {error}; remove the file to start again"
         )

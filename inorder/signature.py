@@ -96,7 +96,7 @@ def signed_content(order: tuple[str, ...], found: Found, value: bytes | None) ->
     return _BEGINS.pack(_WORD, *sizes) + b"".join(filter(None, fields))
 
 
-def derived(master: bytes, scope: Scope, name: bytes) -> bytes:
+def derive(master: bytes, scope: Scope, name: bytes) -> bytes:
     """Return the key of a source, or of a prefix of sources' names, as 32 bytes.
 
     Args:

@@ -23,7 +23,7 @@ from inorder.signature import (
     SOURCE,
     Mac,
     Scope,
-    derived,
+    derive,
     signed_content,
     signed_names,
 )
@@ -147,7 +147,7 @@ def signing_key(master: bytes, scope: Scope, name: str) -> str:
         scope: Whether `name` is a source or a prefix.
         name: The source, or the prefix.
     """
-    return f"{scope} {derived(master, scope, name.encode()).hex()} {name}"
+    return f"{scope} {derive(master, scope, name.encode()).hex()} {name}"
 
 
 def masters_of(text: str) -> tuple[bytes, ...]:

@@ -156,7 +156,7 @@ class TopologyDriver:
         self.failures: list[FunctionFailed] = []
         self._raises = raise_failures
         self._raised = 0
-        self._order = Ordering(_watched(self.topology, self.failures))
+        self._order = Ordering(_watch(self.topology, self.failures))
         self._begun = start_ns is not None
         self._now_ns = FIRST_NS if start_ns is None else _checked_ns("start_ns", start_ns)
         self._unread: list[Record] = []
@@ -292,10 +292,10 @@ class TopologyDriver:
 # -- user functions --------------------------------------------------------------------------------
 
 
-def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
+def _watch(topology: Topology, failures: list[FunctionFailed]) -> Topology:
     """Return the same topology, with functions that add their errors to `failures`."""
 
-    def watched(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(call)
         def noting(*arguments: Any) -> Any:
             try:
@@ -312,18 +312,18 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
 
     def of_aggregate(name: str, own: Function) -> Function:
         parts = own._asdict()
-        return Function(**{part: watched(f"{name}.{part}", call) for part, call in parts.items()})
+        return Function(**{part: watch(f"{name}.{part}", call) for part, call in parts.items()})
 
     def of_detector(name: str, own: Any) -> Any:
         is_value = isinstance(own, Detector)
         parts = ("step", "tick", "end") if is_value else ("on_event", "on_time", "on_end")
         calls = {part: getattr(own, part, None) for part in (*parts, "deadline")}
-        hooks: Any = {part: watched(f"{name}.{part}", call) for part, call in calls.items() if call}
+        hooks: Any = {part: watch(f"{name}.{part}", call) for part, call in calls.items() if call}
         return replace(own, **hooks) if is_value else type(own.__name__, (own,), hooks)
 
     own = topology.user_functions
     return topology.with_functions(
-        {name: watched(name, call) for name, call in own.functions.items()},
+        {name: watch(name, call) for name, call in own.functions.items()},
         {name: of_aggregate(name, each) for name, each in own.aggregates.items()},
         {name: of_detector(name, each) for name, each in own.detectors.items()},
     )
@@ -466,7 +466,7 @@ class _Run:
         for id_ in sorted({*self._found, *other._found}):
             here, there = self._found.get(id_), other._found.get(id_)
             if here is None or there is None or _content(here) != _content(there):
-                self._fail(f"found {_rendered(here)}\n{other._name}: found {_rendered(there)}")
+                self._fail(f"found {_render(here)}\n{other._name}: found {_render(there)}")
 
     def _check_order(self) -> None:
         in_time: dict[str, list[OrderedEvent]] = {}
@@ -504,7 +504,7 @@ def _with_arrivals(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
         yield replace(event, arrival_ns=newest_ns)
 
 
-def _rendered(found: Found | None) -> str:
+def _render(found: Found | None) -> str:
     if found is None:
         return "nothing there"
     key = "" if found.key is None else f" of {found.key!r}"

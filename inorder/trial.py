@@ -80,7 +80,7 @@ def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
     """
     check_many("events", events, "RawEvents")
     rules = behaviour_of(detector)
-    trial = tried(rules, [_seen(number, event) for number, event in enumerate(events)])
+    trial = run_trial(rules, [_see(number, event) for number, event in enumerate(events)])
     if trial.problems:
         raise BadDetector("; ".join(trial.problems))
     begun = time.perf_counter()
@@ -91,7 +91,7 @@ def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
     return DetectorReport(trial.items, trial.results, trial.state_values, size, snapshot_us)
 
 
-def _seen(number: int, event: RawEvent) -> Seen:
+def _see(number: int, event: RawEvent) -> Seen:
     time_ns = (
         event.ts_ns if event.arrival_ns is None or event.ts_ns is not None else event.arrival_ns
     )
@@ -119,7 +119,7 @@ class Trial(NamedTuple):
     problems: list[str]
 
 
-def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
+def run_trial(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     """Process the events of one key in order, and return the findings.
 
     If the detector has a `correct`, its results are compared with this run.
@@ -153,7 +153,7 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     if _bad(counts) > bad:
         problems.append(f"after the last event: {counts.why}")
     if rules.corrects and not problems:
-        problems += _corrected(rules, [LogEntry(seen) for seen in in_order])
+        problems += _correct(rules, [LogEntry(seen) for seen in in_order])
     return Trial(cursor.steps, len(outs), most, largest, problems[:MAX_PROBLEMS])
 
 
@@ -196,14 +196,14 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
         yield f"at {seen!r} it changes its arguments"
 
 
-def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
+def _correct(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
     """Yield the differences between `correct` and a run in order, with some events late."""
     whole = _read(rules, entries, None)
     for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
         log, seen = _read(rules, entries, at), entries[at].seen
         if not same(log.live.state, whole.live.state):
             yield f"its `correct` reaches another state than a run in order, at {seen!r}"
-        elif [_said(each) for each in log.outs] != [_said(each) for each in whole.outs]:
+        elif [_say(each) for each in log.outs] != [_say(each) for each in whole.outs]:
             yield f"its `correct` gives another result than a run in order, at {seen!r}"
 
 
@@ -222,5 +222,5 @@ def _read(rules: Behaviour, entries: list[LogEntry], late: int | None) -> KeyLog
     return log
 
 
-def _said(output: DetectorOutput) -> tuple[str, str, bool]:
+def _say(output: DetectorOutput) -> tuple[str, str, bool]:
     return output.id, repr(output.values), output.unsure

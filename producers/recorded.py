@@ -85,7 +85,7 @@ def record_of(
     try:
         if isinstance(recorded, Event):
             return _of_event(recorded, unnumbered)
-        mapping = recorded if isinstance(recorded, Mapping) else _parsed(recorded)
+        mapping = recorded if isinstance(recorded, Mapping) else _parse(recorded)
         if "clock" in mapping:
             return ClockRow(_text(mapping, "clock", ""))
         return _of_row(mapping, unnumbered, unit_ns, unnamed)
@@ -93,7 +93,7 @@ def record_of(
         return Malformed(row, fault.reason, str(fault))
 
 
-def _parsed(line: bytes | str) -> Row:
+def _parse(line: bytes | str) -> Row:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -113,7 +113,7 @@ def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) ->
     if seq is None and stream not in unnumbered:
         raise _Fault(
             "seq",
-            f"there is no seq; rows of stream {_shown(stream)} need a sequence number, unless the"
+            f"there is no seq; rows of stream {_format(stream)} need a sequence number, unless the"
             " given topology file has reorder: {without_seq: by_time} or {rule: time} for it",
         )
     arrival_ns = _integer(row, "arrival")
@@ -166,7 +166,7 @@ def _integer(row: Row, name: str, low: int = -MAX_SEQ - 1, high: int = MAX_SEQ) 
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _Fault(name, f"{name} {_shown(value)} is not a whole number in {low}..{high}")
+        raise _Fault(name, f"{name} {_format(value)} is not a whole number in {low}..{high}")
     return value
 
 
@@ -185,11 +185,11 @@ def _text(row: Row, name: str, default: str) -> str:
     if value is None:
         return default
     if not isinstance(value, str):
-        raise _Fault(name, f"{name} {_shown(value)} is not text")
+        raise _Fault(name, f"{name} {_format(value)} is not text")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise _Fault(name, f"{name} {_shown(value)} is not Unicode text") from error
+        raise _Fault(name, f"{name} {_format(value)} is not Unicode text") from error
     return value
 
 
@@ -200,6 +200,6 @@ def _json(payload: Any) -> bytes:
         raise _Fault("payload", f"the payload is not JSON: {error}") from error
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

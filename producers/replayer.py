@@ -179,7 +179,7 @@ class Replayer:
                 ahead_ms = round(max(0.0, due_s - self._now_s()) * 1e3)
                 until_ms = time.time_ns() // NS_PER_MS + ahead_ms + playback.GRACE_MS
             arrival_ms = (record.arrival_ns or 0) // NS_PER_MS
-            self._send(record, count, [playback.encoded(until_ms)], arrival_ms)
+            self._send(record, count, [playback.encode(until_ms)], arrival_ms)
             record = following
 
     def _wait_until(self, due_s: float, started_s: float, count: Published) -> None:

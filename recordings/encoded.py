@@ -97,8 +97,8 @@ def container_values(
 
     header = _header(raw, path)
     try:
-        to_schema = None if reader is None else avro.parsed(reader)
-        read_next = avro.reading_on(avro.parsed(header["avro.schema"].decode()), to_schema)
+        to_schema = None if reader is None else avro.parse(reader)
+        read_next = avro.reading_on(avro.parse(header["avro.schema"].decode()), to_schema)
         unpacked = UNPACKED[header.get("avro.codec", b"null").decode()]
     except (SchemaFault, UnicodeDecodeError) as fault:
         raise InputError(f"{path}: its schema {fault}") from None
@@ -180,7 +180,7 @@ def _zigzag(number: int) -> int:
     return (number >> 1) ^ -(number & 1)
 
 
-def _inflated(packed: bytes) -> bytes:
+def _inflate(packed: bytes) -> bytes:
     unpacking = zlib.decompressobj(RAW_DEFLATE)
     content = unpacking.decompress(packed, MAX_BLOCK_BYTES)
     if unpacking.unconsumed_tail:
@@ -194,17 +194,17 @@ def _by_library(name: str, packed: bytes) -> bytes:
     Raises:
         ValueError: The bytes cannot be uncompressed, or are too many.
     """
-    from codec.compression import BY_NAME, NotUnpacked, uncompressed
+    from codec.compression import BY_NAME, NotUnpacked, decompress
 
     try:
-        return uncompressed(BY_NAME[name], packed, MAX_BLOCK_BYTES)
+        return decompress(BY_NAME[name], packed, MAX_BLOCK_BYTES)
     except NotUnpacked as wrong:
         raise ValueError(str(wrong).replace("the batch", "it")) from None
 
 
 UNPACKED: Final[dict[str, Callable[[bytes], bytes]]] = {
     "null": lambda packed: packed,
-    "deflate": _inflated,
+    "deflate": _inflate,
     "snappy": lambda packed: _by_library("snappy", packed[:-CRC_BYTES]),
     "zstandard": lambda packed: _by_library("zstd", packed),
 }

@@ -55,7 +55,7 @@ _FORM_OF_SUFFIX: Final = {
 
 
 @contextmanager
-def opened(
+def open_file(
     path: str, stdin: IO[bytes] | None = None, columns: frozenset[str] = OUR_COLUMNS
 ) -> Iterator[tuple[IO[bytes], Form]]:
     """Yield the unpacked bytes and their form; close all that was opened, but not `stdin`.
@@ -67,7 +67,7 @@ def opened(
     """
     name = "standard input" if path == STDIN else path
     with ExitStack() as stack, _readable(name):
-        raw = _buffered(path, stdin, stack)
+        raw = _buffer(path, stdin, stack)
         packed = raw.peek(len(GZIP_MARK)).startswith(GZIP_MARK)
         if path.endswith(".gz") and not packed:
             raise InputError(f"{path}: ends in .gz but is not gzip; rename it or compress it")
@@ -98,7 +98,7 @@ def at_rest(path: str, stdin: IO[bytes] | None = None) -> Iterator[str]:
     with ExitStack() as stack, _readable(name):
         suffix = "".join(Path(path).suffixes[-2:])
         copied = stack.enter_context(tempfile.NamedTemporaryFile(suffix=suffix))
-        shutil.copyfileobj(_buffered(path, stdin, stack), copied)
+        shutil.copyfileobj(_buffer(path, stdin, stack), copied)
         copied.flush()
         try:
             yield copied.name
@@ -106,7 +106,7 @@ def at_rest(path: str, stdin: IO[bytes] | None = None) -> Iterator[str]:
             raise InputError(str(wrong).replace(copied.name, name)) from None
 
 
-def _buffered(path: str, stdin: IO[bytes] | None, stack: ExitStack) -> io.BufferedReader[Any]:
+def _buffer(path: str, stdin: IO[bytes] | None, stack: ExitStack) -> io.BufferedReader[Any]:
     if path != STDIN:
         return stack.enter_context(Path(path).open("rb"))
     if stdin is None and sys.stdin is None:

@@ -1,7 +1,7 @@
 """Guess which fields of foreign records are source, number and time.
 
 A row is a decoded record: only the value of a row in a file, or `{"key": …, "payload": …, "header":
-{…}}` on a topic. A path of names is therefore written as in a mapping (`spelled`). The values of a
+{…}}` on a topic. A path of names is therefore written as in a mapping (`spell`). The values of a
 field count more than its name:
 
 * `seq`: an integer that rises by one within each source. `fit` is the smaller of two shares: of
@@ -110,7 +110,7 @@ class Proposal:
     times: TimesSeen | None = None
 
 
-def spelled(path: Path, *, on_file: bool = False) -> str:
+def spell(path: Path, *, on_file: bool = False) -> str:
     """Return the path in the form in which a mapping names it.
 
     In a file a single name is a column, and is returned unchanged.
@@ -120,7 +120,7 @@ def spelled(path: Path, *, on_file: bool = False) -> str:
     return spelled_path(("payload", *path) if on_file else path)
 
 
-def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
+def guess_fields(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
     """Guess the fields of the rows.
 
     Args:

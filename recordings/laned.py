@@ -83,7 +83,7 @@ def recording_of(
     """
     reading = topology.reading()
     needed = NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
-    files = [_peeked(read_rows(path, None, needed, layout)) for path in paths]
+    files = [_peeke(read_rows(path, None, needed, layout)) for path in paths]
     if len(paths) == 1 and not files[0][0]:
         return Recording(by_lane=False, contents=lines_of(files[0][1], reading))
     for path, (has_partitions, _) in zip(paths, files, strict=True):
@@ -95,7 +95,7 @@ def recording_of(
     lanes = _Lanes(topology, reading)
     most = max(1, MOST_AHEAD // len(paths))
     ordered = [
-        lanes.ordered(path, number, rows, most)
+        lanes.order(path, number, rows, most)
         for number, (path, (_, rows)) in enumerate(zip(paths, files, strict=True))
     ]
     merged = merge(*ordered, key=_order)
@@ -106,7 +106,7 @@ def _order(placed: Placed) -> tuple[int, int, int]:
     return placed.order
 
 
-def _peeked(rows: Iterator[Row]) -> tuple[bool | None, Iterator[Row]]:
+def _peeke(rows: Iterator[Row]) -> tuple[bool | None, Iterator[Row]]:
     """Return whether the line of the first event has a partition and an arrival, and all rows.
 
     The answer is None if there is no event, as in the file of an empty partition.
@@ -141,7 +141,7 @@ class _Lanes:
         self._files: dict[int, int] = {}
         """The number of the file that has the lines of each lane."""
 
-    def ordered(self, path: str, file: int, rows: Iterable[Row], most: int) -> Iterator[Placed]:
+    def order(self, path: str, file: int, rows: Iterable[Row], most: int) -> Iterator[Placed]:
         """Yield the contents of a file in the order of a task, while holding at most `most`."""
         waiting: list[Placed] = []
         left: tuple[int, int, int] = (BEFORE_EVERYTHING_NS, BEFORE_LANES, 0)

@@ -58,5 +58,5 @@ def lines_of(rows: Iterable[Row], reading: Reading, at_once: int = AT_ONCE) -> I
     So many rows as `at_once` are read before the content of the first one is yielded.
     """
     reader = LineReader(reading, judges=True)
-    for piece in pieces(reader.begun(rows), at_once):
+    for piece in pieces(reader.begin(rows), at_once):
         yield from reader.read_many(piece)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from topology.wire.values import lacking, steps_found, walked
+from topology.wire.values import lacking, steps_found, walk
 from topology.wire.where import Where
 
 MAX_NAMES: Final = 200
@@ -42,10 +42,10 @@ def lacking_in_row(value: object, where: Where) -> str:
     text = lacking(value, where)
     path = where.path
     steps = steps_found(value, path)
-    within, name = walked(value, path[:steps]), path[steps]
+    within, name = walk(value, path[:steps]), path[steps]
     if not isinstance(within, dict) or not isinstance(name, str):
         return text
-    if "." in name and walked(within, tuple(name.split("."))) is not None:
+    if "." in name and walk(within, tuple(name.split("."))) is not None:
         return f"{text} (write {Where(where.place, path[:steps])}.{name})"
     near = near_name(name, tuple(map(str, within)))
     return text if near is None else f"{text} (did you mean `{near}`?)"

@@ -144,7 +144,7 @@ class Plausibility:
         seen = self._seen.setdefault(stream, _Seen())
         unit = self._as_read.unit_of(stream)
         of_arrival = self._as_read.mapped or "ns"
-        ts_written, at_written = self._written(ts), self._written(arrival)
+        ts_written, at_written = self._write(ts), self._write(arrival)
         if ts_written is not None:
             seen.ts += 1
             self._count(ts_written, unit, seen.in_unit)
@@ -159,7 +159,7 @@ class Plausibility:
             seen.high = both if not seen.both else _most(seen.high, *both)
             seen.both += 1
 
-    def _written(self, value: object) -> int | float | None:
+    def _write(self, value: object) -> int | float | None:
         """Return the number as the input holds it; None if the value is not a number."""
         amount = _amount(value)
         mapped = self._as_read.mapped
@@ -225,7 +225,7 @@ class Plausibility:
         return OLDEST_NS <= time_ns <= self._newest_ns
 
 
-def watched(
+def watch(
     lines: Iterable[Line], plausibility: Plausibility, warn: Callable[[str], None]
 ) -> Iterator[Line]:
     """Yield the lines unchanged, and call `warn` with each warning about the first `SAMPLE`."""

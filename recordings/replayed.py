@@ -1,7 +1,7 @@
 """Replay a recording through a topology, and count its steps in a summary.
 
-`inorder replay` runs `replayed` in one process. Spark's backfill calls `passed` and `left` for each
-group of streams.
+`inorder replay` runs `replay_lines` in one process. Spark's backfill calls `run_steps` and
+`add_left` for each group of streams.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from topology.wire.line_reader import Content, bears_arrivals
 Advance = Callable[[int], object]
 
 
-def replayed(
+def replay_lines(
     topology: Topology,
     lines: Iterable[Content],
     summary: Summary,
@@ -36,15 +36,15 @@ def replayed(
     has_arrivals, contents = bears_arrivals(lines)
     running = topology if has_arrivals else summary.without_arrivals(topology)
     replay = Replay(running, by_lane=by_lane)
-    yield from passed(replay, contents, summary, advance=advance)
+    yield from run_steps(replay, contents, summary, advance=advance)
     if to_end and (step := replay.on_end()) is not None:
         _number_lines(step)
-        summary.emitted(step)
+        summary.count_step(step)
         yield step
-    left(replay, running.streams.values(), summary)
+    add_left(replay, running.streams.values(), summary)
 
 
-def passed(
+def run_steps(
     replay: Replay,
     contents: Iterable[Content],
     summary: Summary,
@@ -67,7 +67,7 @@ def passed(
         step = replay.on_inputs(inputs, until_ns)
         if step is not None:
             _number_lines(step)
-            summary.emitted(step)
+            summary.count_step(step)
             yield step
 
 
@@ -80,12 +80,12 @@ def _number_lines(step: Step) -> None:
             report.event.offset = offset_in_lane(report.event.offset)
 
 
-def left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) -> None:
+def add_left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) -> None:
     """Add the events still buffered and the operators' figures to `summary`.
 
     `streams` has the settings of the replay's streams, in order.
     """
-    summary.holds(event for event in replay.held() if event.kind == DATA)
+    summary.holds(event for event in replay.iter_held() if event.kind == DATA)
     figures = replay.figures()
     summary.left_out(figures)
     summary.used_fields(replay.field_uses())

@@ -26,7 +26,7 @@ import orjson
 
 from codec.values.json import odd_number
 from recordings.csv_layout import AS_USUAL, DELIMITERS, CsvLayout, remedy_for
-from recordings.file import OUR_COLUMNS, PEEKED_BYTES, Form, InputError, opened
+from recordings.file import OUR_COLUMNS, PEEKED_BYTES, Form, InputError, open_file
 from recordings.json_array import array_elements, begins_array
 from recordings.row import Column, columns_of, place
 from topology.wire.line_reader import Row
@@ -70,7 +70,7 @@ def read_rows(
     Raises:
         InputError: The input as a whole cannot be read.
     """
-    with opened(path, stdin, OUR_COLUMNS if layout == AS_USUAL else frozenset()) as (raw, form):
+    with open_file(path, stdin, OUR_COLUMNS if layout == AS_USUAL else frozenset()) as (raw, form):
         refuse_layout(path, form, layout)
         yield from rows_in(raw, form, path, needed, layout)
 

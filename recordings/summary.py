@@ -23,7 +23,7 @@ from topology.config import Topology
 from topology.config.stages import CHAIN
 from topology.flow.unmet import Unmet, unmet_by
 from topology.model.event import DATA, Event
-from topology.model.field_use import FieldUse, joined
+from topology.model.field_use import FieldUse, join
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Overflow
 
@@ -109,7 +109,7 @@ class Summary:
             else:
                 self._of(line.source)["in"] += 1
 
-    def emitted(self, step: Step) -> None:
+    def count_step(self, step: Step) -> None:
         for event in step.released:
             if event.kind == DATA:
                 self._of(event.source)["late" if event.late else "event"] += 1
@@ -119,7 +119,7 @@ class Summary:
         for report in step.reports:
             self._report(report)
         for finding in step.results:
-            self._found(finding)
+            self._count_finding(finding)
 
     def _report(self, report: Report) -> None:
         match report:
@@ -137,7 +137,7 @@ class Summary:
                     self._of(report.source)["in"] += 1
                     self._control -= 1
 
-    def _found(self, finding: Finding) -> None:
+    def _count_finding(self, finding: Finding) -> None:
         counts = self._queries.setdefault(finding.query, Counter())
         if isinstance(finding, Overflow):
             counts["overflow"] += 1
@@ -182,7 +182,7 @@ class Summary:
         for use in uses:
             before = self._field_uses.get((use.query, use.aggregate))
             key = use.query, use.aggregate
-            self._field_uses[key] = use if before is None else joined(before, use)
+            self._field_uses[key] = use if before is None else join(before, use)
 
     def without_arrivals(self, topology: Topology) -> Topology:
         """Return the topology for a recording without arrivals.

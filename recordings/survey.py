@@ -59,7 +59,7 @@ class Survey:
     dead: Deaths = field(default_factory=Deaths)
 
 
-def surveyed(rows: Iterable[Row], now_ns: int, *, has_ids: bool = False) -> Survey:
+def survey_rows(rows: Iterable[Row], now_ns: int, *, has_ids: bool = False) -> Survey:
     """Survey the rows in one pass.
 
     Args:

@@ -61,7 +61,7 @@ class _Part:
         return self.lines[0]["arrival"], not self._is_clock, source.topic, source.partition
 
     async def take(self, records: Collection[Any]) -> None:
-        await self._of.known(records)
+        await self._of.await_schemas(records)
         where = {} if self._is_clock else self.source._asdict()
         lines = (self._of.line(record, self.clock) for record in records)
         self.lines.extend({**line, **where} for line in lines if line is not None)
@@ -75,7 +75,7 @@ def topics_with_clocks(topology: Topology, topics: Iterable[str]) -> list[str]:
     return [*named, topology.topics.clock] if synced else named
 
 
-async def dumped(
+async def dump(
     brokers: Brokers, topology: Topology, topics: Iterable[str], masters: tuple[bytes, ...]
 ) -> AsyncGenerator[JsonObject, None]:
     """Yield the lines of input topics up to their current ends.
@@ -115,7 +115,7 @@ async def dumped(
             )
             for source in sources
         ]
-        while parts := [part for part in parts if await _filled(reader, part)]:
+        while parts := [part for part in parts if await _fill(reader, part)]:
             least = min(parts, key=_order)
             if least.clock.without_append_time and not brokers.is_embedded:
                 without = no_arrival(topology, least.source.topic)
@@ -128,7 +128,7 @@ def _order(part: _Part) -> tuple[int, bool, str, int]:
     return part.order
 
 
-async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
+async def _fill(reader: AIOKafkaConsumer, part: _Part) -> bool:
     """Read until the partition has a line, and return True; return False at the partition's end."""
     while not part.lines:
         records = await records_until(reader, part.source, part.end)

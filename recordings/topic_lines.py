@@ -62,7 +62,7 @@ class TopicLines:
         streams = topology.streams.values()
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
 
-    async def known(self, records: Iterable[Any]) -> None:
+    async def await_schemas(self, records: Iterable[Any]) -> None:
         """Wait until the registry has sent the schemas of these records; call it before `line`.
 
         Raises:
@@ -118,7 +118,7 @@ def _event_line(event: Event, unit_ns: int) -> JsonObject:
     line: JsonObject = {
         "source": event.source,
         "seq": event.seq if event.seq >= 0 else None,
-        "ts": rfc3339.spelled(event.ts_ns) if below_ns else amount,
+        "ts": rfc3339.spell(event.ts_ns) if below_ns else amount,
         "arrival": event.arrival_ns,
         "stream": event.stream,
         "epoch": None if event.epoch == NO_EPOCH else event.epoch,

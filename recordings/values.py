@@ -24,7 +24,7 @@ import orjson
 from codec.values import json
 from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.encoded import FileEncoding, container_values, delimited_values
-from recordings.file import Form, opened
+from recordings.file import Form, open_file
 from recordings.near import lacking_in_row
 from recordings.row import refuse_missing
 from recordings.rows import csv_lines, json_texts, layout_remedy, refuse_layout
@@ -38,7 +38,7 @@ from topology.wire.payload import as_json
 from topology.wire.reasons import WireFault, fault_of
 from topology.wire.rising_times import RisingTimes
 from topology.wire.times import SWAP_SIGNS
-from topology.wire.values import UNDECODABLE, Pick, ValueFault, walked
+from topology.wire.values import UNDECODABLE, Pick, ValueFault, walk
 from topology.wire.where import Where
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -83,7 +83,7 @@ class ValueRow(NamedTuple):
             detail = f"not JSON: {why}"
             raise ValueFault(UNDECODABLE, detail) from None
 
-    def decoded(self) -> dict[str, Any] | None:
+    def decode(self) -> dict[str, Any] | None:
         """Return the fields for a mapping, or None if the row has no fields."""
         with suppress(ValueFault):
             value = None if self.fault else decode_row(self.value)
@@ -121,7 +121,7 @@ def picking_rows(paths: Sequence[Path]) -> Pick:
     def pick(value: Any) -> Sequence[object]:
         if isinstance(value, bytes):
             return from_line(value)
-        return [walked(value, path) for path in paths]
+        return [walk(value, path) for path in paths]
 
     return pick
 
@@ -143,7 +143,7 @@ def value_rows(
         encoding: The encoding of values that are not text; None if the file itself shows its form.
         layout: The place of the column names of CSV.
     """
-    with opened(path, stdin, (needed if layout == AS_USUAL else None) or frozenset()) as (
+    with open_file(path, stdin, (needed if layout == AS_USUAL else None) or frozenset()) as (
         raw,
         form,
     ):
@@ -262,11 +262,11 @@ class FileMapping:
             return False
         are_foreign = are_ours = False
         for row in islice(self.rows(path), LOOKED_AHEAD):
-            value = row.decoded()
+            value = row.decode()
             if value is None:
                 continue
-            found = [walked(value, where) for where in (places[0], self.fields.payload.path)]
-            if None not in found and walked(value, ("payload", *places[0])) is None:
+            found = [walk(value, where) for where in (places[0], self.fields.payload.path)]
+            if None not in found and walk(value, ("payload", *places[0])) is None:
                 return True
             are_foreign = True
             are_ours = are_ours or not OF_OUR_LINES.isdisjoint(value)
@@ -318,7 +318,7 @@ def mapped_rows(
             continue
         try:
             payload = each.payload(mapping.fields.decimal)
-            inside = each.in_bytes(payload) if in_bytes else walked(payload, path_of_payload)
+            inside = each.in_bytes(payload) if in_bytes else walk(payload, path_of_payload)
         except ValueFault as refused:
             yield row._replace(fault=WireFault(refused.reason, refused.detail))
         else:

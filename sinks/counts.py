@@ -47,8 +47,8 @@ class SinkCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         counts = self._counts
         yield _counter("records", "Records read", counts.records)
-        yield _labelled("written", "Results that the sink accepted", "op", counts.written)
-        yield _labelled("dead", "Records reported as dead letters", "reason", counts.dead)
+        yield _label("written", "Results that the sink accepted", "op", counts.written)
+        yield _label("dead", "Records reported as dead letters", "reason", counts.dead)
         yield _counter("control", "Control records skipped", counts.control)
         yield _counter("expired", "Records deleted before they were read", counts.expired)
         yield _counter(
@@ -66,7 +66,7 @@ def _counter(name: str, text: str, value: int) -> Metric:
     return CounterMetricFamily(f"inorder_sink_{name}", text, value=value)
 
 
-def _labelled(name: str, text: str, label: str, values: Counter[str]) -> Metric:
+def _label(name: str, text: str, label: str, values: Counter[str]) -> Metric:
     family = CounterMetricFamily(f"inorder_sink_{name}", text, labels=[label])
     for each, value in values.copy().items():
         family.add_metric([each], value)

@@ -117,9 +117,9 @@ class DeadTopic:
         self._producer.flush(PURGE_S)
 
     def _send(self, value: bytes) -> None:
-        self._producer.produce(self._topic, value=value, on_delivery=self._delivered)
+        self._producer.produce(self._topic, value=value, on_delivery=self._note_delivery)
         self._producer.poll(0)
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+    def _note_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self._failures.append(error.str())

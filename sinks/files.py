@@ -195,7 +195,7 @@ class FileSink:
 
     def _recover(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        for journal in journals.abandoned(self._folder):
+        for journal in journals.list_abandoned(self._folder):
             try:
                 self._finish(journal)
             finally:
@@ -204,7 +204,7 @@ class FileSink:
 
     def _append(self, lines: Sequence[bytes]) -> None:
         if self._journal is None:
-            self._journal = journals.opened(self._folder)
+            self._journal = journals.create_journal(self._folder)
             self._opened_s = self._now_s()
         self._journal.append(lines)
 

@@ -2,11 +2,11 @@
 
 The file is `_open-<name>.jsonl` in a folder, with a result's JSON in each line. The kernel releases
 its exclusive lock when the process dies. So the lock distinguishes another process's open journal
-from an abandoned one, which `abandoned` takes over.
+from an abandoned one, which `list_abandoned` takes over.
 
 * `append` returns when its lines are on the disk (fsync). A failed append is cut off before the
-  next one, and by `seal` before the file gets its name. `abandoned` cuts off an incomplete last
-  line.
+  next one, and by `seal` before the file gets its name. `list_abandoned` cuts off an incomplete
+  last line.
 * The name is unique and never changes. So the finished file can be written again after a crash,
   under the same name.
 
@@ -108,21 +108,21 @@ class Journal:
             os.close(self._descriptor)
 
 
-def opened(folder: Path) -> Journal:
+def create_journal(folder: Path) -> Journal:
     """Create an empty journal with a unique name, which contains the current time in UTC."""
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     path = folder / f"{PREFIX}{moment}-{secrets.token_hex(4)}{SUFFIX}"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
     # Another sink that looks for abandoned journals locked it first.
-    if not _taken(path, descriptor):
+    if not _take(path, descriptor):
         os.close(descriptor)
         raise BlockingIOError(f"another sink took {path} over when it was created")
     sync_folder(folder)
     return Journal(path, descriptor)
 
 
-def abandoned(folder: Path) -> Iterator[Journal]:
+def list_abandoned(folder: Path) -> Iterator[Journal]:
     """Yield the abandoned journals, locked for the caller and cut to complete lines."""
     for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}")):
         try:
@@ -137,7 +137,7 @@ def abandoned(folder: Path) -> Iterator[Journal]:
         if not stat.S_ISREG(is_one.st_mode) or is_one.st_nlink > 1:
             os.close(descriptor)
             raise _no_journal(path)
-        if not _taken(path, descriptor):
+        if not _take(path, descriptor):
             os.close(descriptor)
             continue
         journal = Journal(path, descriptor)
@@ -145,7 +145,7 @@ def abandoned(folder: Path) -> Iterator[Journal]:
         yield journal
 
 
-def _taken(path: Path, descriptor: int) -> bool:
+def _take(path: Path, descriptor: int) -> bool:
     """Lock the file, and return whether that succeeded and the path still names the file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

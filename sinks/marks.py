@@ -60,7 +60,7 @@ class Bookmarks:
         behind = {
             each: next_ for each, next_ in needed.items() if marks.positions.get(each, 0) < next_
         }
-        adopted = self._adopted(marks, behind)
+        adopted = self._adopt(marks, behind)
         again = {each: marks.positions.get(each, 0) for each in behind if each not in adopted}
         if again and self._when_behind is WhenBehind.REFUSE:
             raise SinkUnusable(self._refusal(marks, again, needed))
@@ -84,7 +84,7 @@ class Bookmarks:
             },
         )
 
-    def moved(self, progress: Progress) -> None:
+    def note_moved(self, progress: Progress) -> None:
         """Note that the store has written a batch."""
         for each, step in progress.steps.items():
             self._known[each] = max(step.known, step.next)
@@ -103,7 +103,7 @@ class Bookmarks:
         for each in partitions:
             self._known.pop(each, None)
 
-    def _adopted(self, marks: Marks, behind: Mapping[int, int]) -> dict[int, int]:
+    def _adopt(self, marks: Marks, behind: Mapping[int, int]) -> dict[int, int]:
         """Return the marks to begin at the group's offsets, without reading again."""
         if self._when_behind is WhenBehind.REFILL:
             return {}

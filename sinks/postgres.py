@@ -229,17 +229,17 @@ class PostgresSink:
             raise SinkError(f"the sink of table {self._table} is closed")
 
     def _in_transaction(self, step: Callable[[Connection], T]) -> T:
-        def timed(connection: Connection) -> T:
+        def time_call(connection: Connection) -> T:
             with connection.transaction():
                 connection.execute(_TIMEOUT)
                 return step(connection)
 
-        return self._insist(timed)
+        return self._insist(time_call)
 
     def _insist(self, step: Callable[[Connection], T]) -> T:
         def attempt() -> T:
             try:
-                return step(self._connected())
+                return step(self._connect())
             except SinkError:
                 self._disconnect()
                 raise
@@ -310,7 +310,7 @@ class PostgresSink:
                 connection.execute(_TIMEOUT)
                 if piece:
                     self._put(connection, piece)
-                self._marks.move(connection, progress.held() if rows else progress)
+                self._marks.move(connection, progress.hold() if rows else progress)
             if not rows:
                 return
 
@@ -360,7 +360,7 @@ class PostgresSink:
     def _pieces(self, rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
         return pieces(rows, self._most_rows, BYTES_PER_STATEMENT)
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         if self._connection is None:
             self._connection = psycopg.connect(
                 **self._settings(), autocommit=True, prepare_threshold=None

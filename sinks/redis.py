@@ -243,7 +243,7 @@ class RedisSink:
             calls = calls or [()]
         with self._telling_failures():
             for piece in calls[:-1]:
-                self._write(piece, progress and progress.held())
+                self._write(piece, progress and progress.hold())
             for piece in calls[-1:]:
                 self._write(piece, progress)
         return [Refused(each, TOO_LARGE) for each in results if len(each.record) > BYTES_PER_CALL]

@@ -153,15 +153,15 @@ class Runner:
     def run(self) -> None:
         self._consumer.subscribe(
             [self._topic],
-            on_assign=self._assigned,
-            on_revoke=self._revoked,
-            on_lost=self._revoked,
+            on_assign=self._assign,
+            on_revoke=self._revoke,
+            on_lost=self._revoke,
         )
         try:
             while not self._stopping:
                 self.turned_s = time.monotonic()
-                batch = self._batch(self._gathered())
-                if self._written(batch):
+                batch = self._batch(self._gather())
+                if self._write(batch):
                     self._commit(batch)
         except KafkaException as error:
             if not self._stopping:
@@ -172,7 +172,7 @@ class Runner:
 
     # -- read ----------------------------------------------------------------------------------
 
-    def _gathered(self) -> Sequence[Message]:
+    def _gather(self) -> Sequence[Message]:
         limits = self._limits
         messages, self._came_while_paused = self._came_while_paused, []
         size = sum(map(_size_of, messages))
@@ -204,7 +204,7 @@ class Runner:
         return batch
 
     def _sort(self, batch: Batch, message: Message, partition: int, offset: int) -> None:
-        result = self._parsed(message)
+        result = self._parse(message)
         if isinstance(result, Malformed):
             batch.letters.append(
                 DeadLetter(self._topic, partition, offset, result.reason, result.detail, result.id)
@@ -215,7 +215,7 @@ class Runner:
             batch.results.append(result)
             batch.places[id(result)] = (partition, offset)
 
-    def _parsed(self, message: Message) -> Result | Malformed | Control:
+    def _parse(self, message: Message) -> Result | Malformed | Control:
         size, most = _size_of(message), self._limits.record_bytes
         if size > most:
             return Malformed(
@@ -241,7 +241,7 @@ class Runner:
         """Start at the first existing record: no offset is committed, or its record is gone."""
         next_ = self._next.get(partition)
         if next_ is None:
-            next_ = self._committed([partition])[partition]
+            next_ = self._read_committed([partition])[partition]
         low = self._lowest(partition)
         self._read_from(partition, OFFSET_BEGINNING)
         if next_ < 0:
@@ -266,26 +266,26 @@ class Runner:
         if self._is_paused:
             self._consumer.pause([Place(self._topic, partition)])
 
-    def _committed(self, partitions: Sequence[int]) -> dict[int, int]:
+    def _read_committed(self, partitions: Sequence[int]) -> dict[int, int]:
         """Return the committed offsets by partition, negative for none."""
         places = [Place(self._topic, partition) for partition in partitions]
 
-        def committed() -> dict[int, int]:
+        def read_committed() -> dict[int, int]:
             found = self._consumer.committed(places, ASK_TIMEOUT_S)
             for each in found:
                 if each.error is not None:
                     raise KafkaException(each.error)
             return {place.partition: each.offset for place, each in zip(places, found, strict=True)}
 
-        return self._asked(committed)
+        return self._ask(read_committed)
 
     def _lowest(self, partition: int) -> int:
         """Return the lowest existing offset of a partition."""
         place = Place(self._topic, partition)
-        low, _ = self._asked(lambda: self._consumer.get_watermark_offsets(place, ASK_TIMEOUT_S))
+        low, _ = self._ask(lambda: self._consumer.get_watermark_offsets(place, ASK_TIMEOUT_S))
         return low
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+    def _ask(self, ask: Callable[[], T]) -> T:
         """Return Kafka's answer.
 
         Errors are retried, because a broker that has just become the group's coordinator refuses
@@ -307,7 +307,7 @@ class Runner:
 
     # -- write ---------------------------------------------------------------------------------
 
-    def _written(self, batch: Batch) -> bool:
+    def _write(self, batch: Batch) -> bool:
         """Write the batch; return False if the runner was stopped before the store accepted it."""
         pause_s = self._limits.retry_pause_s
         while True:
@@ -333,7 +333,7 @@ class Runner:
             self._to_compare |= self._owned
             self._compare_marks(batch)
             raise
-        self._bookmarks.moved(progress)
+        self._bookmarks.note_moved(progress)
         self._refusals.judge(len(batch.results), refused)
         letters = batch.letters + [self._letter(batch, each) for each in refused]
         if letters:
@@ -346,7 +346,7 @@ class Runner:
         """Compare the marks of new partitions; let the batch commit none that is read again."""
         if not self._to_compare:
             return
-        committed = self._committed(sorted(self._to_compare))
+        committed = self._read_committed(sorted(self._to_compare))
         again = self._bookmarks.compare({each: max(0, at) for each, at in committed.items()})
         for partition, mark in again.items():
             self._read_again(partition, mark)
@@ -426,7 +426,7 @@ class Runner:
     def _places(self) -> list[Place]:
         return [Place(self._topic, partition) for partition in self._owned]
 
-    def _assigned(self, consumer: Consumer, places: list[Place]) -> None:
+    def _assign(self, consumer: Consumer, places: list[Place]) -> None:
         partitions = {place.partition for place in places}
         self._owned |= partitions
         self._to_compare |= partitions
@@ -438,7 +438,7 @@ class Runner:
             consumer.pause(places)
         log.info("reading partitions %s of %s", sorted(self._owned), self._topic)
 
-    def _revoked(self, _: Consumer, places: list[Place]) -> None:
+    def _revoke(self, _: Consumer, places: list[Place]) -> None:
         partitions = {place.partition for place in places}
         self._owned -= partitions
         self._to_compare -= partitions

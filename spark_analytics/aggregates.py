@@ -13,9 +13,9 @@ There are two conditions:
 
 * One stream per query. A Spark query has one watermark, the newest time in any partition, so a
   stream that lags would lose rows. `of_stream` selects one, and `jobs` starts a query for each.
-* Events marked late are out of order. `unmarked` leaves them out of the windows, and `late` selects
-  them for a separate table. Batch and streaming queries do the same, so their results agree,
-  and no event is dropped silently.
+* Events marked late are out of order. `drop_marked` leaves them out of the windows, and `late`
+  selects them for a separate table. Batch and streaming queries do the same, so their results
+  agree, and no event is dropped silently.
 
 Control records carry the watermark of an idle stream and are not events. They pass through the
 aggregation as separate groups, which `grouped` removes.
@@ -95,7 +95,7 @@ def of_stream(rows: DataFrame, stream: str) -> DataFrame:
     return rows.where(F.col("stream") == stream)
 
 
-def unmarked(rows: DataFrame) -> DataFrame:
+def drop_marked(rows: DataFrame) -> DataFrame:
     """Return the rows without events that are marked late."""
     return rows.where(F.col("late") == "")
 
@@ -116,19 +116,19 @@ def aggregate(
     A streaming query returns the same result as a batch query over the same rows.
 
     Args:
-        rows: Sound rows of `decode.ordered`, including control records.
+        rows: Sound rows of `decode.decode_ordered`, including control records.
         windows: The windows to aggregate over.
         keys: Columns to group by (`type`, `payload.player`).
         measures: The columns to sum or take quantiles of.
     """
     measures = measures or Measures()
-    counted = grouped(rows, windows, keys, _measured(measures))
+    counted = group_rows(rows, windows, keys, _measure(measures))
     start, end = F.col("start_time"), F.col("end_time")
     seconds = (F.unix_micros(end) - F.unix_micros(start)) / F.lit(1_000_000.0)
     return counted.withColumn("rate", F.col("n") / seconds)
 
 
-def grouped(
+def group_rows(
     rows: DataFrame, windows: Windows, keys: Sequence[str], figures: Sequence[Column]
 ) -> DataFrame:
     """Return `start_time`, `end_time`, the keys, `n` and the aggregates `figures` of each group."""
@@ -138,16 +138,16 @@ def grouped(
         .groupBy(
             windows.column().alias("_window"),
             F.col("_is_event"),
-            *(F.col(key).alias(named(key)) for key in keys),
+            *(F.col(key).alias(name_column(key)) for key in keys),
         )
         .agg(F.count_if(F.col("_is_event")).alias("n"), *figures)
     )
     # Filter by the count, not by the key. Spark would move a filter on the key below the watermark,
     # and so drop the control records that advance the watermark.
-    return opened(counted.where(F.col("n") > 0).drop("_is_event"))
+    return open_window(counted.where(F.col("n") > 0).drop("_is_event"))
 
 
-def opened(counted: DataFrame) -> DataFrame:
+def open_window(counted: DataFrame) -> DataFrame:
     """Replace the column `_window` by `start_time` and `end_time`."""
     start, end = F.col("_window.start"), F.col("_window.end")
     rest = [name for name in counted.columns if name != "_window"]
@@ -158,14 +158,14 @@ def quantiles(value: Column, ranks: Sequence[float] = RANKS) -> Column:
     return F.percentile_approx(value, F.array(*map(F.lit, ranks)), ACCURACY)
 
 
-def _measured(measures: Measures) -> list[Column]:
-    sums = [F.try_sum(F.col(name)).alias(f"sum_{named(name)}") for name in measures.sums]
+def _measure(measures: Measures) -> list[Column]:
+    sums = [F.try_sum(F.col(name)).alias(f"sum_{name_column(name)}") for name in measures.sums]
     return sums + [
-        quantiles(F.col(name), measures.ranks).alias(f"quantiles_{named(name)}")
+        quantiles(F.col(name), measures.ranks).alias(f"quantiles_{name_column(name)}")
         for name in measures.quantiles
     ]
 
 
-def named(path: str) -> str:
+def name_column(path: str) -> str:
     """Return a column name for a path such as `payload.v`."""
     return path.replace(".", "_")

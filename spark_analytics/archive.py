@@ -55,7 +55,7 @@ COLUMNS: Final = (
 )
 
 
-def placed(records: DataFrame, headers: HeaderConfig) -> DataFrame:
+def place(records: DataFrame, headers: HeaderConfig) -> DataFrame:
     """Add the columns `stream` and `hour`, which determine the folder of a record."""
     place, text = _header(headers.names().stream)
     absent = F.coalesce(place, F.lit(0)) == 0
@@ -81,7 +81,7 @@ def _header(name: str) -> tuple[Column, Column]:
 
 
 def write(rows: DataFrame, path: str, batch: int = 0) -> None:
-    """Write `placed` rows as a batch, which replaces any earlier batch with the same number."""
+    """Write rows of `place` as a batch, which replaces any earlier batch with the same number."""
     (
         rows.withColumn("batch", F.lit(batch).cast("long"))
         .repartition("stream", "hour")

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.aggregates import Windows, grouped, opened, quantiles
+from spark_analytics.aggregates import Windows, group_rows, open_window, quantiles
 from spark_analytics.decode import RECORD
 from spark_analytics.instants import to_timestamp
 from spark_analytics.once import once
@@ -105,14 +105,14 @@ def offsets(rounds: DataFrame, windows: Windows) -> DataFrame:
         ),
     )
     keys = ("_window", "source", "server", "segment", "rounds")
-    return opened(by_window.select(*keys, "_tightest.*", "round_trip_ns", "skew_ppm"))
+    return open_window(by_window.select(*keys, "_tightest.*", "round_trip_ns", "skew_ppm"))
 
 
 def stamps(rows: DataFrame, windows: Windows, max_error_ns: int) -> DataFrame:
     """Summarize the corrected timestamps per stream, source and window.
 
-    `rows` are sound rows of `decode.ordered`, including control records, which only advance the
-    watermark.
+    `rows` are sound rows of `decode.decode_ordered`, including control records, which only advance
+    the watermark.
     """
     applied_ns = F.try_subtract("ref_ns", "ts_ns")
     figures = [
@@ -123,5 +123,5 @@ def stamps(rows: DataFrame, windows: Windows, max_error_ns: int) -> DataFrame:
         F.max(applied_ns).alias("greatest_offset_ns"),
         F.count_if(F.col("error_ns") > max_error_ns).alias("beyond_max_error"),
     ]
-    counted = grouped(rows, windows, ("stream", "source"), figures)
+    counted = group_rows(rows, windows, ("stream", "source"), figures)
     return counted.withColumn("quarantined", F.col("beyond_max_error") / F.col("n"))

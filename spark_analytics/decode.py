@@ -85,7 +85,7 @@ def raw(
     """
     names = headers.names()
     numbers = {"epoch": digits, "seq": digits, "ts": _times_in(headers.ts_unit)}
-    rows = _found(records, names._asdict() | dict(also or {}), numbers, counted=True)
+    rows = _find(records, names._asdict() | dict(also or {}), numbers, counted=True)
     rows = rows.select(
         *RECORD,
         to_ns(F.col("timestamp")).alias("appended_ns"),
@@ -102,14 +102,14 @@ def raw(
     return rows.withColumns({"ref_ns": F.col("ts_ns"), "ref_time": to_timestamp(F.col("ts_ns"))})
 
 
-def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
+def decode_ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
     """Decode records of `events.ordered`, as the merge writes them."""
     names = headers.names()
     stamps = {"ref": "refTs", **{name: name for name in ("err", "segment", "at", "complete")}}
     wanted = names._asdict() | stamps | {"late": "late"}
     numbers: dict[str, Callable[[Column], Column]] = dict.fromkeys(stamps, integer)
     numbers |= {"epoch": digits, "seq": digits, "ts": _times_in(headers.ts_unit)}
-    rows = _found(records, wanted, numbers)
+    rows = _find(records, wanted, numbers)
     rows = rows.select(
         *RECORD,
         F.coalesce(_text("stream"), F.lit("default")).alias("stream"),
@@ -168,7 +168,7 @@ def split(rows: DataFrame) -> Decoded:
 # -- one header ------------------------------------------------------------------------------------
 
 
-def _found(
+def _find(
     records: DataFrame,
     names: Mapping[str, str],
     numbers: Mapping[str, Callable[[Column], Column]],

@@ -27,7 +27,7 @@ Missing numbers are counted between the smallest and the largest of a window. Nu
 missing at its edges are not counted; `gaps` has them all. Quantiles are as in `aggregates`. A
 difference that does not fit into a long is null.
 
-The cost of `of_ordered` is one aggregation. `of_raw`, `waits` and `compared` sort and join by
+The cost of `of_ordered` is one aggregation. `of_raw`, `waits` and `compare` sort and join by
 event, with one shuffle each.
 """
 
@@ -40,7 +40,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from spark_analytics.aggregates import Windows, grouped, opened, quantiles
+from spark_analytics.aggregates import Windows, group_rows, open_window, quantiles
 from spark_analytics.decode import RECORD, Decoded
 from spark_analytics.once import once
 
@@ -55,8 +55,8 @@ GAP: Final = (
 def of_ordered(rows: DataFrame, windows: Windows) -> DataFrame:
     """Summarize ordered events per stream, source, epoch and window.
 
-    `rows` are sound rows of `decode.ordered`, including control records, which only advance the
-    watermark.
+    `rows` are sound rows of `decode.decode_ordered`, including control records, which only advance
+    the watermark.
     """
     figures = [
         F.count_if(F.col("late") != "").alias("late"),
@@ -65,7 +65,7 @@ def of_ordered(rows: DataFrame, windows: Windows) -> DataFrame:
         quantiles(F.try_subtract("at_ns", "ref_ns")).alias("behind_ns"),
     ]
     keys = (*SOURCE, "epoch")
-    return grouped(rows, windows.over("at_time"), keys, figures).withColumns(
+    return group_rows(rows, windows.over("at_time"), keys, figures).withColumns(
         {
             "accuracy": 1 - F.col("late") / F.col("n"),
             "missing": F.col("last_seq") - F.col("first_seq") - F.col("n") + 1,
@@ -77,7 +77,7 @@ def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
     """Summarize the events of `decode.raw` per stream, source and window."""
     window = windows.over("timestamp").column()
     by_window = seen_so_far(events).groupBy(window.alias("_window"), *SOURCE)
-    return opened(
+    return open_window(
         by_window.agg(
             F.count(F.lit(1)).alias("n"),
             F.count_if("copy").alias("copies"),
@@ -94,16 +94,16 @@ def seen_so_far(events: DataFrame) -> DataFrame:
     of_stream = earlier("topic", "partition", "stream")
     overtaken = F.coalesce(F.col("seq") < F.max("seq").over(of_source), F.lit(False))
     descent = F.coalesce(F.col("ref_ns") < F.max("ref_ns").over(of_stream), F.lit(False))
-    rows = _counted(events).withColumn("copy", F.col("_copy") > 1).drop("_copy")
+    rows = _count(events).withColumn("copy", F.col("_copy") > 1).drop("_copy")
     return rows.withColumns({"overtaken": overtaken & ~F.col("copy"), "descent": descent})
 
 
 def first_copies(events: DataFrame) -> DataFrame:
     """Return the first copy of each raw event, by offset; an absent epoch counts as 0."""
-    return _counted(events).where("_copy = 1").drop("_copy")
+    return _count(events).where("_copy = 1").drop("_copy")
 
 
-def _counted(events: DataFrame) -> DataFrame:
+def _count(events: DataFrame) -> DataFrame:
     """Add `_copy`, which numbers the copies of a raw event from 1."""
     copies = Window.partitionBy(*EVENT).orderBy("partition", "offset")
     return events.withColumn("epoch", epoch()).withColumn("_copy", F.row_number().over(copies))
@@ -120,7 +120,7 @@ def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
     joined = ordered.where(F.col("late") == "").join(appended, on=list(EVENT))
     wait_ns = F.try_subtract("at_ns", "appended_ns")
     by_window = joined.groupBy(windows.over("at_time").column().alias("_window"), *SOURCE)
-    return opened(
+    return open_window(
         by_window.agg(
             F.count(F.lit(1)).alias("n"),
             F.count_if(wait_ns <= 0).alias("at_once"),
@@ -161,7 +161,7 @@ def gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
     return counted.withColumns({"numbers": numbers, "open": F.col("filled") < numbers})
 
 
-def compared(raw: DataFrame, ordered: DataFrame) -> DataFrame:
+def compare(raw: DataFrame, ordered: DataFrame) -> DataFrame:
     """Compare the raw topic with the ordered one, per stream and source."""
     before = (
         seen_so_far(raw)

@@ -35,7 +35,7 @@ from pyspark.sql.types import StructType
 
 from agents.user_functions import bringing
 from recordings.lines import lines_of
-from recordings.replayed import replayed
+from recordings.replayed import replay_lines
 from recordings.rows import json_rows
 from recordings.summary import Summary
 from spark_analytics.backfill.kinds import TABLE_OF, TABLES, rows_of, schema_of
@@ -96,7 +96,7 @@ class OrderLines(NamedTuple):
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
         lines = chain.from_iterable(batch.column(0).to_pylist() for batch in taken)
-        return ordered(self.setting, self.table, json_rows(_Lines(lines)))
+        return order(self.setting, self.table, json_rows(_Lines(lines)))
 
 
 class InorderSource(DataSource):
@@ -198,7 +198,7 @@ class RowsReader(DataSourceReader):
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return ordered(self._setting, self._table, self._rows())
+        return order(self._setting, self._table, self._rows())
 
 
 def file_rows(setting: Setting, pieces: Sequence[Piece]) -> Iterator[Row]:
@@ -211,10 +211,10 @@ def file_rows(setting: Setting, pieces: Sequence[Piece]) -> Iterator[Row]:
         before += rows.lines
 
 
-def ordered(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
+def order(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
     """Yield the rows of a table that result from rows of events, as Arrow record batches."""
     topology = topology_of(setting)
-    steps = replayed(topology, lines_of(rows, topology.reading()), Summary())
+    steps = replay_lines(topology, lines_of(rows, topology.reading()), Summary())
     lines = (line for step in whole_instants(steps, topology) for line in step_lines(step))
     next_of = Counter[str | None]()
     for held in several((line for line in lines if TABLE_OF[line["kind"]] == table), ROWS):

@@ -41,12 +41,12 @@ def to_ns(time: Column) -> Column:
 
 def integer(text: Column) -> Column:
     """Read a long from ASCII digits with an optional minus; null for any other text."""
-    return _spelled(text, _INTEGER)
+    return _spell(text, _INTEGER)
 
 
 def digits(text: Column) -> Column:
     """Read a long from ASCII digits; null for any other text."""
-    return _spelled(text, _DIGITS)
+    return _spell(text, _DIGITS)
 
 
 def header_time_ns(text: Column, unit: str) -> Column:
@@ -96,7 +96,7 @@ def _instant(text: Column) -> Column:
     return F.when(text.rlike(_RFC3339) & sane, time_ns)
 
 
-def _spelled(text: Column, pattern: str) -> Column:
+def _spell(text: Column, pattern: str) -> Column:
     """Return the text as a long if it matches the pattern.
 
     Spark accepts more texts as numbers than the contract allows. A text that equals Spark's own

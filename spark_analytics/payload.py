@@ -42,7 +42,7 @@ def schema_of(text: str) -> StructType:
         raise SchemaRefused(
             f"{text!r} is not a list of fields; write one like `player INT, v DOUBLE`"
         )
-    twice = _doubled(found)
+    twice = _find_doubled(found)
     if twice is not None:
         raise SchemaRefused(
             f"{text!r}: names {twice} twice (case is ignored); name each field once"
@@ -50,15 +50,15 @@ def schema_of(text: str) -> StructType:
     return found
 
 
-def _doubled(found: DataType) -> str | None:
+def _find_doubled(found: DataType) -> str | None:
     """Return the name of a field that a struct has twice, at any depth, or None.
 
     Names are equal if Spark considers them equal.
     """
     if isinstance(found, ArrayType):
-        return _doubled(found.elementType)
+        return _find_doubled(found.elementType)
     if isinstance(found, MapType):
-        return _doubled(found.keyType) or _doubled(found.valueType)
+        return _find_doubled(found.keyType) or _find_doubled(found.valueType)
     if not isinstance(found, StructType):
         return None
     names: set[str] = set()
@@ -67,7 +67,7 @@ def _doubled(found: DataType) -> str | None:
         if name in names:
             return field.name
         names.add(name)
-        within = _doubled(field.dataType)
+        within = _find_doubled(field.dataType)
         if within is not None:
             return f"{field.name}.{within}"
     return None

@@ -64,7 +64,7 @@ SPOILT: Final = "_spoilt"
 RANKS: Final = ("revision", "partition", "offset", "position")
 
 
-def decoded(records: DataFrame, schema: str = SCHEMA) -> Decoded:
+def decode(records: DataFrame, schema: str = SCHEMA) -> Decoded:
     """Decode records of results topics to typed rows, control records, and bad rows.
 
     A control record keeps its value and its `kind`, which is empty for a record without value or
@@ -86,7 +86,7 @@ def decoded(records: DataFrame, schema: str = SCHEMA) -> Decoded:
     )
     rows = rows.withColumn("reason", once(fault))
     sound = rows.where(F.col("reason").isNull())
-    detail = F.concat(F.lit("the value is `"), _shown(), F.lit("`; write a results record"))
+    detail = F.concat(F.lit("the value is `"), _format(), F.lit("`; write a results record"))
     kind = F.coalesce("_kind", F.lit("")).alias("kind")
     return Decoded(
         sound.where(~silent).select(*RECORD[:4], "_r.*", _line()).drop(SPOILT),
@@ -138,7 +138,7 @@ def overflows(control: DataFrame) -> DataFrame:
 def latest(results: DataFrame) -> DataFrame:
     """Return the record of the highest revision of each id, with a flag `current`.
 
-    `results` are those of `decoded`, or a table of a backfill.
+    `results` are those of `decode`, or a table of a backfill.
     """
     fields = [name for name in results.columns if name != "id"]
     ranks = [name for name in RANKS if name in results.columns]
@@ -156,5 +156,5 @@ def _line() -> Column:
     return F.col("value").cast("string").alias(LINE)
 
 
-def _shown() -> Column:
+def _format() -> Column:
     return F.substring(F.col("value").cast("string"), 1, 80)

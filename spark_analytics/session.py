@@ -87,7 +87,7 @@ def new_session(
     wanted = {**SETTINGS, **(settings or {})}
     remote = wanted.get(MASTER, os.environ.get(REMOTE, ""))
     if remote.startswith(CONNECT):
-        return _connected(name, remote, wanted)
+        return _connect(name, remote, wanted)
     builder = SparkSession.builder.appName(name)
     if not is_submitted() and MASTER not in {**wanted, **_defaults()}:
         wanted[MASTER] = LOCAL
@@ -155,7 +155,7 @@ def require_java(spark: SparkSession, what: str) -> None:
         )
 
 
-def _connected(name: str, remote: str, wanted: Mapping[str, str]) -> SparkSession:
+def _connect(name: str, remote: str, wanted: Mapping[str, str]) -> SparkSession:
     session = SparkSession.builder.appName(name).remote(remote).getOrCreate()
     for key, value in wanted.items():
         if session.conf.isModifiable(key):

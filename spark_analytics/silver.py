@@ -50,7 +50,7 @@ from spark_analytics.jobs.work import (
     Options,
     Part,
     Table,
-    chosen,
+    choose,
     headers_of,
     outputs_of,
 )
@@ -109,7 +109,7 @@ BOUNDED: Final = frozenset({"matches", "joins"})
 
 def events_tables(topics: Topics, topology: Topology, options: Options) -> list[Table]:
     """Return one table for all topics on a stream, or one table per group for bounded topics."""
-    groups = chosen(groups_of(topology, options), options.tables)
+    groups = choose(groups_of(topology, options), options.tables)
     if topics.streaming:
         asked = sorted({topic for group in groups for topic in group.topics})
         return [Table("events", topics.records(*asked), PLACE, groups=groups)]
@@ -175,7 +175,7 @@ def _events(topology: Topology, options: Options) -> Group:
 
     def of_topic(records: DataFrame, topic: str, names: Sequence[str]) -> DataFrame:
         own = records.where(F.col("topic") == topic)
-        decoded = decode.ordered(own, headers_of(topology, names))
+        decoded = decode.decode_ordered(own, headers_of(topology, names))
         return _with_payload(decode.of_streams(decoded, names), options)
 
     parts = [
@@ -230,7 +230,7 @@ def _late(topology: Topology, options: Options) -> Group:
 
 def _gaps(topic: str) -> Group:
     parts = [
-        Part("gaps", PLACE, lambda rows: _timed(disorder.gap_records(rows).events)),
+        Part("gaps", PLACE, lambda rows: _time(disorder.gap_records(rows).events)),
         Part("bad-gaps", PLACE, lambda rows: disorder.gap_records(rows).bad),
     ]
     return Group("gaps", [topic], parts)
@@ -244,7 +244,7 @@ def _dead(records: DataFrame) -> DataFrame:
         F.col("partition").alias("letter_partition"),
         F.col("offset").alias("letter_offset"),
     )
-    return _timed(rows.select("_d.*", "letter_partition", "letter_offset"))
+    return _time(rows.select("_d.*", "letter_partition", "letter_offset"))
 
 
 def of_results(topics: Sequence[str], name: str, settled: Settled | None = None) -> Group:
@@ -254,7 +254,7 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
     """
 
     def revisions(rows: DataFrame) -> DataFrame:
-        found = _timed(results.decoded(rows, AS_TEXT).events)
+        found = _time(results.decode(rows, AS_TEXT).events)
         found = found.withColumns({"key": _text("key"), "current": F.col("op") != "retract"})
         return found.select(*PLACED, "kind", *HEAD, *OWN[name], *TAIL, "current")
 
@@ -263,19 +263,19 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
         return results.latest(found.drop("current")).select(*found.columns)
 
     def overflows(rows: DataFrame) -> DataFrame:
-        return _timed(results.overflows(results.decoded(rows).control))
+        return _time(results.overflows(results.decode(rows).control))
 
     parts = [
         Part(name, PLACE, revisions),
         Part(f"{name}-current", ("id",), newest, newer="revision", settled=settled),
-        Part(f"bad-{name}", PLACE, lambda rows: results.decoded(rows).bad),
+        Part(f"bad-{name}", PLACE, lambda rows: results.decode(rows).bad),
     ]
     if name in BOUNDED:
         parts.append(Part(f"overflows-{name}", PLACE, overflows))
     return Group(name, topics, parts)
 
 
-def _timed(rows: DataFrame) -> DataFrame:
+def _time(rows: DataFrame) -> DataFrame:
     """Rename times in nanoseconds to names with `_ns`, and add timestamps for those to query by."""
     there = [column for column in TIMES if column.key in rows.columns]
     stamps = {each.name: to_timestamp(F.col(each.key)) for each in there if each.type == INSTANT}

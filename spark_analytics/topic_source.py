@@ -28,7 +28,7 @@ from agents.kafka.brokers import Brokers, brokers_at
 from agents.kafka.security import read_security
 from agents.master_keys import masters_in
 from recordings.ordered_lines import OrderedLines
-from recordings.topic_dump import dumped, records_until
+from recordings.topic_dump import dump, records_until
 from spark_analytics.backfill.kinds import rows_of
 from spark_analytics.executors.setting import Setting, topology_of
 from topology.wire.line_reader import Row
@@ -58,16 +58,16 @@ class Cluster(NamedTuple):
     servers: str
     properties: str = ""
 
-    def reached(self) -> Brokers:
+    def reach(self) -> Brokers:
         """Connect to the cluster; raise BrokersUnavailable or SecurityRefused if that fails."""
         return brokers_at(self.servers, read_security(self.properties, os.environ))
 
 
 def topic_rows(cluster: Cluster, setting: Setting, topics: list[str]) -> Iterator[Row]:
     """Yield the rows of input topics up to their current ends, in the order of `inorder dump`."""
-    lines = dumped(cluster.reached(), topology_of(setting), topics, masters_in(os.environ))
+    lines = dump(cluster.reach(), topology_of(setting), topics, masters_in(os.environ))
     number = 0
-    for part in _driven(_in_lists(lines)):
+    for part in _drive(_in_lists(lines)):
         for line in part:
             number += 1
             yield Row(number, orjson.loads(orjson.dumps(line)))
@@ -93,12 +93,12 @@ class _OrderedTopic:
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow batches of a partition's rows."""
         assert isinstance(partition, Stretch)
-        return _driven(self._rows(partition))
+        return _drive(self._rows(partition))
 
     async def _rows(self, stretch: Stretch) -> AsyncGenerator[Any, None]:
         ordered = OrderedLines(topology_of(self._setting), self._topic)
         place = TopicPartition(self._topic, stretch.partition)
-        brokers = self._cluster.reached()
+        brokers = self._cluster.reach()
         await self._places(brokers)
         async with brokers.reader() as reader:
             reader.assign([place])
@@ -136,7 +136,7 @@ class OrderedReader(_OrderedTopic, DataSourceReader):
     """A reader of an ordered topic up to its current end."""
 
     def partitions(self) -> list[Stretch]:
-        return _stretches(*asyncio.run(self._bounds(self._cluster.reached())))
+        return _stretches(*asyncio.run(self._bounds(self._cluster.reach())))
 
 
 class OrderedStream(_OrderedTopic, DataSourceStreamReader):
@@ -148,7 +148,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
         self._planned: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        begins, _ = asyncio.run(self._bounds(brokers := self._cluster.reached()))
+        begins, _ = asyncio.run(self._bounds(brokers := self._cluster.reach()))
         return {"topic": self._id(brokers), "offsets": begins}
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -157,7 +157,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
         Spark does not pass the end of the last batch. But Spark always plans that batch first,
         after a restart as an empty batch, so `partitions` has recorded its end.
         """
-        brokers = self._cluster.reached()
+        brokers = self._cluster.reach()
         begins, ends = asyncio.run(self._bounds(brokers))
         topic_id = self._id(brokers)
         planned = self._planned or {"topic": topic_id, "offsets": begins}
@@ -167,7 +167,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
                 f"{self._topic} was deleted and created again since this stream read it; start"
                 " with a new checkpoint"
             )
-        return {"topic": topic_id, "offsets": shared(offsets, ends, self._max_per_batch)}
+        return {"topic": topic_id, "offsets": share(offsets, ends, self._max_per_batch)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Stretch]:
         self._planned = end
@@ -177,7 +177,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
         return brokers.topic_ids([self._topic]).get(self._topic, "")
 
 
-def shared(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> Offsets:
+def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> Offsets:
     """Return the ends of a batch of at most `most` offsets, shared among the partitions.
 
     The unused share of a partition goes to partitions with more offsets. A partition that is not in
@@ -212,13 +212,13 @@ async def _in_lists(found: AsyncGenerator[T, None]) -> AsyncGenerator[list[T], N
         yield held
 
 
-def _driven(found: AsyncGenerator[T, None]) -> Iterator[T]:
+def _drive(found: AsyncGenerator[T, None]) -> Iterator[T]:
     """Yield the items of an async generator, running its loop here."""
 
     async def upcoming() -> T | None:
         return await anext(found, None)
 
-    async def closed() -> None:
+    async def close() -> None:
         await found.aclose()
 
     with asyncio.Runner() as runner:
@@ -226,4 +226,4 @@ def _driven(found: AsyncGenerator[T, None]) -> Iterator[T]:
             while (each := runner.run(upcoming())) is not None:
                 yield each
         finally:
-            runner.run(closed())
+            runner.run(close())

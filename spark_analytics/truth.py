@@ -57,8 +57,8 @@ def differences(
         aside: Events of the late topic, also of `decode.raw`.
         dead: The coordinates of dead letters (`dead_letters`).
     """
-    accepted = _excused(first_copies(raw.where(F.col("stream").isin(*streams))), aside, dead)
-    pairs = _examined(ordered.events).join(_renamed(accepted), list(EVENT), "full")
+    accepted = _mark_excused(first_copies(raw.where(F.col("stream").isin(*streams))), aside, dead)
+    pairs = _examine(ordered.events).join(_rename(accepted), list(EVENT), "full")
     found = F.filter(F.array(*_faults()), lambda disagreements: disagreements.isNotNull())
     disagreements = pairs.select(*SHOWN, F.explode(found).alias("_fault"))
     differences = disagreements.select("_fault.difference", *SHOWN, "_fault.detail")
@@ -90,7 +90,7 @@ def balance(raw: DataFrame, ordered: Decoded, streams: Sequence[str]) -> DataFra
     return left.join(right, "stream", "full").na.fill(0)
 
 
-def _excused(accepted: DataFrame, aside: DataFrame, dead: DataFrame) -> DataFrame:
+def _mark_excused(accepted: DataFrame, aside: DataFrame, dead: DataFrame) -> DataFrame:
     """Add `excused` to accepted events: whether they may be absent from the ordered topic."""
     place = ["topic", "partition", "offset"]
     late = first_copies(aside).select(*EVENT, F.lit(True).alias("_side"))
@@ -99,12 +99,12 @@ def _excused(accepted: DataFrame, aside: DataFrame, dead: DataFrame) -> DataFram
     return known.withColumn("excused", F.col("_side").isNotNull() | F.col("_dead").isNotNull())
 
 
-def _renamed(accepted: DataFrame) -> DataFrame:
+def _rename(accepted: DataFrame) -> DataFrame:
     carried = [F.col(name).alias(f"_{name}") for name in (*_CARRIED, "ts_ns", "excused")]
     return accepted.select(*EVENT, *carried)
 
 
-def _examined(events: DataFrame) -> DataFrame:
+def _examine(events: DataFrame) -> DataFrame:
     """Add columns to ordered events from which differences are found.
 
     `_copy` numbers the copies of an event. `_above` is the greatest key of earlier unmarked events

@@ -37,7 +37,7 @@ class Patience:
         """`seen` changes as things go on; `what` is waited for."""
         if seen != self._seen:
             self._seen, self._countdown = seen, Countdown(self._quiet_s)
-        assert not self._countdown.passed(), (
+        assert not self._countdown.has_passed(), (
             f"waited in vain for {what()}; nothing has moved for {self._quiet_s:g} s"
         )
 

@@ -76,7 +76,7 @@ def assignor_for(
                 for topic in sorted(topics)
                 for number in sorted(cluster.partitions_for_topic(topic) or ())
             ]
-            groups = grouped(partitions, together)
+            groups = group_partitions(partitions, together)
             read = {member: claim_of(each.user_data) for member, each in members.items()}
             name_of = {lane: name for name, each in groups.items() for lane in each.lanes}
             claims = {
@@ -87,7 +87,7 @@ def assignor_for(
                 ]
                 for member, claim in read.items()
             }
-            shares = shared(groups, claims)
+            shares = share(groups, claims)
             remembered.clear()
             remembered.update({read[each].name: names for each, names in shares.items()})
             remembered.pop("", None)
@@ -100,7 +100,7 @@ def assignor_for(
     return Assignor
 
 
-def grouped(
+def group_partitions(
     partitions: Sequence[TopicPartition], together: Sequence[Collection[str]]
 ) -> dict[TopicPartition, PartitionGroup]:
     """Return the groups of these partitions by name."""
@@ -120,7 +120,7 @@ def claim_of(user_data: bytes | None) -> Claim:
         return Claim()
 
 
-def shared(
+def share(
     groups: Collection[TopicPartition], claims: Mapping[str, Collection[TopicPartition]]
 ) -> dict[str, list[TopicPartition]]:
     """Return the groups of each member, evenly, and as they were as far as possible.

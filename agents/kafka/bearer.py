@@ -12,7 +12,7 @@ A JWT contains its expiry (`exp`), and an expired one is not sent. So the error 
 cause, whereas a broker would only say "refused". Other tokens are sent unchecked. The broker checks
 the signatures.
 
-Both clients use this module: aiokafka awaits `token`, librdkafka calls `refreshed`. Tokens and
+Both clients use this module: aiokafka awaits `token`, librdkafka calls `refresh`. Tokens and
 secrets are never logged or shown in errors.
 
 Bounds: an endpoint must complete its answer within `ANSWER_S`, even if the bytes arrive slowly. The
@@ -97,7 +97,7 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
             log.warning("%s", error)
             raise KafkaConnectionError(str(error)) from error
 
-    def refreshed(self, _: str) -> tuple[str, float]:
+    def refresh(self, _: str) -> tuple[str, float]:
         """Return a token and its expiry for librdkafka.
 
         After a failure, librdkafka calls this again some seconds later. It does not report the
@@ -169,7 +169,7 @@ class TokenEndpoint(Bearer):
         try:
             # The caller's thread may have a running loop, so the request gets a separate thread.
             with ThreadPoolExecutor(1) as thread:
-                self._token = thread.submit(asyncio.run, self._answered()).result()
+                self._token = thread.submit(asyncio.run, self._fetch()).result()
         except TokenUnavailable as failed:
             self._failed = str(failed)
             self._renew_s = self.now_s() + PAUSE_S
@@ -179,7 +179,7 @@ class TokenEndpoint(Bearer):
         now_s = self.now_s()
         self._renew_s = now_s + RENEW_AT * (self._token.expires_s - now_s)
 
-    async def _answered(self) -> Token:
+    async def _fetch(self) -> Token:
         import aiohttp  # This import takes longer than all others here.
 
         where = f"the token endpoint {_without_user(self.url)}"
@@ -266,20 +266,20 @@ def _fields(content: bytes) -> dict[str, msgspec.Raw]:
     The object comes from an endpoint (RFC 6749, 5.1 and 5.2) or a JWT. Each field is decoded
     separately later, so an invalid one does not affect the others.
     """
-    return _decoded(content, dict[str, msgspec.Raw]) or {}
+    return _decode(content, dict[str, msgspec.Raw]) or {}
 
 
 def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
-    return _decoded(fields.get(name, b""), str) or ""
+    return _decode(fields.get(name, b""), str) or ""
 
 
 def _number(fields: dict[str, msgspec.Raw], name: str) -> float | None:
     """Return a field as a finite number, even if it is in quotes; None for anything else."""
-    number = _decoded(fields.get(name, b""), float)
+    number = _decode(fields.get(name, b""), float)
     return number if number is not None and math.isfinite(number) else None
 
 
-def _decoded(content: bytes | msgspec.Raw, kind: Any) -> Any:
+def _decode(content: bytes | msgspec.Raw, kind: Any) -> Any:
     """Decode JSON as `kind`; return None if it is invalid or of another type."""
     try:
         return msgspec.json.decode(content, type=kind, strict=False)

@@ -270,7 +270,7 @@ class Probing:
             try:
                 await self._run()
             except Exception as failed:  # noqa: BLE001 - a probe must never end its stage
-                self._failed(failed)
+                self._fail(failed)
             await asyncio.sleep(AGAIN_S)
 
     async def _run(self) -> None:
@@ -314,7 +314,7 @@ class Probing:
             async with asyncio.timeout(ANSWER_S):
                 stored = await producer.send_and_wait(self.topic, b"", partition=number)
         except (KafkaError, TimeoutError) as failed:
-            self._failed(failed)
+            self._fail(failed)
             return None
         received_ns, wall_ns = steady_ns(), time.time_ns()
         place = TopicPartition(self.topic, number)
@@ -327,7 +327,7 @@ class Probing:
             return None  # Another broker may have answered.
         return Probe(stored.timestamp * NS_PER_MS, sent_ns, received_ns, wall_ns)
 
-    def _failed(self, failed: BaseException) -> None:
+    def _fail(self, failed: BaseException) -> None:
         away = f"no broker answers for {self.topic} ({type(failed).__name__})"
         why = refusal_in(failed, WRITE, self.topic) or away
         self.times.note_failure(why)

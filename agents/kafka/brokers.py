@@ -93,7 +93,7 @@ class Brokers:
         """Return the number of partitions of each visible topic. Blocks."""
         return _Asking(self.servers, self.security).partitions()
 
-    def hidden(self, topics: Iterable[str]) -> list[str]:
+    def hide(self, topics: Iterable[str]) -> list[str]:
         """Return the topics that the brokers refuse to describe, whether they exist or not. Blocks.
 
         Such topics are absent from `topics`, as are those that do not exist.
@@ -151,16 +151,16 @@ def brokers_at(
     """
     deadline_s = time.monotonic() + TIMEOUT_S
     try:
-        return _tried(servers, security)
+        return _try(servers, security)
     except BrokersUnavailable as absent:
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
             raise
         waits(absent, left_s)
-        return _tried(servers, security, left_s)
+        return _try(servers, security, left_s)
 
 
-def _tried(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
+def _try(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
     """Find the brokers in one attempt, which lasts up to `wait_s`, or `TRY_S` if that is 0.
 
     If `wait_s` is 0 and every server is known to be down, the attempt ends after `REFUSED_S`.
@@ -184,7 +184,7 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
     deadline_s = time.monotonic() + wait_s
     while True:
         try:
-            return await asyncio.to_thread(_tried, servers, security)
+            return await asyncio.to_thread(_try, servers, security)
         except BrokersUnavailable as absent:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:

@@ -75,7 +75,7 @@ class TopicSpec(NamedTuple):
     per_broker: bool = False
 
 
-def declared(topology: Topology) -> list[TopicSpec]:
+def declare(topology: Topology) -> list[TopicSpec]:
     """Return every topic that the topology needs, in the order in which events pass through."""
     topics = topology.topics
     largest_read_bytes = topics.max_record_bytes + FRAMING_BYTES

@@ -142,7 +142,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         app = cast(Any, self.app)
         wants_ticks = cast(Any, self.consumer).handler.wants_ticks
         self._pacing = Pacing(fetcher, is_fixed=app.brokers.is_embedded, wants_ticks=wants_ticks)
-        self._times = FetchTimes(fetcher, self._pacing.received)
+        self._times = FetchTimes(fetcher, self._pacing.quicken)
         WholeBatches(fetcher)
         self._membership = Membership(consumer, app.session_s, self._fail)
 
@@ -160,7 +160,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def hurry(self) -> None:
         """End a poll and fetches that may take long; call it in the consumer's thread."""
-        self._pacing.received()
+        self._pacing.quicken()
         poll, self._long_poll = self._long_poll, None
         if poll is not None:
             poll.reschedule(0.0)

@@ -95,7 +95,7 @@ class LogReader:
         for part in self._parts:
             await part.close()
 
-    async def committed(self, partition: TopicPartition) -> int | None:
+    async def read_committed(self, partition: TopicPartition) -> int | None:
         """Return the group's committed offset, or None if it has none.
 
         Raises KafkaError if the brokers refuse the request, and TimeoutError if they do not answer.
@@ -106,13 +106,13 @@ class LogReader:
         except TimeoutError:
             raise TimeoutError(
                 f"the brokers did not return the committed offset of the group {self.group} for"
-                f" {_named(partition)} within {ANSWER_S:.0f} s: its coordinator is unavailable;"
+                f" {_name(partition)} within {ANSWER_S:.0f} s: its coordinator is unavailable;"
                 " check that each partition of __consumer_offsets has a leader"
             ) from None
         except KafkaError as refused:
             raise KafkaError(
                 f"the brokers refuse to return the committed offset of the group {self.group} for"
-                f" {_named(partition)}: {refused!r}; `inorder doctor` names the missing rights"
+                f" {_name(partition)}: {refused!r}; `inorder doctor` names the missing rights"
             ) from refused
         return int(found[partition].offset) if partition in found else None
 
@@ -129,7 +129,7 @@ class LogReader:
         except KafkaTimeoutError:
             raise TimeoutError(
                 f"the brokers did not return the first and last offset of"
-                f" {_named(partition)} within"
+                f" {_name(partition)} within"
                 f" {ANSWER_S:.0f} s: it has no leader, or its leader does not answer"
             ) from None
         return int(first[partition]), int(end[partition])
@@ -176,7 +176,7 @@ class LogReader:
                     yield found.get(partition, []), position
                 elif time.monotonic() - moved_s > STALLED_S:
                     raise TimeoutError(
-                        f"{_named(partition)} cannot be read beyond offset {position} of {end}:"
+                        f"{_name(partition)} cannot be read beyond offset {position} of {end}:"
                         f" no record arrived for {STALLED_S:.0f} s"
                     )
                 else:
@@ -249,5 +249,5 @@ class _Committed(GroupCoordinator):  # type: ignore[misc] # aiokafka has no type
         raise refusal(self.group_id)
 
 
-def _named(partition: TopicPartition) -> str:
+def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}/{partition.partition}"

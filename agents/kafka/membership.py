@@ -88,7 +88,7 @@ class Membership:
         self._is_joining = False
         self._is_leaving = False
         self._send = self._coordinator._send_req
-        self._coordinator._send_req = self._watched
+        self._coordinator._send_req = self._watch
         self._coordinator._push_error_to_user = self._fail
 
     async def leave(self) -> None:
@@ -132,18 +132,18 @@ class Membership:
             )
         coordinator.reset_generation()  # The following stop then has nothing to leave.
 
-    async def _watched(self, request: Any) -> Any:
+    async def _watch(self, request: Any) -> Any:
         if not isinstance(request, group.JoinGroupRequest | group.SyncGroupRequest):
-            return await self._judged(request)
+            return await self._judge(request)
         if self._is_leaving:
             raise Meant("this worker leaves the group")
         self._is_joining = True
         try:
-            return await self._judged(request)
+            return await self._judge(request)
         finally:
             self._is_joining = False
 
-    async def _judged(self, request: Any) -> Any:
+    async def _judge(self, request: Any) -> Any:
         sent = (time.monotonic(), time.time())
         response = await self._send(request)
         if self._name is None or not isinstance(

@@ -77,7 +77,7 @@ class Pacing:
         self._has_received = False
         self._set(self._brisk)
 
-    def received(self) -> None:
+    def quicken(self) -> None:
         """Switch to the brisk pace; the idle handler may not have seen the new records yet."""
         self._has_received = True
         self._set(self._brisk)

@@ -97,7 +97,7 @@ class Purging:
         needed = dict(own)
         try:
             for group in self.groups if own else ():
-                found = await self.topic.needed(group, sorted(own))
+                found = await self.topic.find_needed(group, sorted(own))
                 needed = {n: min(at, found[n]) for n, at in needed.items() if n in found}
             await self._purge(needed)
         except REFUSALS as failed:
@@ -126,12 +126,12 @@ class KafkaTopic:
     name: str
     _client: AIOKafkaAdminClient | None = field(default=None, init=False)
 
-    async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
+    async def find_needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
         """Return, for each partition, the first offset that the group would read again.
 
         A partition is absent if the group has not committed that offset yet.
         """
-        client = await self._connected()
+        client = await self._connect()
         places = [TopicPartition(self.name, number) for number in numbers]
         found = await client.list_consumer_group_offsets(group, partitions=places)
         return {
@@ -142,7 +142,7 @@ class KafkaTopic:
 
     async def delete(self, before: Mapping[int, int]) -> dict[int, int]:
         """Delete the records before these offsets, and return each partition's new first offset."""
-        client = await self._connected()
+        client = await self._connect()
         asked = {TopicPartition(self.name, n): RecordsToDelete(at) for n, at in before.items()}
         begins_at = await client.delete_records(asked, DELETE_TIMEOUT_MS)
         return {place.partition: offset for place, offset in begins_at.items()}
@@ -151,7 +151,7 @@ class KafkaTopic:
         if self._client is not None:
             await self._client.close()
 
-    async def _connected(self) -> AIOKafkaAdminClient:
+    async def _connect(self) -> AIOKafkaAdminClient:
         if self._client is None:
             self._client = AIOKafkaAdminClient(**self.brokers.client)
         await self._client.start()

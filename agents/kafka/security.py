@@ -108,7 +108,7 @@ class Security(BaseModel):
             settings["sasl_oauth_token_provider"] = self.bearer
         elif self.authenticates:
             settings["sasl_plain_username"] = self.username
-            settings["sasl_plain_password"] = _revealed(self.password)
+            settings["sasl_plain_password"] = _reveal(self.password)
         return settings
 
     def librdkafka(self) -> dict[str, Any]:
@@ -117,9 +117,9 @@ class Security(BaseModel):
         if not self.encrypts:
             unused |= {"ca_file", "key_password", "identification"}
         named = self.model_dump(by_alias=True, exclude_none=True, exclude=unused)
-        settings: dict[str, Any] = {name: _revealed(value) for name, value in named.items()}
+        settings: dict[str, Any] = {name: _reveal(value) for name, value in named.items()}
         if self.bearer is not None:
-            settings["oauth_cb"] = self.bearer.refreshed
+            settings["oauth_cb"] = self.bearer.refresh
         return settings
 
     @cached_property
@@ -131,7 +131,7 @@ class Security(BaseModel):
             return TokenFile(Path(unquote(urlsplit(self.token_url).path)))
         files = [] if self.ca_file is None else [self.ca_file]
         context = RenewedContext(lambda: ssl.create_default_context(cafile=self.ca_file), files)
-        secret = _revealed(self.client_secret)
+        secret = _reveal(self.client_secret)
         return TokenEndpoint(self.token_url, str(self.client_id), secret, self.scope or "", context)
 
     @cached_property
@@ -149,7 +149,7 @@ class Security(BaseModel):
         context.check_hostname = self.identification == "https"
         if self.certificate_file is not None:
             # Without a password, OpenSSL would ask for one at the terminal if the key is encrypted.
-            secret = _revealed(self.key_password)
+            secret = _reveal(self.key_password)
             context.load_cert_chain(self.certificate_file, self.key_file, password=secret)
         return context
 
@@ -237,7 +237,7 @@ SPELLED: Final = {"sasl.mechanisms": "sasl.mechanism"}
 """librdkafka's spellings of settings that differ from ours, with our names for them."""
 
 
-def _revealed(value: object) -> str:
+def _reveal(value: object) -> str:
     """Return the text of a secret or of another value; "" for None."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()

@@ -326,11 +326,11 @@ class BatchConsumer(driver.Consumer):
             log.warning("%s: restoring and reading again: %s", ", ".join(sorted(places)), why)
 
     def _start_opening(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        async def guarded() -> None:
+        async def guard() -> None:
             with self._failing():
                 await coroutine
 
-        task = asyncio.create_task(guarded(), name="opening partitions")
+        task = asyncio.create_task(guard(), name="opening partitions")
         self._openings.add(task)
         task.add_done_callback(self._openings.discard)
 

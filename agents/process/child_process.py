@@ -201,10 +201,10 @@ def attend(processes: Callable[[], Iterable[Process]]) -> None:
     look()
 
 
-def spawned(command: Sequence[str]) -> Process:
+def spawn(command: Sequence[str]) -> Process:
     """Start a separate interpreter for the command; raise NotBegun if the system cannot."""
     try:
-        return _piped(lambda _, write: _spawn([*command, ANNOUNCE, str(write)], write))
+        return _pipe(lambda _, write: _spawn([*command, ANNOUNCE, str(write)], write))
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, REINSTALLED)
         raise NotBegun(f"{error}; {remedy}") from error
@@ -216,7 +216,7 @@ def _spawn(words: Sequence[str], write: int) -> int:
     return os.posix_spawnp(words[0], [*words], os.environ, file_actions=to_stderr, setsigmask=())
 
 
-def _piped(begin: Callable[[FileIO, int], int]) -> Process:
+def _pipe(begin: Callable[[FileIO, int], int]) -> Process:
     """Start a process by `begin`, which receives both ends of a pipe and returns the process id."""
     read, write = os.pipe()
     pipe = os.fdopen(read, "rb", 0)
@@ -238,7 +238,7 @@ def may_fork() -> bool:
 
 
 @contextmanager
-def forked(
+def fork(
     commands: Mapping[str, Sequence[str]], body: Body, sockets: Sequence[socket] = ()
 ) -> Iterator[dict[str, Process]]:
     """Fork a child for each command; at the end, kill those that still run.
@@ -274,7 +274,7 @@ def _fork(command: Sequence[str], body: Body, leave: Iterable[Callable[[], None]
 
     sys.stdout.flush()
     sys.stderr.flush()
-    return _piped(fork)
+    return _pipe(fork)
 
 
 def _be(command: Sequence[str], body: Body) -> NoReturn:

@@ -83,7 +83,7 @@ class Scrapes:
         for child in self.children:
             if child.process is not None and child.runs:
                 families += _of_process(child.stage, child.process.pid)
-        yield from _joined(families)
+        yield from _join(families)
         now_s = time.monotonic()
         answered = (child for child in self.children if child.metrics is not None)
         ages = {child.stage: now_s - child.metrics_s for child in answered}
@@ -100,7 +100,7 @@ class Scrapes:
         yield GaugeMetricFamily(MEMORY, text, value=memory_limit())
 
 
-def _joined(families: Iterable[Metric]) -> Iterable[Metric]:
+def _join(families: Iterable[Metric]) -> Iterable[Metric]:
     """Join the samples of all families with the same name into one family."""
     found: dict[str, Metric] = {}
     for family in families:

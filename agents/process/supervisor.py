@@ -150,7 +150,7 @@ class Supervisor:
             scrape=self._scrape,
             page=Page(self._look, self.settings),
             token=self.token,
-            event=self._located,
+            event=self._locate,
             sockets=self.sockets,
         )
 
@@ -171,7 +171,7 @@ class Supervisor:
             ]
             await self._stopping.wait()
             await asyncio.gather(*(self._end(child) for child in self._children))
-            await self._ended(keepers)
+            await self._await_end(keepers)
             asking.cancel()
             await asyncio.wait([asking])
             await self._http.stop()
@@ -185,7 +185,7 @@ class Supervisor:
             log.exception("a task of the supervisor failed; the stages and the worker stop")
             self._fail(Exit.FAILED)
 
-    async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
+    async def _await_end(self, keepers: Iterable[asyncio.Task[None]]) -> None:
         """Wait until the tasks that keep the children have ended; log an error otherwise."""
         try:
             await asyncio.wait_for(asyncio.gather(*keepers), child_process.KILLED_WITHIN_S)
@@ -232,7 +232,7 @@ class Supervisor:
         child.started_s.append(child.ready_s)
         child.silent_s = child.idle_s = child.cpu_s = 0.0
         child.resident_bytes = 0
-        process, child.forked = child.forked or child_process.spawned(child.command), None
+        process, child.forked = child.forked or child_process.spawn(child.command), None
         child.process = process
         process.look()  # The process may have ended before `attend` was called.
         if self._stopping.is_set():
@@ -328,17 +328,17 @@ class Supervisor:
 
     async def _scrape(self) -> None:
         """Request each stage's metrics; keep the last ones if it does not answer."""
-        for child, text in zip(self._children, await self._asked("/metrics"), strict=True):
+        for child, text in zip(self._children, await self._ask("/metrics"), strict=True):
             if text is not None:
                 child.metrics, child.metrics_s = text.decode(), time.monotonic()
 
     async def _explain(self) -> list[Any]:
         """Return the explanations of all stages that answer."""
         return [
-            part for body in await self._asked("/explain") for part in orjson.loads(body or b"[]")
+            part for body in await self._ask("/explain") for part in orjson.loads(body or b"[]")
         ]
 
-    async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> list[bytes | None]:
+    async def _ask(self, path: str, query: Mapping[str, str] | None = None) -> list[bytes | None]:
         """Return the stages' answers to a request, None for one that does not answer."""
 
         async def ask(child: Child) -> bytes | None:
@@ -356,9 +356,9 @@ class Supervisor:
         async with self._session() as session:
             return await asyncio.gather(*map(ask, self._children))
 
-    async def _located(self, asked: Question) -> dict[str, Any]:
+    async def _locate(self, asked: Question) -> dict[str, Any]:
         """Return the stages' facts about one event, and the stages that do not answer."""
-        answers = await self._asked("/event", asked.query())
+        answers = await self._ask("/event", asked.query())
         silent = [
             f"stage {child.stage} does not answer"
             for child, facts in zip(self._children, answers, strict=True)

@@ -95,7 +95,7 @@ class SchemaFeed:
 
     async def reach(self, table: RegisteredSchemas, values: Iterable[bytes | None]) -> None:
         """Look up the schemas that these values need, and add the answers to `table`."""
-        for number in table.unresolved(values):
+        for number in table.find_unresolved(values):
             answer = await self._look_up((table.registry, number, table.reader), table)
             if answer.subjects is not None and not table.takes(answer.subjects):
                 others = ", ".join(sorted(answer.subjects)[:3]) or "no subject"
@@ -133,7 +133,7 @@ class SchemaFeed:
                         return self._store(place, _Answer(_decoders(place, found), found.subjects))
                     except client.ExcessiveSchema as excessive:
                         fault = ValueFault(SCHEMA_REFUSED, f"schema {number} {excessive}")
-                        return self._refused(place, fault)
+                        return self._refuse(place, fault)
                     except RegistryAway as away:
                         self._away[registry] = f"waits for the schema registry: {away}"
                         if time.monotonic() - logged_s > LOG_AFTER_S or not logged_s:
@@ -142,7 +142,7 @@ class SchemaFeed:
                     except client.NoSuchSchema:
                         self._away.pop(registry, None)
                         if not self._is_patient(pause_s):
-                            return self._refused(place, unknown(number, registry))
+                            return self._refuse(place, unknown(number, registry))
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         finally:
@@ -151,7 +151,7 @@ class SchemaFeed:
                 del self._waiting[registry]
                 self._away.pop(registry, None)
 
-    def _refused(self, place: Place, fault: ValueFault) -> _Answer:
+    def _refuse(self, place: Place, fault: ValueFault) -> _Answer:
         log.warning("%s: %s; its values become dead letters", place[0], fault.detail)
         return self._store(place, _Answer(fault, None))
 

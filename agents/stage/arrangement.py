@@ -230,7 +230,7 @@ class Arrangement:
         The operators' own settings are not part of it.
         """
         topology, names = self.topology, self.operator_names
-        written = self._written(source)
+        written = self._write(source)
         streams = {
             name: StreamContract(
                 stream.input if self.is_first else "",
@@ -318,11 +318,11 @@ class Arrangement:
         if self.only_looks:
             return outlets.Outlet()
         if MERGE in self.operator_names:
-            return outlets.OrderedOutlet(writer, self._written(source))
+            return outlets.OrderedOutlet(writer, self._write(source))
         lane = self.lane_places.index((source.topic, source.partition))
-        return outlets.SequencedOutlet(writer, self._written(source), lane)
+        return outlets.SequencedOutlet(writer, self._write(source), lane)
 
-    def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
+    def _write(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
         """Return the output topic and partition of each stream that can be in this input topic."""
         topics = stage_topics.events_of(self.topology, self.stage)
         come = self.streams_of_task(source)
@@ -448,7 +448,7 @@ def arrange(
             )
     upstream: list[tuple[str, int, int]] = []
     if stage_topics.reads(topology, stage) in (RAW, SEQUENCED):
-        upstream = change.extended(
+        upstream = change.extend(
             lanes, {t: partitions[t] for t in stage_topics.upstream_inputs(topology)}
         )
     arrangement = Arrangement(topology, stage, partitions, upstream, masters)

@@ -108,7 +108,7 @@ class ArrivalClock:
             oldest_ns = read_at_ns if self.plays else OLDEST_STAMP_NS
             is_of_sending = self.embedded and 0 <= read_at_ns - stamp_ns <= oldest_ns
             arrival_ns = stamp_ns if is_of_sending else read_at_ns
-        return self._come(arrival_ns, records)
+        return self._arrive(arrival_ns, records)
 
     @property
     def is_of_broker(self) -> bool:
@@ -131,7 +131,7 @@ class ArrivalClock:
         is_apart = self.log.doubted_ns or self.now_ns - append_ns > BACK_NS
         return min(self.now_ns, self.arrival_ns) if is_apart else self.now_ns
 
-    def _come(self, arrival_ns: int, records: int = 1) -> int:
+    def _arrive(self, arrival_ns: int, records: int = 1) -> int:
         # A tick has already fired everything that is due at its time, inclusive.
         if arrival_ns <= self._ticked_ns:
             self.overtaken += records
@@ -180,7 +180,7 @@ class ArrivalClock:
         if timestamp_type != LOG_APPEND_TIME or not self.judges:
             return self.arrive(timestamp_ms, timestamp_type, read_at_ns)
         self._follow_slowly(timestamp_ms * NS_PER_MS)
-        return self._come(self.log.take(timestamp_ms * NS_PER_MS, stamp_ns))
+        return self._arrive(self.log.take(timestamp_ms * NS_PER_MS, stamp_ns))
 
     def judge_all(
         self,

@@ -157,32 +157,32 @@ class CheckpointSize:
                     room -= share
             yield piece
 
-    def worked(self, seconds: float, records: int) -> None:
+    def note_work(self, seconds: float, records: int) -> None:
         """Adapt the next pieces to the time that the work on one piece took."""
         self._piece.took(seconds, records)
 
     @contextmanager
-    def timed(self, records: int) -> Iterator[None]:
+    def measure_cut(self, records: int) -> Iterator[None]:
         """Time a cut of the changes by `records` records, with the garbage collector off."""
         began_s = time.monotonic()
-        with uncollected():
+        with pause_collector():
             yield
         self._cut.took(time.monotonic() - began_s, records)
 
-    def committed(self, seconds: float, records: int, payload_bytes: int) -> None:
+    def note_commit(self, seconds: float, records: int, payload_bytes: int) -> None:
         """Adapt the limits to a commit that took `seconds`."""
         self._quickest_s = min(self._quickest_s, seconds)
         self._sent.took(seconds - self._quickest_s, records)
         self._bytes.took(seconds - self._quickest_s, payload_bytes)
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Halve the bounds after a failed commit, which usually took too long."""
         self._sent.halve()
         self._bytes.halve()
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """Turn the garbage collector off for the body, if it is on."""
     was_enabled = gc.isenabled()
     gc.disable()

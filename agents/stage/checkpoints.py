@@ -127,7 +127,7 @@ class PartitionCheckpoints:
         if not self.state.has_begun or not (self.taken or self.outbox.records):
             return
         size = self.taken, self.outbox.bytes
-        with self.size.timed(self.taken):
+        with self.size.measure_cut(self.taken):
             checkpoint = self._cut()
         self.taken = 0
         self._cut_s = time.monotonic()
@@ -160,15 +160,15 @@ class PartitionCheckpoints:
         try:
             end = await self._end_of(checkpoint)
         except CommitFailed:
-            self.metrics.aborted()
-            self.size.failed()
+            self.metrics.count_abort()
+            self.size.note_failure()
             raise
         self.restoring.accept_end(self.log_end, end)
         self.log_end = end
         self.at_s = time.monotonic()
         took_s = self.at_s - started_s
-        self.metrics.committed(took_s)
-        self.size.committed(took_s, records, payload_bytes)
+        self.metrics.count_commit(took_s)
+        self.size.note_commit(took_s, records, payload_bytes)
         self.commits += 1
         self.offsets, self.needed_from = checkpoint.offsets, checkpoint.needed_from
         self.copying.note(checkpoint.changes, end)
@@ -178,9 +178,9 @@ class PartitionCheckpoints:
         try:
             return await self.delivery.commit(checkpoint)
         except EndUnanswered as unanswered:
-            return await self._found(checkpoint, unanswered)
+            return await self._find_outcome(checkpoint, unanswered)
 
-    async def _found(self, checkpoint: Checkpoint, unanswered: EndUnanswered) -> int:
+    async def _find_outcome(self, checkpoint: Checkpoint, unanswered: EndUnanswered) -> int:
         """Read from the changelog whether an unanswered commit succeeded.
 
         Returns the changelog offset after the changes; raises CommitFailed if the commit failed or
@@ -192,7 +192,7 @@ class PartitionCheckpoints:
         except Exception as failed:
             raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
         is_there = found.changes == checkpoint.changes
-        self.metrics.unanswered(COMMITTED if is_there else ABORTED)
+        self.metrics.count_unanswered(COMMITTED if is_there else ABORTED)
         if not is_there:
             raise CommitFailed(
                 f"the brokers did not answer whether a transaction was committed ({unanswered}),"
@@ -207,7 +207,7 @@ class PartitionCheckpoints:
 
     # -- completion and close ----------------------------------------------------------------------
 
-    async def arrived(self) -> None:
+    async def await_arrival(self) -> None:
         """Wait for the checkpoint in flight, if any, and raise its exception if it failed."""
         if self._in_flight is not None:
             await asyncio.wait([self._in_flight])

@@ -167,7 +167,7 @@ class ClockFeed:
         """Allow reading the topic up to this time, which an asker without input has reached."""
         self._needed[asker] = (arrival_ns, arrival_ns)
 
-    def left(self, asker: Any) -> None:
+    def drop_asker(self, asker: Any) -> None:
         """Forget an asker that needs no more samples."""
         self._needed.pop(asker, None)
 

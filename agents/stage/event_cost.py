@@ -45,7 +45,7 @@ class EventCost:
         """Forget what the meter has measured before the next piece, as for a tick."""
         self.meter.take()
 
-    def worked(self, now_s: float, seconds: float, records: int) -> None:
+    def note_work(self, now_s: float, seconds: float, records: int) -> None:
         """Note a piece of so many records that took so long, until the monotonic time `now_s`."""
         spent_ns = self.meter.take()
         is_costly = seconds >= max(LEAST_S, records * COSTLY_S)

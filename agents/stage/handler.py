@@ -94,7 +94,7 @@ class StageHandler:
     async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
         stage = self.arrangement.stage.name
         self.services.metrics.rebalances.labels(stage).inc()
-        self.watchdog.joined(time.monotonic_ns())
+        self.watchdog.note_joining(time.monotonic_ns())
         self._stirred.set()
         revoked, self._revoked = self._revoked, {}
         names = self._names(partitions)
@@ -104,8 +104,8 @@ class StageHandler:
             partition.is_queued, partition.is_read = True, False
             if source not in self._in_doubt:
                 now_ns = time.monotonic_ns()
-                self.watchdog.assigned(now_ns, source)
-                self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
+                self.watchdog.assign(now_ns, source)
+                self.watchdog.report(now_ns, source, *partition.state.restored, restoring=True)
         if not names <= self._in_doubt.keys():
             self.stage_log.owns(self._owned)
         beside = [asyncio.create_task(self._release(revoked))]
@@ -206,7 +206,7 @@ class StageHandler:
                 del self._in_doubt[source]
             self.watchdog.leaving(time.monotonic_ns())
             for source in names:
-                self.watchdog.revoked(time.monotonic_ns(), source)
+                self.watchdog.revoke(time.monotonic_ns(), source)
         failed = await asyncio.gather(*(self._settle(partition) for partition in mine))
         if not is_reset:  # The transport logs the reason of a reset.
             _log_failed(failed)
@@ -255,7 +255,7 @@ class StageHandler:
     def pulse(self) -> None:
         """Begin the checkpoints that are due, and report positions to the watchdog."""
         now_ns = time.monotonic_ns()
-        self.watchdog.throttled(now_ns, OF_PROCESS.until_ns)
+        self.watchdog.note_throttling(now_ns, OF_PROCESS.until_ns)
         others_open = any(not (each.is_read or each.is_open) for each in self._partitions.values())
         for source, partition in self._partitions.items():
             if partition.is_open:
@@ -271,10 +271,10 @@ class StageHandler:
                 self.watchdog.waits(now_ns, source, "waits for a schema")
                 continue
             if not partition.is_open:
-                self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
+                self.watchdog.report(now_ns, source, *partition.state.restored, restoring=True)
                 self.stage_log.restoring(source, *partition.state.restored)
                 continue
-            self.stage_log.restored(source)
+            self.stage_log.note_restore(source)
             if partition.checkpoints.commits:
                 self._in_doubt.pop(source, None)
             if not partition.is_read:
@@ -290,7 +290,7 @@ class StageHandler:
     def _report_to_watchdog(self, now_ns: int, source: TopicPartition) -> None:
         """Report the position of an open partition."""
         partition = self._partitions[source]
-        self.watchdog.reported(
+        self.watchdog.report(
             now_ns,
             source,
             *partition.position,

@@ -55,7 +55,7 @@ from topology.config import HeaderConfig, Topology
 from topology.config.change import begin_anew
 from topology.flow.lanes import lane_of, number_of
 from topology.flow.replay import SavedReplay
-from topology.flow.share import renumbered
+from topology.flow.share import renumber
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.wire.header_writer import HeaderWriter as StampWriter
@@ -125,7 +125,7 @@ class Origin(NamedTuple):
         return read
 
 
-async def begun(
+async def begin(
     histories: Histories,
     arrangement: Arrangement,
     source: TopicPartition,
@@ -165,13 +165,13 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         stage.restore(state, held)
     if stage.alignment is not None:
         stage.alignment.begin_at(history.now_ns)
-    kept = sorted(stage.held(), key=offset_of) if state else []
+    kept = sorted(stage.iter_held(), key=offset_of) if state else []
     last = sorted(history.waiting, key=offset_of)
-    numbers = _numbered(kept, last)
+    numbers = _number(kept, last)
     record_of = RecordWriter(arrangement, source)
     entries: dict[str, Any] = {}
     if state or stage.alignment is not None:
-        kept_by = renumbered(stage.snapshot(), numbers)
+        kept_by = renumber(stage.snapshot(), numbers)
         entries |= {f"{changelog.STATE}{key}": value for key, value in kept_by.items()}
     entries |= pages_of(kept)
     read = Read()
@@ -180,7 +180,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         read.add(each)
     records = {event.offset: record_of(event) for event in [*kept, *read.events]}
     entries |= {f"{changelog.RECORD}{offset}": record for offset, record in records.items()}
-    encoded = changelog.encoded(entries)
+    encoded = changelog.encode_changes(entries)
     written = {key: value for key, value in encoded.items() if value is not None}
     progress = arrangement.progress(source)
     begin_ns = [history.now_ns, 0, 0]
@@ -194,7 +194,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     return Origin(written, records, last, progress)
 
 
-def _numbered(kept: list[Event], last: list[Event | Malformed]) -> dict[int, int]:
+def _number(kept: list[Event], last: list[Event | Malformed]) -> dict[int, int]:
     """Give the events of each lane numbers from -1 downwards, and sort them by these.
 
     `last` are those of the last instant. Returns the new number of each event in `kept`.
@@ -239,7 +239,7 @@ class RecordWriter:
         if self._reads == RAW:
             return self._as_sent(event)
         if self._reads == ORDERED:
-            return self._stamped.ordered(event, self._as_sent(event))
+            return self._stamped.write_ordered(event, self._as_sent(event))
         if event.kind in MADE_BY_STAGES:
             return self._stamped.control(event, event.lane)
         return self._stamped.stamp(event, self._as_sent(event), event.lane)
@@ -262,7 +262,7 @@ class RecordWriter:
         if event.kind == DEAD:
             headers[self._names.ts] = NO_TIME
         elif event.ts_ns % UNIT_NS[self._contract.ts_unit]:
-            headers[self._names.ts] = rfc3339.spelled(event.ts_ns).encode()
+            headers[self._names.ts] = rfc3339.spell(event.ts_ns).encode()
         return [*headers.items()]
 
 

@@ -174,7 +174,7 @@ class RawInlet(Inlet):
         items: list[Any] = []
         self._events.read(records, clock, time.time_ns(), items, items.append)
         if self._check is not None:
-            passed = self._check.passed
+            passed = self._check.admit
             for at, (record, item) in enumerate(zip(records, items, strict=True)):
                 is_own = has_past and item.offset < 0
                 if not (is_own or isinstance(record, self._spilled)):
@@ -187,9 +187,9 @@ class RawInlet(Inlet):
         item = self._reader.read(
             record.headers, stamp_ns, arrival_ns, record.offset, record, record.value
         )
-        return self._bounded(item)
+        return self._bound(item)
 
-    def _bounded(self, item: Event | Malformed) -> Event | Malformed:
+    def _bound(self, item: Event | Malformed) -> Event | Malformed:
         """Return the item, or a dead letter if its record is too large."""
         if isinstance(item, Event):
             record = item.record
@@ -254,7 +254,7 @@ class MappedInlet(RawInlet):
                 record.offset, record.timestamp, record.timestamp_type, key, value,
                 self._fields.headers(item, headers),
             )  # fmt: skip
-        return self._bounded(item)
+        return self._bound(item)
 
     def id_in(self, record: Record) -> str | None:
         return self._fields.id_in(record.headers, record.key, record.value)

@@ -43,7 +43,7 @@ class InputLag:
         self._apart_ns = ANSWERS_APART_NS
         self.arrived_ns = 0
 
-    def answered(self, asked_at_ns: int, end_offset: int) -> None:
+    def note_answer(self, asked_at_ns: int, end_offset: int) -> None:
         """Record the monotonic time of a request, and the log's end in its answer."""
         answers = self._answers
         if len(answers) > 1 and asked_at_ns - answers[-2][0] < self._apart_ns:

@@ -50,7 +50,7 @@ class ItemPrice:
         """Return whether any detector is speculative, so that there is a cost to measure."""
         return bool(self.ahead)
 
-    def spent(self, cpu_ns: int) -> None:
+    def add_spent(self, cpu_ns: int) -> None:
         """Add processor time of the stage, and update the cost at the end of an interval."""
         self._spent_ns += cpu_ns
         if self._spent_ns < STRETCH_NS:

@@ -83,14 +83,14 @@ class Lane:
         """Whether the broker has stopped answering, as without a leader."""
         return self._asked_ns is not None and steady_ns() - self._asked_ns > SILENT_AFTER_NS
 
-    def answered(self, end: End) -> None:
+    def note_answer(self, end: End) -> None:
         """Note the broker's last answer."""
         self.high_watermark = end.high_watermark
         if end.asked is not NEVER:
             self._asked_ns = end.asked.mono_ns
             if self._broker != end.asked.broker:
                 self._broker, self._led_since_ns = end.asked.broker, None
-            self.lag.answered(end.asked.mono_ns, end.high_watermark)
+            self.lag.note_answer(end.asked.mono_ns, end.high_watermark)
 
     def caught_up(
         self, at: FetchRequest, times: BrokerTimes | None

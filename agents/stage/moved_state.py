@@ -36,7 +36,7 @@ from topology.config.stages import MERGE
 from topology.flow.lanes import number_of
 from topology.flow.recut import OperatorStates, streams_apart
 from topology.flow.registry import ALIGN_PLACE, BY_LANE, places_of
-from topology.flow.share import prefix_of, renumbered
+from topology.flow.share import prefix_of, renumber
 from topology.flow.stage import ALIGN
 from topology.model.event import Event, twin
 from topology.model.operator import State
@@ -69,7 +69,7 @@ class FormerTask:
         for key, value in self.entries.items():
             parts.add(key.decode(), value)
         self._ordering = {key: value for key, value in parts.operators.items() if _orders(key)}
-        held = sorted(self.state.stage.held(), key=offset_of)
+        held = sorted(self.state.stage.iter_held(), key=offset_of)
         if len(self.state.lanes) > 1:
             held.sort(key=lambda event: (event.at_ns, event.ref_time_ns))
         self.held = [(event.offset, event) for event in held]
@@ -101,14 +101,14 @@ class FormerTask:
         places = places_of(self.arrangement.operator_names)
         return [name for name, place in places.items() if event.held_by & place]
 
-    def numbered(self, numbers: Mapping[int, int]) -> State:
+    def renumber(self, numbers: Mapping[int, int]) -> State:
         """Return the operators' state with these numbers of the held events, by the former ones."""
         for former, event in self.held:
             event.offset = numbers.get(former, former)
         others = {
             key: value for key, value in self.state.stage.snapshot().items() if not _orders(key)
         }
-        return {**self._ordering, **renumbered(others, numbers)}
+        return {**self._ordering, **renumber(others, numbers)}
 
 
 def _orders(key: str) -> bool:
@@ -140,7 +140,7 @@ def moved_states(
     """
     tasks = {source: arrangement.lanes_by_stream(source) for source in arrangement.tasks}
     lane_of = {name: at[0][0] for lanes in tasks.values() for name, at in lanes.items()}
-    pool, held = _pooled(arrangement, former, lane_of)
+    pool, held = _pool(arrangement, former, lane_of)
     now_ns = max(task.now_ns for task in former)
     record_of = _record_writer(arrangement)
     found: dict[TopicPartition, MovedState] = {}
@@ -162,11 +162,11 @@ def moved_states(
         own = sorted((event for event in held if event.stream in lanes), key=offset_of)
         entries |= pages_of(own)
         entries |= {f"{changelog.RECORD}{event.offset}": record_of(event) for event in own}
-        found[source] = MovedState(_sealed(entries, progress), offsets)
+        found[source] = MovedState(_seal(entries, progress), offsets)
     return found
 
 
-def _pooled(
+def _pool(
     arrangement: Arrangement, former: Sequence[FormerTask], lane_of: Mapping[str, int]
 ) -> tuple[OperatorStates, list[Event]]:
     """Return the states of all operators, and the events that those of this stage hold.
@@ -186,7 +186,7 @@ def _pooled(
                 held.append(copy)
             count -= 1
         lanes = task.arrangement.lanes_by_stream(task.state.source)
-        pool.add(task.numbered(numbers), lanes)
+        pool.add(task.renumber(numbers), lanes)
     return pool, held
 
 
@@ -222,9 +222,9 @@ def _progress(
     return made
 
 
-def _sealed(entries: Mapping[str, Any], progress: Progress) -> dict[bytes, bytes]:
+def _seal(entries: Mapping[str, Any], progress: Progress) -> dict[bytes, bytes]:
     """Return the encoded entries, with the progress that counts them."""
-    encoded = changelog.encoded(entries)
+    encoded = changelog.encode_changes(entries)
     tally = StateTally()
     tally.change(encoded)
     progress.entries, progress.digest = tally.entries, tally.digest
@@ -242,7 +242,7 @@ def _record_writer(arrangement: Arrangement) -> Callable[[Event], Spilled]:
         stamp_ms, headers = max(record.timestamp, 0), record.headers
         if arrangement.reads == ORDERED:
             stamp_ms = max(event.ref_time_ns // NS_PER_MS, 0)
-            headers = writer.ordered(event, headers)
+            headers = writer.write_ordered(event, headers)
         elif arrangement.reads != RAW:
             headers = writer.stamp(event, headers, event.lane)
         return Spilled(event.offset, stamp_ms, LOG_APPEND_TIME, record.key, record.value, headers)

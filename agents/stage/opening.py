@@ -22,7 +22,7 @@ from typing import Final
 
 from agents.stage.arrangement import Arrangement
 from agents.stage.checkpoints import PartitionCheckpoints
-from agents.stage.history import Histories, begun, refuse_other
+from agents.stage.history import Histories, begin, refuse_other
 from agents.stage.partition_state import PartitionState
 from agents.stage.rebuilding import Rebuilding
 from agents.stage.restoring import FoundState, together
@@ -113,7 +113,7 @@ class Opening:
 
     async def _begin_with(self, histories: Histories) -> None:
         """Commit the state of a history and the results of its last instant in one transaction."""
-        origin = await begun(histories, self.arrangement, self.state.source, self.services.logs)
+        origin = await begin(histories, self.arrangement, self.state.source, self.services.logs)
         self.state.tally.change(origin.entries)
         await self._restore(origin.entries, origin.progress)
         if self.services.clock_feed is not None:

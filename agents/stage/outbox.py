@@ -45,14 +45,14 @@ class Outbox:
     def batch(self, target: Target) -> Batch:
         """Return the open batch of a target, or a new one if there is none."""
         batches = self._batches.get(target)
-        return batches[-1] if batches else self._begun(target)
+        return batches[-1] if batches else self._begin(target)
 
     def next_batch(self, target: Target) -> Batch:
         """Close the open batch of a target, which is full, and return a new one."""
         self._batches[target][-1].close()
-        return self._begun(target)
+        return self._begin(target)
 
-    def _begun(self, target: Target) -> Batch:
+    def _begin(self, target: Target) -> Batch:
         batch = self._new_batch()
         self._batches.setdefault(target, []).append(batch)
         return batch

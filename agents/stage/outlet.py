@@ -114,7 +114,7 @@ class OrderedOutlet(RecordOutlet):
                 outbox.add(target, event.stream.encode(), None, timestamp_ms, headers)
             return
         record = event.record
-        headers = self._writer.ordered(event, record.headers)
+        headers = self._writer.write_ordered(event, record.headers)
         outbox.add(target, record.key, record.value, timestamp_ms, headers)
 
 

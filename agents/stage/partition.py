@@ -44,7 +44,7 @@ from agents.stage.working import Work
 from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.overdue import Overdue
 from agents.watch.port.question import Question
-from agents.watch.unhealthy import explained
+from agents.watch.unhealthy import explain
 from inorder.playback import stale_stamps
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Partition:
         """
         started = time.monotonic()
         await self.opening.open()
-        self.metrics.restored(time.monotonic() - started)
+        self.metrics.count_restore(time.monotonic() - started)
         self.metrics.begins(*self._current())
         self.is_open = True
         begins = self.state.offsets()
@@ -150,7 +150,7 @@ class Partition:
         polled: list[tuple[Lane, Sequence[Any]]] = []
         for each in batch.batches:
             lane = self._lanes[each.partition]
-            lane.answered(each.end)
+            lane.note_answer(each.end)
             if each.skipped:
                 self.services.metrics.store_error("input_retention", each.skipped)
             begin, records = lane.next_offset, each.records
@@ -170,7 +170,7 @@ class Partition:
                 return
         self._advance(batch)
         if self.checkpoints.is_full:
-            await self.checkpoints.arrived()
+            await self.checkpoints.await_arrival()
             self._begin_checkpoint()
         else:
             self.pulse()
@@ -265,13 +265,13 @@ class Partition:
             with self._whole_or_nothing():
                 self.work.records(piece)
             now_s = time.monotonic()
-            self.checkpoints.size.worked(now_s - begun_s, count)
-            self.cost.worked(now_s, now_s - begun_s, count)
+            self.checkpoints.size.note_work(now_s - begun_s, count)
+            self.cost.note_work(now_s, now_s - begun_s, count)
             self.got_batch = True
             self.checkpoints.taken += count
             is_long = now_s - since_s >= LONG_S
             if self.checkpoints.is_full or is_long:
-                await self.checkpoints.arrived()
+                await self.checkpoints.await_arrival()
                 self._begin_checkpoint()
                 await asyncio.sleep(TURN_S if is_long else 0)
                 since_s = time.monotonic()
@@ -304,16 +304,16 @@ class Partition:
     async def settle(self) -> None:
         """Commit the processed records; raise CommitFailed if the commit fails."""
         if self.is_open:
-            await self.checkpoints.arrived()
+            await self.checkpoints.await_arrival()
             self._begin_checkpoint()
-            await self.checkpoints.arrived()
+            await self.checkpoints.await_arrival()
 
     async def abandon(self) -> None:
         """Release the partition without a checkpoint; its next owner begins at the last one."""
         self.is_open = False
         if self.services.clock_feed is not None:
             for partition in self._lanes:
-                self.services.clock_feed.left(partition)
+                self.services.clock_feed.drop_asker(partition)
             self.state.stage.close()
         await self.checkpoints.close()
         self.metrics.forget()
@@ -366,7 +366,7 @@ class Partition:
             **self.metrics.latest,
             "deaths": self.metrics.deaths.plain(),
             "late": self.metrics.decisions.late(),
-            **explained(self.state.stage, self.metrics.unhealthy, most_unhealthy),
+            **explain(self.state.stage, self.metrics.unhealthy, most_unhealthy),
         }
 
     def locate(self, asked: Question) -> dict[str, Any]:

@@ -144,8 +144,10 @@ class PartitionState:
     def changes(self, log_end: int) -> dict[bytes, bytes | None]:
         """Return the encoded changes since the last call; `log_end` is the changelog's end."""
         assert self.has_begun, "nothing was read"
-        encoded = changelog.encoded(self.stage.changes(), changelog.STATE) | self._whole(log_end)
-        encoded |= changelog.encoded(dict(self.held.changes(self.now_ns)))
+        encoded = changelog.encode_changes(self.stage.changes(), changelog.STATE) | self._whole(
+            log_end
+        )
+        encoded |= changelog.encode_changes(dict(self.held.changes(self.now_ns)))
         self.tally.change(encoded)
         now = self.progress
         self._note_positions(now)
@@ -195,7 +197,7 @@ class PartitionState:
         if not is_long or entries > changelog.MOST_WHOLE or not self.held.touch_all():
             return {}
         self._tried_at = log_end
-        whole = changelog.encoded(self.stage.snapshot(), changelog.STATE)
+        whole = changelog.encode_changes(self.stage.snapshot(), changelog.STATE)
         if sum(len(value or b"") for value in whole.values()) > changelog.MOST_WHOLE_BYTES:
             return {}
         self.progress.since = log_end

@@ -170,8 +170,8 @@ class _Looking:
                 # Another worker may have written its first state in the meantime.
                 self._claims.pop(log, None)
             if held and not any([await self._contracts(log) for log in arrangement.changelogs]):
-                return [change.taken(stage.name, held, topology)]
-        found = [each async for each in self._regrouped(arrangement)]
+                return [change.refuse_taken(stage.name, held, topology)]
+        found = [each async for each in self._regroup(arrangement)]
         for source, old in seen.items():
             new = arrangement.contract(source)
             facts = await self._facts(arrangement, source, old, new, made)
@@ -180,10 +180,10 @@ class _Looking:
         for topic in arrangement.inputs if seen else ():
             if arrangement.group_of(TopicPartition(topic, 0)).name not in seen:
                 streams = arrangement.streams_of(topic).keys() - known
-                found += [change.begun(name, topology) for name in sorted(streams)]
+                found += [change.judge_added(name, topology) for name in sorted(streams)]
         return found
 
-    async def _regrouped(self, arrangement: Arrangement) -> AsyncIterator[Difference]:
+    async def _regroup(self, arrangement: Arrangement) -> AsyncIterator[Difference]:
         """Yield the refusal of each input that another task read than the one that reads it now.
 
         Also yield it for an input that its task no longer reads, if it has unread records, or
@@ -195,20 +195,22 @@ class _Looking:
                 if lane.topic in arrangement.inputs:
                     now = arrangement.group_of(lane).name
                     if now != source:
-                        yield change.regrouped(lane, source, now, self._topology)
+                        yield change.refuse_regrouping(lane, source, now, self._topology)
                 elif lane != source:
-                    contract = self._known(self._changelog(stage, source.topic))[source.partition]
+                    contract = self._find_known(self._changelog(stage, source.topic))[
+                        source.partition
+                    ]
                     places = change.places(contract.lanes)
                     number = places.index(lane) - places.index(source)
-                    if left := await self._left(contract, source, lane, offset, number):
-                        yield change.abandoned(stage, lane.topic, left, self._topology)
+                    if left := await self._find_left(contract, source, lane, offset, number):
+                        yield change.refuse_abandoned(stage, lane.topic, left, self._topology)
 
     def _states_of(self, stage: str) -> Iterator[tuple[TopicPartition, Claim]]:
         """Yield the tasks of a stage that have a state, with its progress."""
         begin = self._changelog(stage, "").removesuffix(SUFFIX)
         for changelog in self._claims:
             topic = changelog.removeprefix(begin).removesuffix(SUFFIX)
-            for number, contract in self._known(changelog).items():
+            for number, contract in self._find_known(changelog).items():
                 if contract.stage == stage:
                     yield TopicPartition(topic, number), self._claims[changelog][number]
 
@@ -227,9 +229,9 @@ class _Looking:
             found = await asyncio.gather(*(self._claim(changelog, n) for n in numbers))
             claims = {n: claim for n, claim in enumerate(found) if claim is not None}
             self._claims[changelog] = claims
-        return self._known(changelog)
+        return self._find_known(changelog)
 
-    def _known(self, changelog: str) -> dict[int, Contract]:
+    def _find_known(self, changelog: str) -> dict[int, Contract]:
         return {
             number: contract
             for number, claim in self._claims[changelog].items()
@@ -259,7 +261,7 @@ class _Looking:
 
         If a buffered event cannot be read, all streams are returned.
         """
-        parts, waiting = await self._held(old, TopicPartition(*arrangement.changelog(source)))
+        parts, waiting = await self._read_held(old, TopicPartition(*arrangement.changelog(source)))
         former = replace(arrangement, topology=change.read_as(arrangement.topology, old.streams))
         places = change.places(old.lanes)
         first = places.index(source) if source in places else 0
@@ -275,7 +277,9 @@ class _Looking:
             events += former.inlet(lane).read_again(records)
         return {event.stream for event in events} if len(events) == len(waiting) else {*old.streams}
 
-    async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
+    async def _read_held(
+        self, old: Contract, changelog: TopicPartition
+    ) -> tuple[StateParts, set[int]]:
         """Return the decoded state, and the offsets of the events that wait in it."""
         read = await state.read_changelog(self.logs, changelog, None)
         parts = StateParts()
@@ -329,22 +333,26 @@ class _Looking:
                 claim = self._claims[changelog][number]
                 begins = self._changelog(contract.stage, "").removesuffix(SUFFIX)
                 topic = changelog.removeprefix(begins).removesuffix(SUFFIX)
-                for now in self._moved(contract, topic):
+                for now in self._find_moved(contract, topic):
                     made.midstream.setdefault(contract.stage, set()).add(now)
                     newest = self._newest(contract.stage, now)
                     if newest is not None and newest < claim.arrival[:1]:
-                        each = change.returned(contract.stage, topic, now, self._topology)
+                        each = change.refuse_return(contract.stage, topic, now, self._topology)
                         found.append((contract.stage, each))
                 if self._was_left(contract.stage, topic, claim, made):
                     continue
                 source = TopicPartition(topic, number)
                 gone = all(stage.name != contract.stage for stage in self._stages)
-                left = "" if gone else await self._left(contract, source, source, claim.next_offset)
-                each = change.abandoned(contract.stage, topic, left, self._topology)
+                left = (
+                    ""
+                    if gone
+                    else await self._find_left(contract, source, source, claim.next_offset)
+                )
+                each = change.refuse_abandoned(contract.stage, topic, left, self._topology)
                 found.append((contract.stage, each))
         return found
 
-    async def _left(
+    async def _find_left(
         self,
         contract: Contract,
         source: TopicPartition,
@@ -359,12 +367,12 @@ class _Looking:
         `change.BUFFERED`, `change.UNREAD`, or "" if there is none.
         """
         changelog = self._changelog(contract.stage, source.topic)
-        _, held = await self._held(contract, TopicPartition(changelog, source.partition))
+        _, held = await self._read_held(contract, TopicPartition(changelog, source.partition))
         if any(number is None or lane_of(each) == number for each in held):
             return change.BUFFERED
         return change.UNREAD if await self._has_records(lane, offset) else ""
 
-    def _moved(self, contract: Contract, topic: str) -> set[str]:
+    def _find_moved(self, contract: Contract, topic: str) -> set[str]:
         """Return the inputs from which the streams of this former input come now."""
         streams = self._topology.streams
         return {

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from inorder.playback import OVER, PLAYBACK, decoded
+from inorder.playback import OVER, PLAYBACK, decode
 
 MOST_AHEAD_MS: Final = 86_400_000
 """The longest time for which a record may hold time: a day. A later one is not believed."""
@@ -39,7 +39,7 @@ class Playback:
         """Note the records of a topic, and return whether their timestamps are arrival times."""
         self._has_begun = True
         found = [
-            decoded(value)
+            decode(value)
             for record in records
             for name, value in record.headers
             if name == PLAYBACK

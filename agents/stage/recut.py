@@ -179,8 +179,8 @@ class _Moving:
                 "the file differs from the running application in more than its stages; change one"
                 f" after the other: {changed[0]}"
             )
-        before = [self._arranged(self.former, stage, made.lanes) for stage in self.was]
-        after = [self._arranged(self.topology, stage, made.lanes) for stage in self.now]
+        before = [self._arrange(self.former, stage, made.lanes) for stage in self.was]
+        after = [self._arrange(self.topology, stage, made.lanes) for stage in self.now]
         for arrangement in (*before, *after):
             if (stream := spread(arrangement)) is not None:
                 raise NotMoved(
@@ -199,7 +199,7 @@ class _Moving:
         finally:
             await logs.stop()
 
-    def _arranged(
+    def _arrange(
         self, topology: Topology, stage: StageConfig, lanes: Sequence[tuple[str, int, int]]
     ) -> Arrangement:
         partitions = {topic: self.topics.get(topic, 0) for topic in topics_of(topology, stage)}
@@ -236,7 +236,7 @@ class _Moving:
             for source in arrangement.tasks:
                 read: dict[TopicPartition, int] = {}
                 if entries := states.get(TopicPartition(*arrangement.changelog(source)), {}):
-                    tasks.append(task := await _restored(logs, arrangement, source, entries))
+                    tasks.append(task := await _restore(logs, arrangement, source, entries))
                     left += task.waiting()
                     read = task.state.offsets()
                 for lane in arrangement.group_of(source).lanes:
@@ -252,7 +252,7 @@ class _Moving:
         offsets: dict[str, dict[TopicPartition, int]] = {}
         count = 0
         for arrangement in after:
-            ends = {s: (await logs.bounds(s))[1] for s in _derived(arrangement)}
+            ends = {s: (await logs.bounds(s))[1] for s in _iter_derived(arrangement)}
             found = await asyncio.to_thread(moved_states, arrangement, tasks, ends, ids)
             for source, moved in found.items():
                 where = TopicPartition(*arrangement.changelog(source))
@@ -300,7 +300,7 @@ def _transaction_name(before: Sequence[Arrangement]) -> str:
     return f"{before[0].group}.recut"
 
 
-async def _restored(
+async def _restore(
     logs: LogReader, arrangement: Arrangement, source: TopicPartition, entries: dict[bytes, bytes]
 ) -> FormerTask:
     """Return a task of the former layout, restored from the entries of its state."""
@@ -324,7 +324,7 @@ def _never(*_: Any) -> NoReturn:
     raise AssertionError("a state that is moved is not written by its tasks")
 
 
-def _derived(arrangement: Arrangement) -> Iterator[TopicPartition]:
+def _iter_derived(arrangement: Arrangement) -> Iterator[TopicPartition]:
     """Yield the partitions between stages that the stage reads."""
     return iter(()) if arrangement.is_first else iter(arrangement.tasks)
 

@@ -106,7 +106,7 @@ class Restoring:
         are never ahead of the changelog. Raises StateRefused if the state is invalid.
         """
         copied, committed, _ = await together(
-            asyncio.to_thread(copy.load), self._committed(), fence
+            asyncio.to_thread(copy.load), self._read_committed(), fence
         )
         known = self._known_to(copied.state)
         position = copied.position
@@ -115,14 +115,14 @@ class Restoring:
             position = None if claim is None else claim.since
         read = await changelog.read_changelog(self.logs, self._where, position, on_progress)
         unfit = await asyncio.to_thread(copy.why_unfit, read.end)
-        state, tally = await asyncio.to_thread(_joined, copied, read.changes)
+        state, tally = await asyncio.to_thread(_join, copied, read.changes)
         is_part = position is not None and not is_whole(state, tally)
         if unfit is None and is_part and copied.position is not None:
             unfit = NOT_WHOLE
         if unfit is not None or is_part:
             read = await changelog.read_changelog(self.logs, self._where, None, on_progress)
-            state, tally = await asyncio.to_thread(_joined, Copied(), read.changes)
-        progress = self._accepted(state, tally)
+            state, tally = await asyncio.to_thread(_join, Copied(), read.changes)
+        progress = self._accept(state, tally)
         passed_over = await self._is_of_an_aborted_one(progress, committed)
         self._look_for_later(progress, {} if passed_over else committed, known)
         if unfit is not None:  # The copy is discarded only after every other check has passed.
@@ -157,12 +157,12 @@ class Restoring:
     async def changelog_end(self) -> int:
         return (await self.logs.bounds(self._where))[1]
 
-    async def _committed(self) -> dict[TopicPartition, int]:
+    async def _read_committed(self) -> dict[TopicPartition, int]:
         """Return the group's offsets; none with the embedded broker, which may lose offsets."""
         if self.logs.is_embedded:
             return {}
         lanes = self.arrangement.group_of(self.source).lanes
-        found = await asyncio.gather(*(self.logs.committed(lane) for lane in lanes))
+        found = await asyncio.gather(*(self.logs.read_committed(lane) for lane in lanes))
         offsets = zip(lanes, found, strict=True)
         return {lane: offset for lane, offset in offsets if offset is not None}
 
@@ -178,7 +178,7 @@ class Restoring:
 
     # -- checks of the state --------------------------------------------------------------------
 
-    def _accepted(self, state: Mapping[bytes, bytes], tally: StateTally) -> Progress | None:
+    def _accept(self, state: Mapping[bytes, bytes], tally: StateTally) -> Progress | None:
         """Return the state's progress; None if there is no state.
 
         Raises StateRefused if the state is incomplete, has another format or was made from another
@@ -284,7 +284,7 @@ class Restoring:
             )
 
 
-def _joined(
+def _join(
     copied: Copied, changes: Mapping[bytes, bytes | None]
 ) -> tuple[dict[bytes, bytes], StateTally]:
     """Return the copied state with the changes, and the tally of its entries.

@@ -289,11 +289,11 @@ class _Looking:
             TopicCollection(list(topics)), request_timeout=ASK_TIMEOUT_S
         )
         try:
-            return {topic: self._described(topic, answer) for topic, answer in asked.items()}
+            return {topic: self._describe(topic, answer) for topic, answer in asked.items()}
         except KafkaException:
-            return self._listed(topics)
+            return self._list(topics)
 
-    def _described(self, topic: str, answer: Any) -> TopicState:
+    def _describe(self, topic: str, answer: Any) -> TopicState:
         """Return the state from an answer; raise KafkaException if no answer came."""
         try:
             found = answer.result()
@@ -315,7 +315,7 @@ class _Looking:
             away=self._away(nodes, here),
         )
 
-    def _listed(self, topics: Collection[str]) -> Mapping[str, TopicState]:
+    def _list(self, topics: Collection[str]) -> Mapping[str, TopicState]:
         """Return the topics' states from the metadata of any broker, which has no topic ids.
 
         It has the visible topics only, and requesting one by name could create it. So a topic that

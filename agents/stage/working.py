@@ -89,7 +89,7 @@ class Work:
         with self._guard:
             step = state.stage.on_batch(inputs, now_ns)
         if self._price:
-            self._price.spent(thread_time_ns() - begun_ns)
+            self._price.add_spent(thread_time_ns() - begun_ns)
         if not self.arrangement.is_first:
             clock = state.first.clock
             clock.now_ns = max(clock.now_ns, step.now_ns)
@@ -101,7 +101,7 @@ class Work:
 
     def dead_letters(self, dead: Sequence[Malformed], events: Sequence[Any] = ()) -> None:
         """Count received events and dead letters, and write the dead letters."""
-        self.metrics.received(events, dead)
+        self.metrics.count_received(events, dead)
         for letter in dead:
             self._side.put(letter, self.outbox)
 
@@ -149,7 +149,7 @@ class Work:
         else:
             before = batch[0].offset if batch else ANY_OFFSET
             state.held.let_go(left, step.reports, before=before)
-        self.metrics.emitted(step)
+        self.metrics.count_emitted(step)
 
     def beat(self) -> None:
         """Report progress to the next stage, once in each heartbeat interval."""

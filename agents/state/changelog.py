@@ -224,7 +224,7 @@ def read_progress(value: bytes, whose: str, anew: str) -> Progress:
     return msgspec.msgpack.decode(value, type=Progress)
 
 
-def encoded(changes: Mapping[str, Any], prefix: str = "") -> dict[bytes, bytes | None]:
+def encode_changes(changes: Mapping[str, Any], prefix: str = "") -> dict[bytes, bytes | None]:
     """Encode changes, with `prefix` before each key."""
     return {
         (prefix + key).encode(): None if value is None else encode(value)

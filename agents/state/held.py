@@ -135,7 +135,7 @@ class HeldPages:
         """
         counts = dict.fromkeys(streams, 0)
         since_ns = dict.fromkeys(counts, now_ns)
-        for event in self._held(self._waiting):
+        for event in self._iter_held(self._waiting):
             stream = event.stream
             if event.kind == DATA and stream in counts:
                 counts[stream] += 1
@@ -148,9 +148,9 @@ class HeldPages:
 
         An event that stands for a dead letter counts, too.
         """
-        return min(self._held(self._waiting), key=_age, default=None)
+        return min(self._iter_held(self._waiting), key=_age, default=None)
 
-    def _held(self, places: int = ANYWHERE) -> Iterator[Event]:
+    def _iter_held(self, places: int = ANYWHERE) -> Iterator[Event]:
         """Yield the events that are buffered at these places."""
         for events in self._pages.values():
             for event in events:
@@ -159,7 +159,7 @@ class HeldPages:
 
     def __len__(self) -> int:
         """Return the number of events that wait, without past events kept for later ones."""
-        return sum(1 for _ in self._held(self._waiting))
+        return sum(1 for _ in self._iter_held(self._waiting))
 
     def needed_from(self, next_offset: int) -> int:
         """Return the first offset that a restore would read again, else `next_offset`."""
@@ -174,7 +174,9 @@ class HeldPages:
 
         Its whole record may be stored. It may be from a history.
         """
-        return any(lane_of(event.offset) == lane and event.offset < end for event in self._held())
+        return any(
+            lane_of(event.offset) == lane and event.offset < end for event in self._iter_held()
+        )
 
     def touch_all(self) -> bool:
         """Mark all pages as changed, and return True.

@@ -126,7 +126,7 @@ class Deaths:
         }
 
 
-def joined(parts: Iterable[Mapping[str, Any]]) -> Deaths:
+def join_counts(parts: Iterable[Mapping[str, Any]]) -> Deaths:
     """Return the sum of several dead-letter counts, each in the form that `plain` returns."""
     whole = Deaths()
     for part in parts:

@@ -65,7 +65,7 @@ class Decisions:
         if reports:
             self._add(map(_decision, reports[-(self._notes.maxlen or 0) :]))
 
-    def passed(self, late: Iterable[Event]) -> None:
+    def note_late(self, late: Iterable[Event]) -> None:
         """Add notes on late events that were emitted with the mark of late events."""
         self._add(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
 

@@ -173,11 +173,11 @@ def _outcome(seen: _Seen) -> tuple[str, list[str]]:
         return "held", _held_for_partitions(*seen.aligned)
     if seen.where(REORDER) == location.HELD:
         return "held", _held_by_reorder(*seen.answers[REORDER])
-    decided = _decided(seen)
+    decided = _decide(seen)
     if decided is not None:
         return decided
     if seen.where(MERGE) == location.PASSED:
-        return "emitted", _emitted(seen)
+        return "emitted", _describe_emitted(seen)
     return _not_here(seen)
 
 
@@ -227,7 +227,7 @@ def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
 # -- events that are not buffered ------------------------------------------------------------------
 
 
-def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
+def _decide(seen: _Seen) -> tuple[str, list[str]] | None:
     """Return the word and sentences for a late event or a dead letter.
 
     Returns None if there is no note about it.
@@ -254,7 +254,7 @@ def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
     return None
 
 
-def _emitted(seen: _Seen) -> list[str]:
+def _describe_emitted(seen: _Seen) -> list[str]:
     fact, answer = seen.answers[MERGE]
     mark = answer["watermark"]
     reached = "" if mark is None else f"; the watermark is {_since(fact, mark)} behind the clock"

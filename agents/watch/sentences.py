@@ -69,7 +69,7 @@ def what_helps(reason: str) -> list[str]:
     return [] if cause is None else [f"what helps: {cause.remedy}".replace("`", "")]
 
 
-def scattered(stream: str, sources: Sequence[str]) -> list[str]:
+def scatter(stream: str, sources: Sequence[str]) -> list[str]:
     """Return a sentence about sources in several input partitions; an empty list without any."""
     if not sources:
         return []

@@ -76,7 +76,7 @@ class StageLog:
             end=end,
         )
 
-    def restored(self, source: TopicPartition) -> None:
+    def note_restore(self, source: TopicPartition) -> None:
         self._restore_logged_s.pop(source, None)
 
     def note_readiness(self, reasons: Collection[str]) -> None:
@@ -131,7 +131,7 @@ class StageLog:
         if elapsed_s < MINUTE_S:
             return
         self._since_s = now_s
-        counted = self._counted()
+        counted = self._count()
         grown, self._before = counted - self._before, counted
         metrics, last_s = self._metrics, checkpoint_s()
         fields: dict[str, Any] = {
@@ -148,7 +148,7 @@ class StageLog:
         }
         _log_fields("%s", _minute_line(fields, elapsed_s), **fields)
 
-    def _counted(self) -> Counter[tuple[str, str]]:
+    def _count(self) -> Counter[tuple[str, str]]:
         """Return the sums of the counters over all streams and partitions, by kind and cause."""
         metrics = self._metrics
         families = {

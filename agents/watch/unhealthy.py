@@ -8,7 +8,7 @@ error bounds how much greater the true count may be (`agents.watch.frequent`). T
 * `/explain`, and so the page, lists the sources with the most late events and those with the most
   lost numbers. All partitions of a stage together list `EXPLAINED` of each. One partition lists no
   fewer than the page names in all, so the page misses none. The sources that wait the
-  longest, and the clocks of both, are listed too (`explained`).
+  longest, and the clocks of both, are listed too (`explain`).
 
   | key          | meaning                                                          |
   |--------------|------------------------------------------------------------------|
@@ -181,7 +181,7 @@ def share(partitions: int) -> int:
     return max(NAMED, EXPLAINED // max(partitions, 1))
 
 
-def explained(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, Any]:
+def explain(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, Any]:
     """Return the stage's explanation, with its unhealthy sources and their clocks.
 
     The unhealthy sources are the `most` worst, and the `MAX_ASKED` of each stream that wait the

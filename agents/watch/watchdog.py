@@ -22,8 +22,9 @@ A partition that waits while others are restored is not ready, and no time count
 its turn has not come, or it cannot be read before all partitions of its assignment can. The same
 holds for one that waits for a schema registry, or before its opening for a leader.
 
-Between `leaving` and `joined`, during a rebalance, the worker is not ready and says so. This time
-counts as a stall too. It also begins if a broker stops answering, when the group's session expires.
+Between `leaving` and `note_joining`, during a rebalance, the worker is not ready and says so. This
+time counts as a stall too. It also begins if a broker stops answering, when the group's session
+expires.
 
 Only time in which the worker could have worked counts: at most `longest_step_ns` between two calls.
 So a worker that was paused, or a machine that was suspended, is not blamed when it resumes
@@ -102,7 +103,7 @@ class Watchdog:
         self._left_ns: int | None = None
         self._throttled_until_ns = 0
 
-    def throttled(self, now_ns: int, until_ns: int) -> None:
+    def note_throttling(self, now_ns: int, until_ns: int) -> None:
         """Record that brokers throttle the worker until a time, which may have passed."""
         self._pass_time(now_ns)
         self._throttled_until_ns = until_ns
@@ -113,23 +114,23 @@ class Watchdog:
         if self._left_ns is None:
             self._left_ns = self._elapsed_ns
 
-    def joined(self, now_ns: int) -> None:
+    def note_joining(self, now_ns: int) -> None:
         """Record that the group has assigned this worker its partitions, or none."""
         self._pass_time(now_ns)
         self._left_ns = None
 
-    def assigned(self, now_ns: int, place: Place) -> None:
+    def assign(self, now_ns: int, place: Place) -> None:
         """Add a partition without any history."""
         self._pass_time(now_ns)
         since_ns = self._elapsed_ns
         self._watched[place] = _Watched(since_ns, since_ns, since_ns)
 
-    def revoked(self, now_ns: int, place: Place) -> None:
+    def revoke(self, now_ns: int, place: Place) -> None:
         """Remove a partition; ignore one that was not assigned."""
         self._pass_time(now_ns)
         self._watched.pop(place, None)
 
-    def reported(
+    def report(
         self,
         now_ns: int,
         place: Place,
@@ -200,7 +201,7 @@ class Watchdog:
         if self._left_ns is not None:
             waiting_ns = self._elapsed_ns - self._left_ns
             longest_ns = max(longest_ns, waiting_ns)
-            reasons = (f"no assignment by the group for {_shown(waiting_ns)}", *reasons)
+            reasons = (f"no assignment by the group for {_format(waiting_ns)}", *reasons)
         return Verdict(reasons, longest_ns >= self._patience.stuck_after_ns)
 
     def _stall(self, watched: _Watched) -> tuple[int, str]:
@@ -210,14 +211,14 @@ class Watchdog:
         stalled_ns = self._elapsed_ns - watched.moved_ns if watched.lag() else silent_ns
         if owing_ns >= self._patience.silent_after_ns:
             at = f"the last one at offset {watched.position}"
-            fault = f"no checkpoint has been committed for {_shown(owing_ns)} ({at})"
+            fault = f"no checkpoint has been committed for {_format(owing_ns)} ({at})"
             return max(silent_ns, stalled_ns, owing_ns), fault
         if silent_ns >= self._patience.silent_after_ns:
-            return max(silent_ns, stalled_ns), f"no sign of life for {_shown(silent_ns)}"
+            return max(silent_ns, stalled_ns), f"no sign of life for {_format(silent_ns)}"
         if stalled_ns >= self._patience.unready_after_ns:
             work = "restore" if watched.restoring else "progress"
             lag = f"lag {watched.lag()}, position {watched.position}"
-            return stalled_ns, f"no {work} for {_shown(stalled_ns)} although there is lag ({lag})"
+            return stalled_ns, f"no {work} for {_format(stalled_ns)} although there is lag ({lag})"
         if watched.waits:
             return stalled_ns, watched.waits
         if watched.restoring:
@@ -231,5 +232,5 @@ class Watchdog:
         self._last_now_ns = now_ns
 
 
-def _shown(duration_ns: int) -> str:
+def _format(duration_ns: int) -> str:
     return f"{duration_ns / S_NS:.0f} s"

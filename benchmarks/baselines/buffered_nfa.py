@@ -46,7 +46,7 @@ class BufferedNFA:
         for run in self._runs:
             if run[0][0] < since:
                 continue
-            steps = sequence.extended(run, type_, time)
+            steps = sequence.extend(run, type_, time)
             if sequence.any:
                 runs.append(run)
             elif steps:
@@ -55,7 +55,7 @@ class BufferedNFA:
                 runs.append(run)
             for step in steps:
                 (found if sequence.is_complete(step) else runs).append(step)
-        runs += sequence.extended((), type_, time)
+        runs += sequence.extend((), type_, time)
         if len(runs) > MAX_RUNS:
             raise Exploded
         self._runs = runs

@@ -52,10 +52,10 @@ class Eager:
     def _any(self, time: int, type_: str) -> Ops:
         sequence = self._sequence
         since = time - sequence.within
-        new = sequence.extended((), type_, time)
+        new = sequence.extend((), type_, time)
         for run in self._runs:
             if run[0][0] >= since and run[-1][-1] < time:
-                new += sequence.extended(run, type_, time)
+                new += sequence.extend(run, type_, time)
         later = self._events[bisect_right(self._events, (time, type_)) :]
         ends: set[int] = set()
         while new:
@@ -71,7 +71,7 @@ class Eager:
                 if then > run[0][0] + sequence.within:
                     break
                 if then > run[-1][-1]:
-                    new += sequence.extended(run, type_then, then)
+                    new += sequence.extend(run, type_then, then)
         emitted = retracted = 0
         for end in ends:
             before = self.current.get(end, set())
@@ -91,15 +91,15 @@ class Eager:
                 continue
             if sequence.is_complete(run) and run[-1][-1] < time:
                 continue
-            walked = self._walked(_before(run, time), time)
+            walked = self._walk(_before(run, time), time)
             if walked == run:
                 continue
             self._runs[at] = walked
             before = self.current.pop(run[0][0], None)
             retracted += before is not None
             emitted += self._emit(walked)
-        for run in sequence.extended((), type_, time):
-            walked = self._walked(run, time + 1) if is_late else run
+        for run in sequence.extend((), type_, time):
+            walked = self._walk(run, time + 1) if is_late else run
             self._runs.append(walked)
             emitted += self._emit(walked)
         return emitted, retracted
@@ -110,7 +110,7 @@ class Eager:
         self.current[run[0][0]] = {run}
         return 1
 
-    def _walked(self, run: Members, since: int) -> Members:
+    def _walk(self, run: Members, since: int) -> Members:
         """Return the run, continued with all existing events since `since`."""
         sequence = self._sequence
         until = run[0][0] + sequence.within
@@ -118,7 +118,7 @@ class Eager:
             time, type_ = self._events[at]
             if time > until or sequence.is_complete(run):
                 break
-            run = next(iter(sequence.extended(run, type_, time)), run)
+            run = next(iter(sequence.extend(run, type_, time)), run)
         return run
 
 

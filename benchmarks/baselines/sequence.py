@@ -47,7 +47,7 @@ class Sequence:
             found.append(bound)
         return found
 
-    def extended(self, bound: Members, type_: str, time: int) -> list[Members]:
+    def extend(self, bound: Members, type_: str, time: int) -> list[Members]:
         return [(*step[:-1], (*step[-1], time)) for step in self.steps(bound, type_)]
 
     def is_complete(self, bound: Members) -> bool:

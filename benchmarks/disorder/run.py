@@ -29,7 +29,7 @@ from pathlib import Path
 from string import Formatter
 from typing import IO, Final, NamedTuple
 
-from .score import Score, differing, read_answers, read_truth, scored
+from .score import Score, differing, read_answers, read_truth, score_answers
 from .worlds import QUERIES, RECORDED, WORLDS, asked_in
 
 HERE: Final = Path(__file__).parent
@@ -175,7 +175,7 @@ def measure(
     for part in ("half", "records"):
         records, into = place / f"{part}.csv", place / f"answers-{part}.csv"
         with into.open("w") as file:
-            used[part] = spent([*argv, str(records), query], file)
+            used[part] = measure_spent([*argv, str(records), query], file)
         answers[part] = read_answers(into)
         counts[part], last_us = _extent(records)
         if part == "half":
@@ -191,14 +191,14 @@ def measure(
         entry.name,
         world,
         query,
-        scored(read_truth(place / f"truth-{query}.csv"), answers["records"]),
+        score_answers(read_truth(place / f"truth-{query}.csv"), answers["records"]),
         rate,
         used["records"].memory_mib,
         lines_of(HERE / entry.code),
     )
 
 
-def spent(argv: Sequence[str], into: IO[str], folder: Path | None = None) -> Spent:
+def measure_spent(argv: Sequence[str], into: IO[str], folder: Path | None = None) -> Spent:
     """Run a process with its output going to `into`, and return the resources that it used.
 
     Raises:
@@ -206,7 +206,7 @@ def spent(argv: Sequence[str], into: IO[str], folder: Path | None = None) -> Spe
     """
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         process = subprocess.Popen(argv, stdout=into, stderr=said, cwd=folder)
-        usage = _ended(process)
+        usage = _end(process)
         if process.returncode:
             said.seek(0)
             closing = "".join(said.readlines()[-SHOWN_LINES:])
@@ -214,7 +214,7 @@ def spent(argv: Sequence[str], into: IO[str], folder: Path | None = None) -> Spe
     return Spent(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def _ended(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+def _end(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
     """Wait for the end of a process, killing it after `TIMEOUT_S`, and return its resources."""
     began_s = time.monotonic()
     while True:

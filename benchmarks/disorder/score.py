@@ -95,7 +95,7 @@ def read_answers(path: Path) -> list[Answer]:
     return answers
 
 
-def scored(truth: Mapping[Place, Right], answers: Iterable[Answer]) -> Score:
+def score_answers(truth: Mapping[Place, Right], answers: Iterable[Answer]) -> Score:
     """Score the answers in one pass, in the order in which they were given."""
     first: dict[Place, Answer] = {}
     current: dict[Place, Answer] = {}
@@ -162,7 +162,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float | None:
 
 def main() -> int:
     try:
-        score = scored(read_truth(Path(sys.argv[1])), read_answers(Path(sys.argv[2])))
+        score = score_answers(read_truth(Path(sys.argv[1])), read_answers(Path(sys.argv[2])))
     except BadAnswers as bad:
         print(bad, file=sys.stderr)
         return 2

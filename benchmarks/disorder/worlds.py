@@ -101,7 +101,7 @@ class Row(NamedTuple):
     ready_us: int
 
 
-def made(seconds: float, seed: int, rate: int = RATE) -> list[Made]:
+def make(seconds: float, seed: int, rate: int = RATE) -> list[Made]:
     """Make records in the order of their times, all of which differ."""
     dice = random.Random(seed * 1_000 + 1)
     numbers: Counter[int] = Counter()
@@ -326,7 +326,7 @@ def _ready_us(records: Iterable[Record], end_us: int) -> int:
 
 def write(folder: Path, seconds: float, seed: int, rate: int = RATE) -> None:
     """Write all worlds into `folder`, which is created if absent."""
-    base = made(seconds, seed, rate)
+    base = make(seconds, seed, rate)
     for world in WORLDS:
         write_world(folder, world, arriving(base, world, seed))
 
@@ -336,7 +336,7 @@ def write_world(folder: Path, world: str, records: Sequence[Record]) -> None:
     place = folder / world
     place.mkdir(parents=True, exist_ok=True)
     for name, some in (("records", records), ("half", records[: len(records) // 2])):
-        lines = ((record.arrival_us, *stamped(record.made, world)) for record in some)
+        lines = ((record.arrival_us, *stamp(record.made, world)) for record in some)
         _csv(place / f"{name}.csv", ("arrival_us", *Made._fields), lines)
     once = first_arrivals(records)
     for query in asked_in(world):
@@ -350,7 +350,7 @@ def read_arrivals(path: Path) -> list[Arrival]:
         return [Arrival(int(at), source, int(seq), int(time)) for at, source, seq, time in rows]
 
 
-def stamped(record: Made, world: str) -> Made:
+def stamp(record: Made, world: str) -> Made:
     """Return the record with the time that its source's clock shows."""
     is_ahead = world == "clock" and record.source == AHEAD
     return record._replace(time_us=record.time_us + AHEAD_US) if is_ahead else record

@@ -44,25 +44,25 @@ def python() -> Path:
 
 def _install(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    _called([sys.executable, "-m", "venv", str(folder)], INSTALL_TIMEOUT_S)
+    _call([sys.executable, "-m", "venv", str(folder)], INSTALL_TIMEOUT_S)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    _called([*pip, "install", "--requirement", str(REQUIREMENTS)], INSTALL_TIMEOUT_S)
+    _call([*pip, "install", "--requirement", str(REQUIREMENTS)], INSTALL_TIMEOUT_S)
     # This file is copied last, since it marks the environment as complete.
     shutil.copyfile(REQUIREMENTS, folder / REQUIREMENTS.name)
 
 
 def compiled_core() -> Path:
     """Build the compiled core as in a wheel, and return its tree; the first call takes minutes."""
-    _called([str(ROOT / "infra" / "compiled_tree.sh"), sys.executable], CORE_TIMEOUT_S)
+    _call([str(ROOT / "infra" / "compiled_tree.sh"), sys.executable], CORE_TIMEOUT_S)
     return ROOT / "build" / "compiled"
 
 
 def hold_back() -> str:
     """Return the class path of the processor on Kafka Streams, whose class is `HoldBack`."""
-    return compiled(JARS, SOURCE)
+    return compile_program(JARS, SOURCE)
 
 
-def compiled(jars: Jars, source: Path) -> str:
+def compile_program(jars: Jars, source: Path) -> str:
     """Compile a program of one source file, and return its class path with the jars it needs."""
     if absent := jars.missing():
         raise PeerUnavailable(absent)
@@ -88,7 +88,7 @@ def compiled(jars: Jars, source: Path) -> str:
                     str(classes),
                     str(source),
                 ]
-                _called(command, COMPILE_TIMEOUT_S)
+                _call(command, COMPILE_TIMEOUT_S)
                 shutil.copyfile(source, classes / source.name)
     return f"{classes}:{path}"
 
@@ -98,7 +98,7 @@ def _is_made_of(folder: Path, origin: Path) -> bool:
     return copy.exists() and copy.read_bytes() == origin.read_bytes()
 
 
-def _called(command: list[str], timeout_s: float) -> None:
+def _call(command: list[str], timeout_s: float) -> None:
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, check=False

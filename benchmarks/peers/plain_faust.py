@@ -68,7 +68,7 @@ def build(brokers: str, group: str, topology: Topology, folder: str) -> faust.Ap
         await ordered.send(
             key=message.key,
             value=message.value,
-            headers=cast(Any, writer.ordered(released, list(message.headers))),
+            headers=cast(Any, writer.write_ordered(released, list(message.headers))),
             timestamp=max(released.ref_time_ns, 0) / NS_PER_S,
         )
 

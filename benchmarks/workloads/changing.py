@@ -69,25 +69,25 @@ _LOSS_STORM: Final = [
 
 def regimes(seed: int = 1, source: str = "s0") -> Workload:
     """Make a stream whose delay law changes three times: short, long, another shape, short."""
-    return phased("regimes", _REGIMES, seed, source)
+    return phase("regimes", _REGIMES, seed, source)
 
 
 def bursts(seed: int = 1, source: str = "s0") -> Workload:
     """Make a stream whose network stalls in mid-stream, for 300 ms out of every 5 s."""
-    return phased("bursts", _BURSTS, seed, source)
+    return phase("bursts", _BURSTS, seed, source)
 
 
 def rate_steps(seed: int = 1, source: str = "s0") -> Workload:
     """Make a stream sent at 200, 5, 2000 and 200 Hz under one delay law."""
-    return phased("rate_steps", _RATE_STEPS, seed, source)
+    return phase("rate_steps", _RATE_STEPS, seed, source)
 
 
 def loss_storm(seed: int = 1, source: str = "s0") -> Workload:
     """Make a stream that loses no events, then 5 %, then 0.1 %."""
-    return phased("loss_storm", _LOSS_STORM, seed, source)
+    return phase("loss_storm", _LOSS_STORM, seed, source)
 
 
-def phased(name: str, phases: list[Phase], seed: int, source: str) -> Workload:
+def phase(name: str, phases: list[Phase], seed: int, source: str) -> Workload:
     """Make a stream of phases; its first and last event are never lost."""
     delays, losses = generator(seed, DELAYS), generator(seed, LOSSES)
     sent = [

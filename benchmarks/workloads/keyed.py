@@ -25,7 +25,7 @@ SLACK_NS: Final = 600 * MS
 BEGIN_NS: Final = 1_700_000_000_000 * MS
 
 
-def keyed(n: int, *, delayed: float, seed: int = 1) -> list[Event]:
+def make_keyed(n: int, *, delayed: float, seed: int = 1) -> list[Event]:
     rng = Random(seed)
     numbers = [0] * SOURCES
     events = []

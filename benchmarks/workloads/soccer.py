@@ -58,7 +58,7 @@ class Recipe:
     delay: Law
     bursts: tuple[Burst, ...]
 
-    def shortened(self, divisor: int) -> Recipe:
+    def shorten(self, divisor: int) -> Recipe:
         """Return a recipe with the same laws and a stream `divisor` times shorter."""
         return replace(self, n=self.n // divisor, descents=self.descents // divisor)
 

@@ -88,7 +88,7 @@ def stream(kind: str, seed: int, events: int = EVENTS) -> Stream:
         return drift(seed, events)
     if kind == "bursts":
         return bursts(seed, events)
-    return _drawn([(events, *STATIC[kind])], seed)
+    return _draw([(events, *STATIC[kind])], seed)
 
 
 def drift(seed: int, events: int = EVENTS) -> Stream:
@@ -98,7 +98,7 @@ def drift(seed: int, events: int = EVENTS) -> Stream:
         (third, binomial(20, 20, 0.25), binomial(6, 9, 0.5)),
         (events - 2 * third, B, FLAT),
     ]
-    return _drawn(phases, seed)
+    return _draw(phases, seed)
 
 
 def bursts(seed: int, events: int = EVENTS) -> Stream:
@@ -111,7 +111,7 @@ def bursts(seed: int, events: int = EVENTS) -> Stream:
     return stalled
 
 
-def _drawn(phases: list[tuple[int, Draw, Draw]], seed: int) -> Stream:
+def _draw(phases: list[tuple[int, Draw, Draw]], seed: int) -> Stream:
     gaps, delays = generator(seed, BASE), generator(seed, DELAYS)
     drawn: Stream = []
     ts = arrival = 0

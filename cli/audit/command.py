@@ -24,7 +24,7 @@ from cli.as_json import json_option
 from cli.audit.page import page_of
 from cli.audit.remarks import remarks
 from cli.audit.source import AuditSource
-from cli.audit.text import shown
+from cli.audit.text import format_findings
 from cli.durations import duration_ns
 from cli.kafka_options import Kafka, on_kafka
 from cli.mapping_options import MappingOptions, mapping_options
@@ -38,13 +38,13 @@ from inorder.contract import DEFAULT_STREAM
 from recordings.audit.columns import Columns
 from recordings.audit.counting import MAX_MACHINES, TooManyMachines
 from recordings.audit.document import document
-from recordings.audit.findings import Asked, Findings, audited
+from recordings.audit.findings import Asked, Findings, audit
 from recordings.audit.numbers import TooManyGaps
 from recordings.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from recordings.audit.row import AuditInput, AuditRow
 from recordings.audit.verdicts import shortly
 from recordings.audit.wraps import Wraps
-from recordings.plausible import SAMPLE, AsRead, Plausibility, watched
+from recordings.plausible import SAMPLE, AsRead, Plausibility, watch
 from recordings.proposal import StreamProposal, notes_of, queries_of, topology_text
 from topology.config import ReorderConfig, parse
 from topology.model.outcome import Malformed
@@ -152,7 +152,7 @@ def command(
         wraps = _wraps(seq_bits, seq_range)
         zone = zone_of(source.mapping.fields.ts_zone) or UTC
         asked = Asked(length_ns, bounds_ns, source.order, source.arrives, wraps, zone)
-        findings = _audited(source, asked)
+        findings = _audit(source, asked)
     _answer(source, findings, html, out, as_json=as_json)
 
 
@@ -168,9 +168,9 @@ def _wraps(seq_bits: int | None, seq_range: str | None) -> Wraps | None:
         return Wraps(seq_range_of(seq_range))
 
 
-def _audited(source: AuditSource, asked: Asked) -> Findings:
+def _audit(source: AuditSource, asked: Asked) -> Findings:
     with counting("records") as advance, _mapping_refused(source):
-        findings = audited(_inputs(source, asked), asked, advance)
+        findings = audit(_inputs(source, asked), asked, advance)
     unread = findings.unread.count
     if unread and not findings.counting.rows:
         _nothing_read(source, findings)
@@ -187,12 +187,12 @@ def _inputs(source: AuditSource, asked: Asked) -> AuditInput | Columns:
     """Return the columns of the source if they can be counted, or its rows."""
     table = source.columns
     if table is None or asked.wraps is not None or _begins_unread(table):
-        return _given_up(_judged(source, source.rows))
+        return _given_up(_judge(source, source.rows))
     from recordings.audit.by_columns.count import is_countable
 
     if not is_countable(table, asked.length_ns, asked.bounds_ns):
-        return _given_up(_judged(source, source.rows))
-    for _ in _judged(source, table.rows(SAMPLE)):
+        return _given_up(_judge(source, source.rows))
+    for _ in _judge(source, table.rows(SAMPLE)):
         pass
     return table
 
@@ -204,13 +204,13 @@ def _begins_unread(table: Columns) -> bool:
     return bool(table.faults[GIVEN_UP_AFTER - 1].offset < table.offset[0])
 
 
-def _judged(source: AuditSource, rows: AuditInput) -> AuditInput:
+def _judge(source: AuditSource, rows: AuditInput) -> AuditInput:
     """Return the rows, whose first ones lead to a warning if the unit of their time is wrong."""
     fields = source.mapping.fields
     if fields.ts == TIMESTAMP:  # Kafka's own timestamps have one unit.
         return rows
     plausibility = Plausibility(AsRead(Reading(), fields.ts_unit, option=True), time.time_ns())
-    return watched(rows, plausibility, warn)
+    return watch(rows, plausibility, warn)
 
 
 def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
@@ -272,23 +272,23 @@ def _answer(
     *,
     as_json: bool,
 ) -> None:
-    text = _proposed(source, findings)
+    text = _propose(source, findings)
     if out is not None:
-        _written("--out", out, text)
+        _write("--out", out, text)
     said = [*remarks(findings), *_taken_said(source.mapping), *source.said]
     steps = _next_steps(source, out)
     account = document(findings)
     head = _head(source, findings)
     if html_path is not None:
         page = page_of(findings, account, head, said, steps)
-        _written("--html", html_path, "\n".join([*page, ""]))
+        _write("--html", html_path, "\n".join([*page, ""]))
     if as_json:
         click.echo(orjson.dumps(account).decode())
     else:
-        click.echo(shown(findings, head, said, steps), nl=False)
+        click.echo(format_findings(findings, head, said, steps), nl=False)
 
 
-def _proposed(source: AuditSource, findings: Findings) -> str:
+def _propose(source: AuditSource, findings: Findings) -> str:
     """Return the text of the proposed topology file, after checking that it can be parsed."""
     stream = StreamProposal(
         findings.advice,
@@ -302,7 +302,7 @@ def _proposed(source: AuditSource, findings: Findings) -> str:
     return f"# By inorder audit of {printable(source.name)}.\n{text}"
 
 
-def _written(option: str, path: str, text: str) -> None:
+def _write(option: str, path: str, text: str) -> None:
     write_new(option, path, text)
     click.echo(f"written: {path}", err=True)
 

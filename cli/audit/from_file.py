@@ -9,7 +9,7 @@ from typing import Final
 
 from cli.audit.source import AuditSource
 from cli.mapping_options import MappingOptions
-from cli.taken import SAMPLE, taken
+from cli.taken import SAMPLE, take
 from cli.topology_file import Refused
 from cli.value_format import ValueFormat
 from recordings.audit.from_table import columns_of_file
@@ -44,13 +44,13 @@ def file_source(
     sample = list(islice(rows, SAMPLE))
     if not sample:
         raise InputError(f"{path}: has no rows")
-    values = [value for row in sample if (value := row.decoded()) is not None]
+    values = [value for row in sample if (value := row.decode()) is not None]
     if not values and options.source is None:
         raise InputError(
             f"{path}: none of its first {len(sample)} rows has fields; write CSV, Parquet, or one"
             " JSON object per line"
         )
-    mapping = taken(values, options, on_file=True)
+    mapping = take(values, options, on_file=True)
     by = FileMapping(mapping.fields, mapping.arrival, encoding, layout)
     said = [] if mapping.arrival else [BY_LINES]
     return AuditSource(

@@ -11,7 +11,7 @@ from agents.kafka.brokers import Brokers
 from cli.audit.source import AuditSource
 from cli.audit.topic import AuditedTopic
 from cli.mapping_options import MappingOptions
-from cli.taken import SAMPLE, sample_of, taken
+from cli.taken import SAMPLE, sample_of, take
 from cli.value_format import ValueFormat
 from recordings.audit.from_values import reading_by, row_of_record
 from recordings.audit.row import AuditRow
@@ -51,7 +51,7 @@ def topic_source(
         if not sample:
             raise InputError(f"{topic} of {brokers.servers} has no records to audit")
         decode, picking = value_format.decoder(topic)
-        mapping = taken([sample_of(each, decode)[0] for each in sample], options, on_file=False)
+        mapping = take([sample_of(each, decode)[0] for each in sample], options, on_file=False)
         reading = reading_by(mapping.fields)
         reader = FieldReader(
             mapping.fields,

@@ -13,8 +13,8 @@ from cli.audit.pictures import clock_picture, lateness_picture, windows_picture
 from cli.audit.text import (
     DEFINITIONS,
     WINDOW_COLUMNS,
-    bounded,
-    signed,
+    format_bound,
+    format_signed,
     window_rows,
     words_of_windows,
 )
@@ -56,7 +56,8 @@ def page_of(
 ) -> Iterator[str]:
     """Yield the lines of the HTML page.
 
-    `document` is the object that `--json` prints. The other parameters are those of `text.shown`.
+    `document` is the object that `--json` prints. The other parameters are those of
+    `text.format_findings`.
     """
     title = escape(printable(head))
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -92,7 +93,7 @@ def _tiles(findings: Findings) -> Iterator[str]:
     late = findings.total("out_of_time") / max(1, findings.counting.rows)
     bad = sum(verdict not in (FINE, UNKNOWN) for verdict in findings.verdicts.values())
     yield '<div class="tiles">'
-    yield _tile(share, f"of windows wrong at lateness {bounded(bound_ns)}", wrong)
+    yield _tile(share, f"of windows wrong at lateness {format_bound(bound_ns)}", wrong)
     yield _tile(f"{len(engine.at_last):,}", "windows wrong with inorder", len(engine.at_last))
     yield _tile(f"{100 * late:.1f} %", "of records out of time", None)
     yield _tile(f"{bad:,} of {len(findings.machines):,}", "machines to look at", bad)
@@ -153,7 +154,7 @@ def _figure(key: str, figure: Any) -> str:
     if figure is None:
         return "-"
     if key == "clock_ms":
-        return signed(NS_PER_MS * figure)
+        return format_signed(NS_PER_MS * figure)
     if key.endswith("_ms"):
         return shortly(NS_PER_MS * figure)
     return f"{round(figure, 1) + 0.0:,.1f}" if isinstance(figure, float) else f"{figure:,}"

@@ -16,11 +16,11 @@ from math import floor, log10
 from typing import Final
 
 from cli.audit.remarks import middle_windows
-from cli.audit.text import bounded, signed
+from cli.audit.text import format_bound, format_signed
 from cli.printable import printable
 from recordings.audit.findings import Findings
 from recordings.audit.judged_clocks import JudgedClock
-from recordings.audit.quantiles import nearest_rank, ranked
+from recordings.audit.quantiles import nearest_rank, rank
 from recordings.audit.verdicts import clock_time, shortly
 
 WIDTH: Final = 920
@@ -62,7 +62,7 @@ def lateness_picture(findings: Findings) -> str:
     lateness.
     """
     late = [
-        (machine.name, ranked(late_ns))
+        (machine.name, rank(late_ns))
         for machine in findings.machines
         if (late_ns := findings.late_of(machine))
     ]
@@ -123,7 +123,7 @@ def clock_picture(findings: Findings) -> str:
     parts = []
     for mark_ns in _marks(low, high):
         parts.append(f'<path class="grid" d="M{LEFT} {y(mark_ns):.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(_text(LEFT - 8, y(mark_ns) + 4, signed(mark_ns), "dim", "end"))
+        parts.append(_text(LEFT - 8, y(mark_ns) + 4, format_signed(mark_ns), "dim", "end"))
     for name in shown:
         kind = "wrong" if name in wrong else "line"
         d = "L".join(f"{x(p.at_ns):.1f} {y(p.reading_ns):.1f}" for p in clocks[name].course)
@@ -153,21 +153,21 @@ def windows_picture(findings: Findings) -> str:
     first, last = windows[0], windows[-1] + 1
     bins = min(MAX_BINS, last - first)
     strips: list[tuple[str, Collection[int], str]] = [
-        (f"lateness {bounded(bound_ns)}", jobs.wrong(at), "bad")
+        (f"lateness {format_bound(bound_ns)}", jobs.wrong(at), "bad")
         for at, bound_ns in enumerate(jobs.bounds_ns)
     ]
     if findings.wrong_by_clock:
         strips.append(("by a wrong clock", findings.wrong_by_clock, "warn"))
     strips.append(("inorder, first answers", findings.engine.at_first, "bad"))
     strips.append(("inorder, after corrections", findings.engine.at_last, "bad"))
-    in_bin = _binned(windows, first, last, bins)
+    in_bin = _bin(windows, first, last, bins)
     parts = []
     for row, (label, wrong, kind) in enumerate(strips):
         top = HEAD + row * (ROW + 2) + (8 if label.startswith("inorder") else 0)
         parts.append(_text(LEFT - 8, top + 16, label, "", "end"))
         parts.append(_bar("faint", LEFT, top, PLOT, ROW - 2))
         inside = [window for window in wrong if first <= window < last]
-        for at, count in _binned(inside, first, last, bins).items():
+        for at, count in _bin(inside, first, last, bins).items():
             share = min(1.0, count / max(1, in_bin[at]))
             dark = f' opacity="{0.25 + 0.75 * share:.2f}"'
             parts.append(_bar(kind, LEFT + PLOT * at / bins, top, PLOT / bins + 0.2, ROW - 2, dark))
@@ -179,7 +179,7 @@ def windows_picture(findings: Findings) -> str:
     return _svg(parts, bottom + 24, "Wrong windows over time")
 
 
-def _binned(windows: Iterable[int], first: int, last: int, bins: int) -> Counter[int]:
+def _bin(windows: Iterable[int], first: int, last: int, bins: int) -> Counter[int]:
     return Counter((window - first) * bins // (last - first) for window in windows)
 
 

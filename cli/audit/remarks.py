@@ -21,13 +21,13 @@ def remarks(findings: Findings) -> Iterator[str]:
     several = [machine.name for machine in findings.machines if machine.several_partitions]
     if several:
         yield (
-            f"{_named(several)}: in several partitions, so the order within a machine is lost; use"
+            f"{_name(several)}: in several partitions, so the order within a machine is lost; use"
             " one partition, or a copy with the machine as key, by `inorder produce`"
         )
     wraps = findings.asked.wraps
     if wraps is not None and wraps.range is None and wraps.by_source:
         yield (
-            f"{_named([*wraps.by_source])}: numbers wrap, and those of others do not; give"
+            f"{_name([*wraps.by_source])}: numbers wrap, and those of others do not; give"
             " these machines a separate stream, with `seq_range`"
         )
     if lost := findings.counting.without_number:
@@ -50,7 +50,7 @@ def remarks(findings: Findings) -> Iterator[str]:
         yield f"unreadable: {dead.count:,} {reason}, the first at {dead.offset}: {detail}"
 
 
-def _named(names: Sequence[str]) -> str:
+def _name(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
     return ", ".join(printable(name) for name in names[:NAMED]) + more
 

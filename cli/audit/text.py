@@ -14,7 +14,7 @@ from rich.text import Text
 from cli.printable import printable
 from recordings.audit.findings import Findings, count_of
 from recordings.audit.machine import Machine
-from recordings.audit.quantiles import RANKS, nearest_rank, ranked
+from recordings.audit.quantiles import RANKS, nearest_rank, rank
 from recordings.audit.verdicts import FINE, UNKNOWN, in_one_unit, shortly
 
 COLUMNS: Final = 100
@@ -32,7 +32,9 @@ DEFINITIONS: Final = (
 )
 
 
-def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterable[str]) -> str:
+def format_findings(
+    findings: Findings, head: str, said: Sequence[str], next_steps: Iterable[str]
+) -> str:
     """Return the findings as text for a terminal.
 
     `head` names the input. `said` has sentences about the assumptions and limits of the audit.
@@ -85,7 +87,7 @@ def _table(title: str) -> Table:
 def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableType]:
     clock = findings.clocks.get(machine.name)
     verdict = findings.verdicts[machine.name]
-    yield Text(_shortened(printable(machine.name)))
+    yield Text(_shorten(printable(machine.name)))
     yield Text(verdict, style=STYLES.get(verdict, "bold red"))
     yield f"{machine.records:,}"
     yield f"{machine.out_of_time:,}"
@@ -94,17 +96,17 @@ def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableTyp
             yield f"{count_of(machine, name):,}" if machine.numbered else "-"
     elif findings.counting.has_ids:
         yield f"{machine.copies:,}" if machine.has_ids else "-"
-    yield "-" if clock is None else signed(clock.offset_ns)
+    yield "-" if clock is None else format_signed(clock.offset_ns)
     yield f"{len(machine.wrong_windows):,}"
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     """Return the name, or its beginning and end if it would fill many lines."""
     is_long = len(name) > 2 * NAME_CHARS
     return f"{name[:NAME_CHARS]}…{name[-NAME_CHARS:]}" if is_long else name
 
 
-def signed(offset_ns: float) -> str:
+def format_signed(offset_ns: float) -> str:
     """Return an offset with its sign and unit; an offset below a millisecond is 0."""
     if abs(offset_ns) < 1_000_000:
         return "0 ms"
@@ -115,7 +117,7 @@ def signed(offset_ns: float) -> str:
 
 
 def _disorder(findings: Findings) -> RenderableType:
-    late = ranked(findings.late())
+    late = rank(findings.late())
     share = len(late) / max(1, findings.counting.rows)
     words = Text.assemble(
         ("Disorder  ", "bold"),
@@ -124,12 +126,12 @@ def _disorder(findings: Findings) -> RenderableType:
     if late:
         words.append(f"\n          by {_ranks(late)}")
     if findings.corrected is not None:
-        due = ranked(chain.from_iterable(map(findings.late_of, findings.machines)))
+        due = rank(chain.from_iterable(map(findings.late_of, findings.machines)))
         share = len(due) / max(1, findings.counting.rows)
         words.append(f"\n          with the clocks corrected: {100 * share:.1f} %")
         if due:
             words.append(f", by {_ranks(due)}")
-    if falls := ranked(chain.from_iterable(each.set_back_ns for each in findings.machines)):
+    if falls := rank(chain.from_iterable(each.set_back_ns for each in findings.machines)):
         most = max(findings.machines, key=lambda each: len(each.set_back_ns))
         words.append(
             f"\n          {len(falls):,} are set back, below an earlier number of their machine,"
@@ -155,16 +157,16 @@ def window_rows(findings: Findings) -> Iterator[tuple[str, str, str, str]]:
     jobs, engine = findings.jobs, findings.engine
     for at, bound_ns in enumerate(jobs.bounds_ns):
         figures = jobs.figures(at)
-        drops = _caused(figures.wrong_by_drops, figures.rows_dropped)
-        copies = _caused(figures.wrong_by_copies, figures.copies_counted)
-        yield f"plain, lateness {bounded(bound_ns)}", f"{figures.wrong:,}", drops, copies
+        drops = _name_causes(figures.wrong_by_drops, figures.rows_dropped)
+        copies = _name_causes(figures.wrong_by_copies, figures.copies_counted)
+        yield f"plain, lateness {format_bound(bound_ns)}", f"{figures.wrong:,}", drops, copies
     yield "inorder, first answers", f"{len(engine.at_first):,}", "", ""
     yield "inorder, after corrections", f"{len(engine.at_last):,}", "", ""
 
 
 def words_of_windows(findings: Findings) -> Iterator[str]:
     """Yield sentences about the waits of inorder, its truth and wrong clocks."""
-    rising = ranked(findings.engine.waits_ns)
+    rising = rank(findings.engine.waits_ns)
     mean_ns = sum(rising) / len(rising) if rising else 0.0
     (mean, p99), unit = in_one_unit([mean_ns, nearest_rank(rising, 990)])
     yield f"inorder waits {mean} {unit} on average, {p99} {unit} at p99."
@@ -188,12 +190,12 @@ def _windows(findings: Findings) -> RenderableType:
     return Group(table, *map(Text, words_of_windows(findings)), Text(DEFINITIONS, style="dim"))
 
 
-def bounded(bound_ns: float) -> str:
+def format_bound(bound_ns: float) -> str:
     """Return a bound on lateness with its unit."""
     return shortly(bound_ns) if bound_ns else "0 s"
 
 
-def _caused(windows: int, rows: int) -> str:
+def _name_causes(windows: int, rows: int) -> str:
     return f"{windows:,} ({rows:,} rows)" if rows else "-"
 
 

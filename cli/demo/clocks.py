@@ -60,7 +60,7 @@ def wrong_clocks(begin_ns: int) -> dict[str, WrongClock]:
     }
 
 
-def described(clocks: Mapping[str, WrongClock]) -> str:
+def describe(clocks: Mapping[str, WrongClock]) -> str:
     """Return a description of the wrong clocks, in words."""
     parts = []
     for source, clock in clocks.items():

@@ -1,10 +1,10 @@
 """Reads the recorded events, and moves them to the present at a higher speed.
 
-The recording spans four and a half hours (`ORIGIN.md`). `played` moves its first event to
+The recording spans four and a half hours (`ORIGIN.md`). `play` moves its first event to
 `start_ns` and divides the time between events by `speed`. If all brokers are silent at once, the
 silence is shortened to at most `LONGEST_SILENCE_NS`. Order and ties stay the same.
 
-Thirteen lines of broker 0 have a time up to 60 ms below that of the preceding line. `played` raises
+Thirteen lines of broker 0 have a time up to 60 ms below that of the preceding line. `play` raises
 such a time to that of the preceding line, as if each broker had one clock. By default, playing all
 events takes 46.5 s, and single brokers are silent for up to 11 s.
 """
@@ -33,14 +33,14 @@ class Recorded(NamedTuple):
     payload: dict[str, str]
 
 
-def recorded() -> list[Recorded]:
+def record() -> list[Recorded]:
     """Return all events, sorted by (time, source, seq)."""
     with gzip.open(PATH, "rt", encoding="utf-8", newline="") as lines:
         events = [_event(fields) for fields in csv.DictReader(lines)]
     return sorted(events, key=lambda event: (event.ts_ns, event.source, event.seq))
 
 
-def played(events: Iterable[Recorded], start_ns: int, speed: float = 4.0) -> list[Recorded]:
+def play(events: Iterable[Recorded], start_ns: int, speed: float = 4.0) -> list[Recorded]:
     """Return `events` on a time axis that begins at `start_ns`, sorted by (time, source, seq)."""
     events = list(events)
     axis = _axis(sorted({event.ts_ns for event in events}), start_ns, speed)

@@ -26,12 +26,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from cli.as_json import json_option
-from cli.demo.clocks import WrongClock, described, syncing, wrong_clocks
+from cli.demo.clocks import WrongClock, describe, syncing, wrong_clocks
 from cli.demo.patience import Patience
-from cli.demo.recording import played, recorded
+from cli.demo.recording import play, record
 from cli.demo.stage import TOPOLOGY, DemoFailed, Ground, worker_on
 from cli.demo.trouble import Injected, Posting, with_trouble
-from cli.demo.watching import RAW, DisplayLine, Outcome, Verdict, Watcher, duplicates_in, judged
+from cli.demo.watching import RAW, DisplayLine, Outcome, Verdict, Watcher, duplicates_in, judge
 from cli.local.embedded import EmbeddedBroker
 from cli.topology_file import failing
 from inorder.failure import ProducerError
@@ -73,19 +73,19 @@ def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
     watcher = Watcher(here.brokers, clocks)
     try:
         with syncing(here.brokers, clocks, console.print):
-            events = played(recorded(), time.time_ns() + LEAD_NS, speed)
+            events = play(record(), time.time_ns() + LEAD_NS, speed)
             postings, injected = with_trouble(events, seed)
             publisher = Publisher(here.brokers, postings, clocks)
             publisher.start()
-            with _shown(console, here, watcher.outcome, injected) as report:
+            with _show(console, here, watcher.outcome, injected) as report:
                 _watch(publisher, watcher, injected, report, console.print)
             publisher.join()
         duplicates = duplicates_in(here.metrics())
-        held = here.held()
+        held = here.count_held()
     finally:
         watcher.close()
-    verdict = judged(injected, watcher.outcome, duplicates, held)
-    console.print(_result(injected, watcher.outcome, verdict, described(clocks)))
+    verdict = judge(injected, watcher.outcome, duplicates, held)
+    console.print(_result(injected, watcher.outcome, verdict, describe(clocks)))
     return verdict
 
 
@@ -171,7 +171,7 @@ def _watch(
 
 
 @contextmanager
-def _shown(
+def _show(
     console: Console, here: Ground, outcome: Outcome, injected: Injected
 ) -> Iterator[Callable[[], None]]:
     """Yield a function that shows the progress.
@@ -190,7 +190,7 @@ def _shown(
         reported_s = now_s if is_due else reported_s
         if live is not None:
             if is_due:
-                held = here.held()
+                held = here.count_held()
             live.update(_page(outcome, injected, held))
         elif is_due:
             console.print(

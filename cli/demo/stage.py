@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.demo.patience import STILL_S, Patience
-from cli.http_token import answered
+from cli.http_token import answer
 from cli.kafka_options import forget_security
 from cli.local.ports import free_ports
 from cli.local.process import Process
@@ -51,27 +51,27 @@ class Ground:
 
     def explain(self) -> list[dict[str, Any]]:
         """Return the worker's report on each partition, or an empty list if it does not answer."""
-        answer = self._said("explain", [])
+        answer = self._ask("explain", [])
         return answer if isinstance(answer, list) else []
 
-    def held(self) -> int:
+    def count_held(self) -> int:
         """Return the number of events that wait in the worker, or 0 if it does not answer."""
         return sum(task["held"] for task in self.explain())
 
     def reasons(self) -> tuple[str, ...]:
         """Return the reasons why the worker is not ready, or none if it does not answer."""
-        return tuple(self._said("ready", {}).get("reasons", ()))
+        return tuple(self._ask("ready", {}).get("reasons", ()))
 
     def metrics(self) -> str:
-        return answered(self.worker, "/metrics", ASK_S)[1]
+        return answer(self.worker, "/metrics", ASK_S)[1]
 
-    def _said(self, path: str, otherwise: Any) -> Any:
+    def _ask(self, path: str, otherwise: Any) -> Any:
         """Return the JSON that the worker serves at a path, or `otherwise` if it serves none.
 
         The body of an error response is returned too.
         """
         with suppress(OSError, ValueError):
-            return json.loads(answered(self.worker, f"/{path}", ASK_S)[1])
+            return json.loads(answer(self.worker, f"/{path}", ASK_S)[1])
         return otherwise
 
 

@@ -119,7 +119,7 @@ class Watcher:
         self.outcome.raw += 1
         self.outcome.raw_descents += true_ns < self._newest_raw_ns
         self._newest_raw_ns = max(self._newest_raw_ns, true_ns)
-        self.outcome.arrivals.append(_seen(headers, "ts"))
+        self.outcome.arrivals.append(_see(headers, "ts"))
 
     def _true(self, headers: dict[str, bytes]) -> int:
         return self._clocks[headers["sourceId"].decode()].true(int(headers["ts"]))
@@ -128,7 +128,7 @@ class Watcher:
         outcome = self.outcome
         if "kind" in headers:
             return  # This record is a watermark.
-        seen = _seen(headers, "refTs")
+        seen = _see(headers, "refTs")
         error_ns = int(headers["err"])
         outcome.errors_ns.append(error_ns)
         outcome.outside += abs(seen.time_ns - self._true(headers)) > error_ns + ROUNDING_NS
@@ -146,7 +146,7 @@ class Watcher:
         self._last = key
 
 
-def _seen(headers: dict[str, bytes], time: str) -> DisplayLine:
+def _see(headers: dict[str, bytes], time: str) -> DisplayLine:
     return DisplayLine(
         headers["sourceId"].decode(),
         int(headers["seqNum"]),
@@ -185,7 +185,7 @@ class Verdict:
         return {"balanced": self.balanced, "rows": rows, "notes": self.notes}
 
 
-def judged(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> Verdict:
+def judge(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> Verdict:
     """Compare the simulated faults with the output, and return the result with all differences."""
     accounted = outcome.out + duplicates + outcome.dead + held
     rows = [

@@ -53,7 +53,7 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
     found = []
     for topic in upstream_inputs(topology):
         try:
-            deaths, spread, numbered = asyncio.run(_looked(topology, brokers, topic))
+            deaths, spread, numbered = asyncio.run(_look(topology, brokers, topic))
         except (RegistryAway, RegistryRefuses) as fault:
             what, _, remedy = str(fault).partition("; ")
             found.append(error(topic, what, remedy or "check that it runs"))
@@ -116,7 +116,7 @@ def largest_fall_ns(numbered: list[tuple[int, int, int]]) -> int:
     return fall_ns
 
 
-async def _looked(
+async def _look(
     topology: Topology, brokers: Brokers, topic: str
 ) -> tuple[Deaths, dict[str, set[int]], Numbered]:
     """Return what the newest records show: dead letters, sources in several partitions, numbers.
@@ -140,7 +140,7 @@ async def _looked(
                 deaths.read += 1
                 if number not in readers:
                     readers[number] = input_reader(topology, topic, (), number, checks=False)
-                await _known(schemas, readers[number], record)
+                await _await_schemas(schemas, readers[number], record)
                 item = _read(readers[number], record)
                 if not isinstance(item, Malformed) and item.stream not in streams:
                     item = strange(item, streams)
@@ -159,7 +159,7 @@ async def _looked(
     return whole, several, numbered
 
 
-async def _known(schemas: SchemaFeed, reader: RawInlet, record: Any) -> None:
+async def _await_schemas(schemas: SchemaFeed, reader: RawInlet, record: Any) -> None:
     """Wait for the record's schemas; raise RegistryAway or RegistryRefuses if that fails."""
     try:
         async with asyncio.timeout(TIMEOUT_S):

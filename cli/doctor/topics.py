@@ -1,6 +1,6 @@
 """Finds faults of the topics of a topology, with their remedies.
 
-`looked` asks the brokers, and `findings` judges their answers without further requests. The check
+`look` asks the brokers, and `findings` judges their answers without further requests. The check
 changes nothing and needs only the right Describe. A missing right is a finding, too.
 
 | check | reason |
@@ -30,7 +30,7 @@ from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from agents.kafka import stage_topics
 from agents.kafka.brokers import Brokers, admin_client
-from agents.kafka.declared import TopicSpec, declared
+from agents.kafka.declared import TopicSpec, declare
 from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
 from agents.kafka.topics import asked_configs, compaction, config_of
 from cli.doctor.brokers import (
@@ -98,7 +98,7 @@ class Cluster:
     """The topic between reorder and merge, if it exists and no stage reads it."""
 
 
-def looked(topology: Topology, there: Brokers) -> Cluster:
+def look(topology: Topology, there: Brokers) -> Cluster:
     """Return the brokers' report on the cluster; raise KafkaException if they do not answer.
 
     Embedded brokers do not answer requests for settings, so they get none. Blocks for at most
@@ -107,7 +107,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     """
     admin = admin_client(there.servers, there.security)
     known = admin.list_topics(timeout=TIMEOUT_S)
-    specs = declared(topology)
+    specs = declare(topology)
     names = [spec.name for spec in specs if spec.name in known.topics]
     widths = {name: len(known.topics[name].partitions) for name in names}
     stamped = {*stage_topics.upstream_inputs(topology)} | {s.name for s in specs if s.per_broker}
@@ -116,7 +116,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     leftover = unread if unread in known.topics else None
     if there.is_embedded:
         brokers = SeenBrokers(len(known.brokers), ahead_ms=ahead_ms, shows_settings=False)
-        topics = {name: _seen(known.topics[name]) for name in names}
+        topics = {name: _see(known.topics[name]) for name in names}
         return Cluster(brokers, topics, leftover=leftover)
     # All requests are sent before the first answer is awaited.
     asked_topics = (
@@ -137,7 +137,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     ids = _may_ids(topology, there)
     described = {name: _answer(asked_topics.get(name)) for name in names}
     found = {
-        name: _seen(known.topics[name], config_of(configs.get(name)), _may(described[name]))
+        name: _see(known.topics[name], config_of(configs.get(name)), _may(described[name]))
         for name in names
     }
     gives_ids = all(map(_has_id, described.values()))
@@ -155,7 +155,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     )
 
 
-def _seen(
+def _see(
     topic: Any, config: Mapping[str, str] | None = None, may: frozenset[str] | None = None
 ) -> SeenTopic:
     partitions = topic.partitions.values()
@@ -240,7 +240,7 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     inputs = set(stage_topics.upstream_inputs(topology))
     working = stage_topics.working(topology)
     read = {name for stage in working for name in stage_topics.inputs_of(topology, stage)}
-    specs = declared(topology)
+    specs = declare(topology)
     if absent := [spec.name for spec in specs if spec.name not in cluster.topics]:
         yield error(
             ", ".join(absent),
@@ -292,7 +292,7 @@ def _segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
         yield warning(
             spec.name,
             f"{which}: its newest segment is not compacted, and a restore reads all of it",
-            _altered(spec.name, larger),
+            _alter(spec.name, larger),
         )
 
 
@@ -308,7 +308,7 @@ def _settings(spec: TopicSpec, seen: SeenTopic, *, is_input: bool) -> Iterator[F
             yield error(
                 spec.name,
                 f"{key} is {value}, and {NEEDED[key]}",
-                _altered(spec.name, {key: wanted}),
+                _alter(spec.name, {key: wanted}),
             )
 
 
@@ -325,19 +325,19 @@ def _copies(name: str, seen: SeenTopic, brokers: int) -> Iterator[Finding]:
             name,
             f"accepts nothing while one of its {seen.copies} copies is down: min.insync.replicas is"
             f" {_in_sync(seen)}, and each stop of a broker stops the stages",
-            _altered(name, {"min.insync.replicas": str(seen.copies - 1)}),
+            _alter(name, {"min.insync.replicas": str(seen.copies - 1)}),
         )
     elif seen.copies >= SAFE_COPIES and _in_sync(seen) < SAFE_IN_SYNC:
         yield warning(
             name,
             "accepts records that only one broker has, and loses them with that broker",
-            _altered(name, {"min.insync.replicas": str(SAFE_IN_SYNC)}),
+            _alter(name, {"min.insync.replicas": str(SAFE_IN_SYNC)}),
         )
     if seen.config.get("unclean.leader.election.enable") == "true":
         yield warning(
             name,
             "may elect a leader that lacks some of its records",
-            _altered(name, {"unclean.leader.election.enable": "false"}),
+            _alter(name, {"unclean.leader.election.enable": "false"}),
         )
 
 
@@ -354,7 +354,7 @@ def _retention(topology: Topology, name: str, seen: SeenTopic) -> Iterator[Findi
             name,
             f"keeps records for {kept_ms} ms; a worker that starts reads again what was buffered"
             f" for less than spill_after ({spill_ms} ms), and what arrived while no worker ran",
-            _altered(name, {"retention.ms": str(604_800_000)}),
+            _alter(name, {"retention.ms": str(604_800_000)}),
         )
 
 
@@ -364,7 +364,7 @@ def _bytes_kept(name: str, seen: SeenTopic) -> Iterator[Finding]:
             name,
             f"keeps {seen.config['retention.bytes']} bytes per partition, even if they are new;"
             " records that a stage has not read by then are lost",
-            _altered(name, {"retention.bytes": "-1"}),
+            _alter(name, {"retention.bytes": "-1"}),
         )
 
 
@@ -386,7 +386,7 @@ def _compaction(
             spec.name,
             f"{COMPACTION_LAG} is {lag_ms}, and a replay of what the inputs keep for {wanted_ms} ms"
             " would find only the last sample of each source",
-            _altered(spec.name, {COMPACTION_LAG: str(declared_ms)}),
+            _alter(spec.name, {COMPACTION_LAG: str(declared_ms)}),
         )
 
 
@@ -445,7 +445,7 @@ def _may_to(right: Right, cluster: Cluster) -> frozenset[str] | None:
             return cluster.ids.get(right.name)
 
 
-def _altered(name: str, settings: Mapping[str, str]) -> str:
+def _alter(name: str, settings: Mapping[str, str]) -> str:
     where = f"--entity-type topics --entity-name {name}"
     added = ",".join(f"{key}={value}" for key, value in settings.items())
     return f"kafka-configs.sh --alter {where} --add-config {added}"

@@ -50,12 +50,12 @@ def may_write(
     """
     asked = list(ids)
     try:
-        return asyncio.run(_asked(servers, security, asked, timeout_s))
+        return asyncio.run(_ask(servers, security, asked, timeout_s))
     except (KafkaError, TimeoutError):
         return dict.fromkeys(asked)
 
 
-async def _asked(
+async def _ask(
     servers: str, security: Security, ids: list[str], timeout_s: float
 ) -> dict[str, bool | None]:
     async with asyncio.timeout(timeout_s):

@@ -13,7 +13,7 @@ import click
 import orjson
 
 from agents.exits import Exit
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.user_functions import bringing
 from cli.as_json import json_option
 from cli.functions_text import reading
@@ -63,13 +63,16 @@ def command(
         text = orjson.dumps(reference.schema(), option=orjson.OPT_INDENT_2).decode()
         click.echo(text)
     elif defaults:
-        click.echo(filled(path, trust), nl=False)
+        click.echo(fill(path, trust), nl=False)
     elif path is None:
         raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
     elif kafka.servers:
         differences = changes(load(path, runs_functions=trust), kafka)
         if as_json:
-            answer = {**found(path, trust), "changes": [each._asdict() for each in differences]}
+            answer = {
+                **check_as_json(path, trust),
+                "changes": [each._asdict() for each in differences],
+            }
             click.echo(orjson.dumps(answer))
         else:
             for each in differences:
@@ -79,11 +82,11 @@ def command(
         if refusals(differences):
             raise SystemExit(Exit.REFUSED)
     elif as_json:
-        click.echo(orjson.dumps(found(path, trust)))
+        click.echo(orjson.dumps(check_as_json(path, trust)))
     else:
         from rich.console import Console
 
-        Console().print(drawn(path, load(path, runs_functions=trust)))
+        Console().print(draw(path, load(path, runs_functions=trust)))
 
 
 def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
@@ -111,18 +114,18 @@ def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
         raise Refused(f"the running application is unknown: {failed!r}; {rights}") from failed
 
 
-def filled(path: str | None, trust: bool = False) -> str:
+def fill(path: str | None, trust: bool = False) -> str:
     """Return the file with every default filled in; without a path, the smallest topology file."""
     if path is None:
-        return reference.filled(SMALLEST)
+        return reference.fill(SMALLEST)
     load(path, runs_functions=trust)  # The loader reports faults with their line.
     import yaml
 
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    return reference.filled(document, (bringing if trust else reading)(Path(path).parent))
+    return reference.fill(document, (bringing if trust else reading)(Path(path).parent))
 
 
-def found(path: str, trust: bool) -> dict[str, Any]:
+def check_as_json(path: str, trust: bool) -> dict[str, Any]:
     """Return the result of the check as an object for JSON.
 
     If the file has faults, print them as JSON and raise `Refused`.
@@ -145,11 +148,11 @@ def found(path: str, trust: bool) -> dict[str, Any]:
             name: {"kind": query.kind, "warnings": warnings(query, topology)}
             for name, query in topology.queries.items()
         },
-        "topics": {spec.name: spec.partitions for spec in declared(topology)},
+        "topics": {spec.name: spec.partitions for spec in declare(topology)},
     }
 
 
-def drawn(path: str, topology: Topology) -> Tree:
+def draw(path: str, topology: Topology) -> Tree:
     """Draw the streams, stages, queries and topics of the file as a tree."""
     from rich.text import Text
     from rich.tree import Tree
@@ -172,7 +175,7 @@ def drawn(path: str, topology: Topology) -> Tree:
         idle = [] if runs else [f"no stage runs it: add {query.kind} to `stages`"]
         said = map(Text, warnings(query, topology))
         add(queries, f"{name}: {query.kind}", [*idle, *said])
-    topics = (f"{spec.name}: {spec.partitions} partitions" for spec in declared(topology))
+    topics = (f"{spec.name}: {spec.partitions} partitions" for spec in declare(topology))
     add(tree, "topics", topics)
     return tree
 

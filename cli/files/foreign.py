@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions
-from cli.taken import SAMPLE, Taken, sample_of, taken
+from cli.taken import SAMPLE, Taken, sample_of, take
 from inorder import rfc3339
 from recordings.audit.from_values import reading_by
 from recordings.csv_layout import CsvLayout
@@ -26,7 +26,7 @@ from topology.wire.field_reader import FieldReader
 from topology.wire.line_reader import Row
 from topology.wire.payload import as_json
 from topology.wire.reasons import WireFault
-from topology.wire.values import Decode, ValueFault, walked
+from topology.wire.values import Decode, ValueFault, walk
 
 NS_PER_MS: Final = 1_000_000
 SHOWN: Final = 3
@@ -51,16 +51,16 @@ def print_mapping(mapping: Taken, rows: Iterable[Row]) -> None:
     if "ts_zone" in mapping.said:
         click.echo(f"ts_zone: {mapping.fields.ts_zone}  ({mapping.said['ts_zone']})", err=True)
     for row in rows:
-        click.echo(f"  {_shown(row)}", err=True)
+        click.echo(f"  {_format(row)}", err=True)
 
 
-def _shown(row: Row) -> str:
+def _format(row: Row) -> str:
     if row.fault is not None:
         return f"dead: {row.fault.detail}"
     values = row.values
     number = "no number" if values.get("seq") is None else f"number {values['seq']}"
     ts_ns = values.get("ts")
-    at = "no time" if ts_ns is None else rfc3339.spelled(ts_ns)
+    at = "no time" if ts_ns is None else rfc3339.spell(ts_ns)
     type_ = f"  type {values['type']}" if values.get("type") else ""
     return f"source {values.get('source')}  {number}  {at}{type_}"
 
@@ -76,7 +76,7 @@ def is_foreign(path: str, encoding: FileEncoding | None, layout: CsvLayout) -> b
     if encoding is not None:
         return True
     for row in _first(path, encoding, layout):
-        value = row.decoded()
+        value = row.decode()
         if value is None or "clock" in value:
             continue
         ts = value.get("ts", 0)
@@ -92,9 +92,9 @@ def file_rows(
     values = [
         value
         for row in _first(path, encoding, options.layout())
-        if (value := row.decoded()) is not None
+        if (value := row.decode()) is not None
     ]
-    mapping = taken(values, options, on_file=True, otherwise="machine")
+    mapping = take(values, options, on_file=True, otherwise="machine")
     # The survey judges whether each row has a number, so rows without one must be readable.
     reading = reading_by(mapping.fields)
     by = FileMapping(mapping.fields, mapping.arrival, encoding, options.layout())
@@ -121,7 +121,7 @@ def topic_rows(
     """
     sample = [sample_of(each, decode) for _, each in records[:SAMPLE]]
     faults = [fault for _, fault in sample if fault is not None]
-    mapping = taken([each for each, _ in sample], options, on_file=False, otherwise=topic)
+    mapping = take([each for each, _ in sample], options, on_file=False, otherwise=topic)
     reading = reading_by(mapping.fields)
     reader = FieldReader(
         mapping.fields, decode, reading=reading, topic=topic, describe_lack=lacking_in_row
@@ -142,7 +142,7 @@ def _row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival
     # The proposal has a single stream.
     values = reader.values_of(found) | {"stream": None, "ts": found.ts_ns, "arrival": arrival_ns}
     try:
-        values["payload"] = as_json(walked(decode(message.value), reader.fields.payload.path))
+        values["payload"] = as_json(walk(decode(message.value), reader.fields.payload.path))
     except ValueFault:
         values["payload"] = None
     return Row(number, values, ts_is_instant=True)

@@ -24,11 +24,11 @@ from cli.taken import SAMPLE
 from cli.topology_file import Refused, out_option, topic_named, warn, write_new
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import TimeUnit
-from recordings.audit.advice import advised
+from recordings.audit.advice import advise
 from recordings.audit.counting import TooManyMachines
-from recordings.audit.findings import Asked, counted
-from recordings.audit.judged_clocks import judged
-from recordings.audit.mended import mended
+from recordings.audit.findings import Asked, count
+from recordings.audit.judged_clocks import judge
+from recordings.audit.mended import mend_rows
 from recordings.audit.row import ONE_ORDER, Unread
 from recordings.file import STDIN, at_rest
 from recordings.plausible import AsRead, Plausibility
@@ -43,7 +43,7 @@ from recordings.proposal import (
     topology_text,
 )
 from recordings.rows import NEEDED_BY_TIME, read_rows
-from recordings.survey import StreamSeen, Survey, surveyed
+from recordings.survey import StreamSeen, Survey, survey_rows
 from topology.config import TopologyError, parse
 from topology.model.paths import payload_path, spelled_path
 from topology.wire.checker import Reading
@@ -103,14 +103,14 @@ def command(
             rows, how = _file(path, mapping, value_format, is_mapped=is_mapped)
         now_ns = time.time_ns()
         has_ids = "id" in how.section.get("fields", {})
-        survey = surveyed(_counted(islice(rows, MAX_LINES)), now_ns, has_ids=has_ids)
+        survey = survey_rows(_count(islice(rows, MAX_LINES)), now_ns, has_ids=has_ids)
     if how.ts_unit is not None:
         plausibility = Plausibility(AsRead(Reading(), how.ts_unit, option=True), now_ns)
         for row in chain.from_iterable(seen.rows[:SAMPLE] for seen in survey.streams.values()):
             plausibility.look(row)
         for word in plausibility.warnings():
             warn(word)
-    text = written(survey, topic or events or "-", topic, how)
+    text = write(survey, topic or events or "-", topic, how)
     try:
         parse(text)
     except TopologyError as error:
@@ -135,7 +135,7 @@ def _file(
     return chain(first, rows), HowRead("", section, mapping.said, mapping.ts_unit)
 
 
-def _counted(rows: Iterable[Row]) -> Iterator[Row]:
+def _count(rows: Iterable[Row]) -> Iterator[Row]:
     with counting("lines") as advance:
         for row in rows:
             advance(1)
@@ -176,7 +176,7 @@ def _foreign_topic(
     return rows, HowRead("", section, mapping.said, mapping.ts_unit)
 
 
-def written(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:
+def write(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:
     """Return the text of the topology file; `topic` is the input topic, or None for a file."""
     if not survey.streams:
         raise Unreadable(f"{name}: no line is an event{_dead(survey)}")
@@ -191,9 +191,9 @@ def written(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:
         headers |= {"ts_unit": unit} if unit else {}
         if headers and not how.section:
             section["headers"] = headers
-        streams[stream] = _proposed(survey, seen, section, how)
+        streams[stream] = _propose(survey, seen, section, how)
     partitions = 1 if apart else how.partitions
-    text = topology_text(streams, _queries(survey, _mapped(how)), partitions, apart=apart)
+    text = topology_text(streams, _queries(survey, _list_mapped(how)), partitions, apart=apart)
     return "\n".join([*_head(survey, name), text])
 
 
@@ -214,22 +214,22 @@ def _head(survey: Survey, name: str) -> Iterator[str]:
         yield f"# {survey.clock_lines:,} lines are about clocks."
 
 
-def _proposed(
+def _propose(
     survey: Survey, seen: StreamSeen, section: dict[str, Any], how: HowRead
 ) -> StreamProposal:
     arrives = seen.arrives and "arrival" not in how.section
     rows = seen.rows if arrives else [row._replace(arrival_ns=None) for row in seen.rows]
     asked, unread = Asked(ONE_WINDOW_NS, (), ONE_ORDER, arrives), Unread()
     try:
-        with counted(rows, asked, unread) as (_, counting, spool):
+        with count(rows, asked, unread) as (_, counting, spool):
             machines = [*counting.machines.values()]
-            clocks = judged(machines)
-            corrected = mended(spool, machines, clocks, ONE_WINDOW_NS)
+            clocks = judge(machines)
+            corrected = mend_rows(spool, machines, clocks, ONE_WINDOW_NS)
     except TooManyMachines:
         raise Refused(
             "--source: nearly every record has a different value; name another field"
         ) from None
-    advice, notes = advised(counting, clocks, corrected), notes_of(counting, clocks)
+    advice, notes = advise(counting, clocks, corrected), notes_of(counting, clocks)
     if survey.clock_lines:
         advice = replace(advice, wrong_clocks=1)
         notes["clock.unsynced"] = "until a source has synced"
@@ -255,7 +255,7 @@ def _queries(survey: Survey, mapped: frozenset[str]) -> Iterator[str]:
         yield f"#   q: {{stream: {scalar(name)}, window: tumbling 10s, aggregate: {aggregate}}}"
 
 
-def _mapped(how: HowRead) -> frozenset[str]:
+def _list_mapped(how: HowRead) -> frozenset[str]:
     """Return the fields of a payload that the mapping names: of the source, number, time and so on.
 
     Their values identify records, so no query aggregates them.

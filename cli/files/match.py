@@ -29,7 +29,7 @@ from cli.recordings import readable
 from cli.topology_file import Refused, refusing, warn
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
-from recordings.plausible import Plausibility, watched
+from recordings.plausible import Plausibility, watch
 from recordings.rows import read_rows
 from topology.flow.batches import BATCH
 from topology.flow.unmet import Unmet, asked_by_pattern
@@ -126,7 +126,7 @@ def command(
     if (query is None) == (sql is None):
         raise Refused("give the patterns by --query, or one MATCH_RECOGNIZE by --sql")
     if query is not None:
-        queries = compiled(query, values, expand=expand)
+        queries = compile_queries(query, values, expand=expand)
     else:
         queries = compiled_sql(sql or "", default_within)
     engine = Engine(
@@ -148,8 +148,8 @@ def command(
     current: dict[str, JsonObject] = {}
     with readable():
         with counting("events") as advance:
-            contents = _seen(_content(events, any_file, mapping), unmet, counts, advance)
-            for line in matched(engine, contents, correct=correct):
+            contents = _watch(_content(events, any_file, mapping), unmet, counts, advance)
+            for line in match(engine, contents, correct=correct):
                 counts[line["kind"]] += 1
                 found.update([line["query"]] if line["kind"] in MATCHES else ())
                 if not final_only or line["kind"] not in MATCHES:
@@ -170,7 +170,9 @@ def command(
     click.echo(orjson.dumps(totals) if as_json else said, err=True)
 
 
-def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> list[Compiled]:
+def compile_queries(
+    query: str, params: Mapping[str, Any], *, expand: bool = False
+) -> list[Compiled]:
     """Compile the queries of a file, or of the text itself; raise `Refused` if they have faults.
 
     With `expand`, every match is reported by itself, even with AS SETS.
@@ -241,7 +243,7 @@ def _content(
     contents: Iterable[Content] = map(reader.read, rows)
     if values is not None:
         plausibility = Plausibility(options.as_read(values, reading), time.time_ns())
-        contents = watched(contents, plausibility, warn)
+        contents = watch(contents, plausibility, warn)
     for content in contents:
         if isinstance(content, Malformed):
             yield content
@@ -257,7 +259,7 @@ def _content(
             yield content
 
 
-def _seen(
+def _watch(
     contents: Iterable[Event | Malformed],
     unmet: Unmet,
     counts: Counter[str],
@@ -277,7 +279,7 @@ def _seen(
     unmet.look_in(DEFAULT_STREAM, events)
 
 
-def matched(
+def match(
     engine: Engine, contents: Iterable[Event | Malformed], *, correct: bool
 ) -> Iterator[JsonObject]:
     """Yield the engine's output for the contents, as lines."""

@@ -34,8 +34,8 @@ from inorder.contract import DEFAULT_STREAM
 from recordings.file import STDIN
 from recordings.laned import recording_of
 from recordings.lines import contents_of
-from recordings.plausible import SAMPLE, Plausibility, watched
-from recordings.replayed import replayed
+from recordings.plausible import SAMPLE, Plausibility, watch
+from recordings.replayed import replay_lines
 from recordings.summary import Summary
 from topology.config import ClockConfig, ReorderConfig, StreamConfig, Topology
 from topology.flow.instants import whole_instants
@@ -96,9 +96,9 @@ def command(
     """
     paths = events or (STDIN,)
     first = paths[0]
-    kinds = shown(show)
+    kinds = parse_shown(show)
     topology = None if topology_path is None else load(topology_path)
-    options = mapping.implied(topology, first, value_format)
+    options = mapping.imply(topology, first, value_format)
     values = options.on_file(topology, first, value_format)
     if topology is None:
         topology = without_file(values, seq_range)
@@ -118,13 +118,13 @@ def command(
                 by_lane, contents = recording_of(paths, topology, options.layout())
             else:
                 contents = contents_of(first, values, reading, options.layout())
-            lines = watched(
+            lines = watch(
                 contents,
                 Plausibility(options.as_read(values, reading), time.time_ns()),
                 warn,
             )
             warned = False
-            steps = replayed(topology, lines, summary, to_end, advance, by_lane=by_lane)
+            steps = replay_lines(topology, lines, summary, to_end, advance, by_lane=by_lane)
             for step in whole_instants(steps, topology):
                 write(step, kinds, sys.stdout.buffer)
                 if not warned and summary.lines >= SAMPLE:
@@ -175,7 +175,7 @@ def without_file(values: FileMapping | None, seq_range: str | None = None) -> To
     return Topology(streams={DEFAULT_STREAM: stream})
 
 
-def shown(text: str) -> frozenset[str]:
+def parse_shown(text: str) -> frozenset[str]:
     kinds = frozenset(part.strip() for part in text.split(",") if part.strip())
     unknown = sorted(kinds - set(KINDS))
     if unknown:

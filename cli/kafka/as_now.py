@@ -33,7 +33,7 @@ from recordings.values import FileMapping
 from topology.config import Topology
 from topology.model.event import Event
 from topology.wire.line_reader import Content
-from topology.wire.values import walked
+from topology.wire.values import walk
 from topology.wire.where import Where
 
 NS_PER_S: Final = 1_000_000_000
@@ -107,7 +107,7 @@ class Shift:
         `in_ns` states that the reader takes a number in `ts` as nanoseconds.
         """
         ts_ns = event.ts_ns + self.by_ns
-        ts: int | str = ts_ns if in_ns else rfc3339.spelled(ts_ns)
+        ts: int | str = ts_ns if in_ns else rfc3339.spell(ts_ns)
         return {**event.record, "ts": ts, "arrival": event.arrival_ns + self.by_ns}
 
     def event(self, event: Event) -> Event:
@@ -126,19 +126,19 @@ class Shift:
     def _move(self, value: Any, where: Where, unit_ns: int, event: Event) -> None:
         """Move the time at this place of a value, if there is one."""
         *way, last = where.path
-        holder, given = walked(value, tuple(way)), walked(value, where.path)
+        holder, given = walk(value, tuple(way)), walk(value, where.path)
         if given is None or not isinstance(holder, dict | list):
             return
         assert self.values is not None
         is_arrival = where == self.values.arrival and where != self.values.fields.ts
         then_ns = event.record["arrival"] if is_arrival else event.ts_ns
-        holder[last] = moved(given, then_ns, self.by_ns, unit_ns)  # type: ignore[index]
+        holder[last] = move(given, then_ns, self.by_ns, unit_ns)  # type: ignore[index]
 
 
-def moved(given: object, then_ns: int, by_ns: int, unit_ns: int) -> object:
+def move(given: object, then_ns: int, by_ns: int, unit_ns: int) -> object:
     """Return a time as it is written in a row, moved; `then_ns` is the instant that it means."""
     if isinstance(given, int):
         return given + by_ns // unit_ns
     if isinstance(given, float):
         return float(Decimal(repr(given)) + Decimal(by_ns) / unit_ns)
-    return rfc3339.spelled(then_ns + by_ns)
+    return rfc3339.spell(then_ns + by_ns)

@@ -24,7 +24,7 @@ from cli.kafka_options import Kafka, on_kafka
 from cli.progress import counting
 from cli.signing import master_keys
 from cli.topology_file import Refused, failing, load, refusing, topic_named, topology_option
-from recordings.topic_dump import DumpRefused, DumpStalled, dumped
+from recordings.topic_dump import DumpRefused, DumpStalled, dump
 from topology.config import Topology
 
 
@@ -39,7 +39,7 @@ def command(topology_path: str, kafka: Kafka, topic: str | None, as_json: bool) 
     --topic chooses one of several.
     """
     topology = load(topology_path)
-    name = chosen(topology, topic)
+    name = choose(topology, topic)
     masters = master_keys(topology, [name])
     with refusing(DumpRefused), failing(BrokersUnavailable, DumpStalled, RegistryRefuses):
         count = asyncio.run(_print(topology, name, kafka, masters))
@@ -47,7 +47,7 @@ def command(topology_path: str, kafka: Kafka, topic: str | None, as_json: bool) 
         click.echo(orjson.dumps({"topic": name, "records": count}), err=True)
 
 
-def chosen(topology: Topology, topic: str | None) -> str:
+def choose(topology: Topology, topic: str | None) -> str:
     inputs = sorted({stream.input for stream in topology.streams.values()})
     if topic is None and len(inputs) == 1:
         return inputs[0]
@@ -61,7 +61,7 @@ async def _print(topology: Topology, topic: str, kafka: Kafka, masters: tuple[by
     out = sys.stdout.buffer
     count = 0
     with counting("records") as advance:
-        async for line in dumped(brokers, topology, [topic], masters):
+        async for line in dump(brokers, topology, [topic], masters):
             out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             advance(1)
             count += 1

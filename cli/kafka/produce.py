@@ -98,7 +98,7 @@ def command(
     left_out = LeftOut()
     topology = None if topology_path is None else load(topology_path)
     keying = _keying(topic, topology, topology_path)
-    options = mapping.implied(topology, events, value_format)
+    options = mapping.imply(topology, events, value_format)
     values = options.on_file(topology, events, value_format)
     if as_now and values is not None and (form := values.fields.ts_format):
         raise Refused(f"--as-now: cannot move times in the form {form}; leave it out")
@@ -117,7 +117,7 @@ def command(
             kafka.servers,
             topic,
             pace=pace,
-            on_malformed=left_out.refused,
+            on_malformed=left_out.refuse,
             settings=access.librdkafka(),
             signing_key=key,
             writes_headers=values is None,
@@ -136,7 +136,7 @@ def command(
                 rows = read_rows(events, needed=needed, layout=mapping.layout())
                 done = replayer.publish(sound(rows, advance, left_out, in_ns))
             else:
-                done = replayer.publish(mapped(contents(), advance, left_out))
+                done = replayer.publish(map_contents(contents(), advance, left_out))
     if not as_now and (stale := stale_stamps(done.newest_ns, time.time_ns())):
         click.echo(f"WARNING: {stale}", err=True)
     for line in left_out.sentences():
@@ -195,7 +195,7 @@ class LeftOut:
         if len(self._first) < MAX_REPORTED:
             self._first.append(row)
 
-    def refused(self, row: Malformed) -> None:
+    def refuse(self, row: Malformed) -> None:
         """Add a row that the replayer refused, under its number in the file.
 
         The replayer counts only the rows that it was given.
@@ -220,14 +220,14 @@ def sound(
         advance(1)
         left_out.row = row.number
         if row.fault is None and row.ts_is_instant and not in_ns and "ts" in row.values:
-            yield {**row.values, "ts": rfc3339.spelled(row.values["ts"])}
+            yield {**row.values, "ts": rfc3339.spell(row.values["ts"])}
         elif row.fault is None:
             yield row.values
         else:
             left_out.add(Malformed(row.number, row.fault.reason, row.fault.detail))
 
 
-def mapped(
+def map_contents(
     contents: Iterable[Content], advance: Callable[[int], None], left_out: LeftOut
 ) -> Iterator[Event | Mapping[str, Any]]:
     """Yield the events and clock rows of a file, and add what cannot be read to `left_out`."""
@@ -250,7 +250,7 @@ def moved_rows(
     in_ns: bool,
 ) -> Iterator[Event | Mapping[str, Any]]:
     """Yield the events of a file with their times moved, and its clock rows."""
-    for event in mapped(contents, advance, left_out):
+    for event in map_contents(contents, advance, left_out):
         if not isinstance(event, Event):
             yield event
         else:

@@ -89,11 +89,11 @@ def _line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
         event = reader.read_ordered(record.headers, arrival_ns, 0, None, value)
         if not isinstance(event, Event) or event.kind != DATA:
             return None
-        event.value = _parsed(value)
+        event.value = _parse(value)
         return event_line(event)
     if value is None:
         return retraction_line(record.key, record.headers)
-    line = _parsed(value)
+    line = _parse(value)
     if not isinstance(line, dict) or "kind" not in line:
         raise Refused(
             f"--topic {record.topic}: has neither ordered events nor results;"
@@ -102,7 +102,7 @@ def _line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
     return line
 
 
-def _parsed(value: bytes | None) -> Any:
+def _parse(value: bytes | None) -> Any:
     if value is None:
         return None
     try:

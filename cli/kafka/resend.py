@@ -79,7 +79,7 @@ def command(
         )
     asking = Asking(topology, kafka, frozenset(source))
     try:
-        for gaps in asking.asked(again, follow):
+        for gaps in asking.ask(again, follow):
             if follow and gaps and not as_json:
                 click.echo(sentence_of(gaps))
     except KafkaException as error:
@@ -132,12 +132,12 @@ class Asking:
             {**settings, "enable.idempotence": True, "partitioner": "murmur2_random"}
         )
 
-    def asked(self, again: bool, follow: bool) -> Iterator[list[Request]]:
+    def ask(self, again: bool, follow: bool) -> Iterator[list[Request]]:
         """Write requests for the gaps of each batch, commit the batch, and yield its gaps."""
         known = self._consumer.list_topics(self._ledger, timeout=TIMEOUT_S)
         unread = set(known.topics[self._ledger].partitions)
         places = [TopicPartition(self._ledger, part, OFFSET_BEGINNING) for part in unread]
-        self._consumer.assign(places if again else self._committed(places))
+        self._consumer.assign(places if again else self._read_committed(places))
         while unread or follow:
             gaps = []
             next_offsets: dict[int, int] = {}
@@ -159,7 +159,7 @@ class Asking:
                 self._consumer.commit(offsets=done, asynchronous=False)
             yield gaps
 
-    def _committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
+    def _read_committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
         """Return where the last run stopped, or the beginning where no offset is committed.
 
         A client that is assigned stored offsets may wait forever if it cannot read one.

@@ -14,7 +14,7 @@ import click
 
 from agents.kafka import topics
 from agents.kafka.brokers import BrokersUnavailable
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.rights import Right, rights
 from agents.kafka.stage_topics import upstream_inputs
 from agents.kafka.topics import CompactedInput, Outcome, refuse_compacted
@@ -64,7 +64,7 @@ def create_command(
     with refusing(CompactedInput):
         refuse_compacted(brokers, upstream_inputs(topology))
     with failing(BrokersUnavailable):
-        outcomes = topics.create(declared(topology), servers, topology.topics.replication, access)
+        outcomes = topics.create(declare(topology), servers, topology.topics.replication, access)
         narrow = topics.narrow_changelogs(topology, brokers.topics())
         grown = topics.grow_changelogs(narrow, servers, access) if grow else {}
     if as_json:
@@ -128,7 +128,7 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool, as_json: bool
     except (KafkaError, TimeoutError) as failed:
         raise Refused(f"nothing was moved: {failed!r}; run the command again") from failed
     if as_json:
-        click.echo(json.dumps(_told(move, was_moved=not dry_run)))
+        click.echo(json.dumps(_tell(move, was_moved=not dry_run)))
         return
     if move is None:
         click.echo("nothing to move: no other stages have a state")
@@ -140,7 +140,7 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool, as_json: bool
             click.echo(f"{group} reads from offset {offset} of {place.topic}/{place.partition}")
 
 
-def _told(move: Move | None, *, was_moved: bool) -> dict[str, object] | None:
+def _tell(move: Move | None, *, was_moved: bool) -> dict[str, object] | None:
     """Return a move as JSON: null if there is nothing to move."""
     if move is None:
         return None

@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, Producer, cimpl
 
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from topology.config import Topology
 
 PARTITIONS = 4
@@ -59,7 +59,7 @@ class EmbeddedBroker:
 
         `partitions` replaces the number that the topology sets.
         """
-        for spec in declared(topology):
+        for spec in declare(topology):
             self.make_topic(spec.name, partitions or spec.partitions)
 
     def __enter__(self) -> Self:

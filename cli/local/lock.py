@@ -22,11 +22,11 @@ def exclusive(path: Path, timeout_s: float) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         lock = f"{path}, which is locked by another process; end that process or wait for it"
-        wait_until(lambda: _taken(file.fileno()), timeout_s, lock)
+        wait_until(lambda: _take(file.fileno()), timeout_s, lock)
         yield
 
 
-def _taken(descriptor: int) -> bool:
+def _take(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -83,9 +83,9 @@ class Jars:
     def is_resolved(self) -> bool:
         """Return whether the jars are there, as the pom names them."""
         mark = self.folder() / MARK
-        return mark.exists() and mark.read_text(encoding="utf-8") == self._marked()
+        return mark.exists() and mark.read_text(encoding="utf-8") == self._mark()
 
-    def _marked(self) -> str:
+    def _mark(self) -> str:
         return "\n".join([self.pom.read_text(encoding="utf-8"), *_options(self.properties)])
 
     def take(self, fetched: Path) -> None:
@@ -94,7 +94,7 @@ class Jars:
         shutil.rmtree(folder, ignore_errors=True)
         fetched.replace(folder)
         # The mark is written last, because it states that the jars are complete.
-        (folder / MARK).write_text(self._marked(), encoding="utf-8")
+        (folder / MARK).write_text(self._mark(), encoding="utf-8")
 
 
 def fetch(*sets: Jars) -> None:

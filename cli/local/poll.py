@@ -19,7 +19,7 @@ class Countdown:
         self._left_s = timeout_s
         self._last_s = time.monotonic()
 
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         """Return whether the limit has passed; call it often, because the load changes."""
         now_s = time.monotonic()
         self._left_s -= (now_s - self._last_s) / share_of_processors()
@@ -36,6 +36,6 @@ def wait_until(true: Callable[[], bool], timeout_s: float, what: str) -> None:
     """Return once `true()` is true; raise TimeoutError, which names `what`, after `timeout_s`."""
     countdown = Countdown(timeout_s)
     while not true():
-        if countdown.passed():
+        if countdown.has_passed():
             raise TimeoutError(f"waited {timeout_s:g} s in vain for {what}")
         time.sleep(POLL_S)

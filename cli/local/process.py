@@ -83,7 +83,7 @@ class Process:
         while not answers():
             if not self.is_alive():
                 raise NotReady(f"{self.name} ended early; {self.log} closes with\n{self.tail()}")
-            if countdown.passed():
+            if countdown.has_passed():
                 raise NotReady(
                     f"{self.name} did not answer within {timeout_s:g} s;"
                     f" {self.log} closes with\n{self.tail()}"

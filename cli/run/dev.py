@@ -38,10 +38,10 @@ from typing import Final, NoReturn
 import click
 
 from agents.kafka.brokers import BrokersUnavailable
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.topics import create
-from agents.process.child_process import announce, forked, leave_with
-from cli.http_token import answered
+from agents.process.child_process import announce, fork, leave_with
+from cli.http_token import answer
 from cli.kafka_options import forget_security
 from cli.local import front_door, kafka
 from cli.local.embedded import EmbeddedBroker
@@ -98,13 +98,13 @@ def command(topology_path: str | None, broker: str, http: str, verbose: bool) ->
             Path(topology_path).write_text(TOPOLOGY)
         topology = load(topology_path)
 
-        def told(servers: str) -> None:
+        def tell(servers: str) -> None:
             _await_ready(address)
             seconds = time.monotonic() - began_s
             lines = next_lines(topology, given, servers, address, broker, seconds)
             click.echo("\n".join(lines), err=True)
 
-        with _broker(broker, folder, topology, told) as servers:
+        with _broker(broker, folder, topology, tell) as servers:
             _work(
                 *("--topology", topology_path, "--brokers", servers, "--http", address),
                 *("--state-dir", str(folder / "state")),
@@ -129,7 +129,7 @@ Told = Callable[[str], None]
 def _broker(kind: str, folder: Path, topology: Topology, told: Told) -> Iterator[str]:
     """Run a broker with the topology's topics during the body, and yield its bootstrap servers."""
     if kind == EMBEDDED:
-        with _embedded(topology, told) as servers:
+        with _embed(topology, told) as servers:
             yield servers
         return
     if missing := kafka.missing():
@@ -139,7 +139,7 @@ def _broker(kind: str, folder: Path, topology: Topology, told: Told) -> Iterator
         failing(JarsUnavailable, NotReady, BrokersUnavailable),
         KafkaBroker(folder, ports=[kafka_port(USUAL_PORT)]) as real,
     ):
-        create(declared(topology), real.bootstrap, replication=1)
+        create(declare(topology), real.bootstrap, replication=1)
         threading.Thread(target=told, args=(real.bootstrap,), daemon=True).start()
         yield real.bootstrap
 
@@ -155,13 +155,13 @@ def kafka_port(usual: int) -> int:
 
 
 @contextlib.contextmanager
-def _embedded(topology: Topology, told: Told) -> Iterator[str]:
+def _embed(topology: Topology, told: Told) -> Iterator[str]:
     """Run the embedded broker in a process beside this one, which has no other thread then."""
     with socket.create_server((LOOPBACK, kafka_port(USUAL_PORT))) as door:
         servers = f"{LOOPBACK}:{door.getsockname()[1]}"
         begin = partial(_be_broker, door, topology, partial(told, servers), os.getpid())
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        with forked({"broker": []}, begin) as children:
+        with fork({"broker": []}, begin) as children:
             # The worker blocks signals itself until its event loop handles them.
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             door.close()
@@ -263,5 +263,5 @@ def _await_ready(address: str) -> None:
 
 def _is_ready(address: str) -> bool:
     with contextlib.suppress(OSError):
-        return answered(address, "/ready", ASK_S)[0] == HTTPStatus.OK
+        return answer(address, "/ready", ASK_S)[0] == HTTPStatus.OK
     return False

@@ -17,10 +17,10 @@ from urllib.parse import urlencode
 import click
 
 from agents.watch import sentences
-from agents.watch.deaths import joined
+from agents.watch.deaths import join_counts
 from agents.watch.location import ASK_ANOTHER, STANDBY
 from cli.as_json import json_option
-from cli.http_token import answered
+from cli.http_token import answer
 from cli.printable import printable
 from cli.topology_file import Refused, source_named
 from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
@@ -71,18 +71,18 @@ def command(
         )
     else:
         path = "/explain"
-    answer = asked(worker, path)
+    answer = ask(worker, path)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
     standbys = [] if answer else standbys_at(worker)
-    for line in explained(answer, source, standbys) if seq is None else answer["said"]:
+    for line in explain(answer, source, standbys) if seq is None else answer["said"]:
         click.echo(printable(line))
 
 
-def asked(worker: str, path: str) -> Any:
+def ask(worker: str, path: str) -> Any:
     try:
-        status, text = answered(worker, path, TIMEOUT_S)
+        status, text = answer(worker, path, TIMEOUT_S)
         if status != HTTPStatus.OK:
             raise Refused(f"the worker at {worker} says: {printable(text.strip())}")
         return json.loads(text)
@@ -94,11 +94,11 @@ def asked(worker: str, path: str) -> Any:
 
 def standbys_at(worker: str) -> list[str]:
     """Return the stages of which the worker is a standby."""
-    stages = asked(worker, "/health").get("stages", {})
+    stages = ask(worker, "/health").get("stages", {})
     return [name for name, about in stages.items() if about.get(STANDBY)]
 
 
-def explained(
+def explain(
     partitions: list[dict[str, Any]], source: str | None, standbys: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield the answer in words, with a line for each buffered event or wait.
@@ -157,7 +157,7 @@ def _amiss(partitions: list[dict[str, Any]]) -> Iterator[str]:
         if "deaths" in part:
             by_stage.setdefault(part["stage"], []).append(part["deaths"])
     for stage, parts in by_stage.items():
-        if (alarm := joined(parts).alarm()) is not None:
+        if (alarm := join_counts(parts).alarm()) is not None:
             yield f"{stage}: {alarm}"
     yield from dict.fromkeys(
         f"{part['stage']}: query {query}: {word}"
@@ -250,7 +250,7 @@ def _said_of(clock: dict[str, Any]) -> str:
 
 def _merge(stream: str, merge: dict[str, Any], source: str | None) -> Iterator[str]:
     apart = [name for name in merge.get("wandering", ()) if source in (None, name)]
-    yield from (f"  {line}" for line in sentences.scattered(stream, apart))
+    yield from (f"  {line}" for line in sentences.scatter(stream, apart))
     yield from (f"  {line}" for line in sentences.set_back(stream, merge, source))
     causes = merge.get("late_by_cause", {})
     if causes and source is None:

@@ -55,7 +55,7 @@ class Backfilled:
 
     def __init__(self, address: str, topology: Topology, topology_path: str) -> None:
         self._topology = topology
-        self._known, self._states = _opened(address)
+        self._known, self._states = _open(address)
         if self._known["files"]:
             raise Refused(
                 f"{OPTION} {address}: was made from files, which have no offsets of the"
@@ -219,7 +219,7 @@ def _in_lanes(
             yield each
 
 
-def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
+def _open(address: str) -> tuple[dict[str, Any], dict[int, str]]:
     """Return the notes on the backfill's last run, and the addresses of the groups' states."""
     try:
         from spark_analytics.backfill.place import PlaceRefused
@@ -236,7 +236,7 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
 
 def _state_of(address: str | None) -> Any:
     from spark_analytics.backfill.place import file_system
-    from spark_analytics.backfill.state import GroupState, unpacked
+    from spark_analytics.backfill.state import GroupState, unpack
     from topology.wire.marked import StateUnreadable
 
     if address is None:
@@ -244,7 +244,7 @@ def _state_of(address: str | None) -> Any:
     files, path = file_system(address, OPTION)
     try:
         with files.open_input_stream(path) as file:
-            return unpacked(file.read())
+            return unpack(file.read())
     except (OSError, StateUnreadable) as wrong:
         raise StateRefused(f"{OPTION}: {address}: {wrong}") from None
 

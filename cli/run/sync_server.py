@@ -107,7 +107,7 @@ def command(
 async def _serve(server: SyncServer, publishing: Publishing, host: str, port: int) -> None:
     async with asked_by_http(
         *(server, (host, port), ServerCollector(server, publishing), publishing.trouble),
-        *(lambda: _explained(server, publishing), STUCK_S),
+        *(lambda: _explain(server, publishing), STUCK_S),
     ) as where:
         log.info("%s", where)
         try:
@@ -115,24 +115,24 @@ async def _serve(server: SyncServer, publishing: Publishing, host: str, port: in
         finally:
             await asyncio.to_thread(publishing.close)
     waiting = publishing.taken - publishing.delivered - publishing.lost
-    fields = {"delivered": publishing.delivered, "lost": _lost(publishing)}
+    fields = {"delivered": publishing.delivered, "lost": _count_lost(publishing)}
     words = "stopped; %(delivered)d samples delivered, %(lost)d lost"
     log.info(words, fields, extra={"fields": fields})
     if waiting:
         log.warning("%d samples not delivered", waiting)
 
 
-def _explained(server: SyncServer, publishing: Publishing) -> dict[str, Any]:
+def _explain(server: SyncServer, publishing: Publishing) -> dict[str, Any]:
     return {
         "address": "{}:{}".format(*server.address),
         "kernel_stamps": server.kernel_stamps,
         "packets": dict(server.counts),
         "delivered": publishing.delivered,
-        "lost": _lost(publishing),
+        "lost": _count_lost(publishing),
     }
 
 
-def _lost(publishing: Publishing) -> int:
+def _count_lost(publishing: Publishing) -> int:
     return publishing.lost + publishing.refused
 
 

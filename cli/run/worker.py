@@ -20,13 +20,13 @@ import yaml
 
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.stage_topics import inputs_of, works
-from agents.process.child_process import Process, forked, may_fork
+from agents.process.child_process import Process, fork, may_fork
 from agents.process.scrapes import COMPILED, CORE, IN_PYTHON
 from agents.process.supervisor import Supervisor
-from agents.watch.port.http import HttpUnavailable, bound
+from agents.watch.port.http import HttpUnavailable, bind
 from cli.functions_text import reading
 from cli.http_token import hand_on, http_token
-from cli.kafka_options import reached, security
+from cli.kafka_options import reach, security
 from cli.local.embedded import EmbeddedBroker
 from cli.logs import set_up
 from cli.main import main
@@ -83,7 +83,7 @@ def command(
     """
     set_up("worker", quiet=options.quiet, verbose=options.verbose, style=options.log_style)
     topology = load(options.topology_path, options.redis)
-    stages = chosen(topology, names)
+    stages = choose(topology, names)
     reads = {topic for s in topology.stages if s.name in stages for topic in inputs_of(topology, s)}
     master_keys(topology, reads)  # This only checks the keys: the stages read them themselves.
     if topology.state == "redis":
@@ -108,8 +108,8 @@ def command(
         stuck_after_s = topology.stuck_after_ns / NS_PER_S
         with refusing(HttpUnavailable), contextlib.ExitStack() as opened:
             # A port in use is reported before a stage starts.
-            sockets = [opened.enter_context(each) for each in bound(host, port)]
-            begun = opened.enter_context(_begun(commands, sockets))
+            sockets = [opened.enter_context(each) for each in bind(host, port)]
+            begun = opened.enter_context(_begin(commands, sockets))
             supervisor = Supervisor(
                 *(commands, host, port, stuck_after_s, options.brokers_wait_s, token),
                 *(begun, sockets, [stage.name for stage in topology.stages], settings),
@@ -128,7 +128,7 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
     if since_ns is None:
         remedy = "write now, or a time like 2026-11-24T08:00:00Z"
         raise Refused(f"--take-over {instant}: is not a time; {remedy}")
-    brokers = reached(options.brokers, security(options.kafka_path), options.brokers_wait_s)
+    brokers = reach(options.brokers, security(options.kafka_path), options.brokers_wait_s)
     try:
         with refusing(*EXPECTED_FAILURES):
             asyncio.run(take_over(brokers, topology, since_ns // 10**6))
@@ -147,12 +147,12 @@ def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
         document |= {"redis": WHO.sub("//", redis)}
 
     def text() -> str:
-        return WHO.sub("//", reference.filled(document, reading(Path(path).parent)))
+        return WHO.sub("//", reference.fill(document, reading(Path(path).parent)))
 
     return text
 
 
-def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
+def choose(topology: Topology, names: tuple[str, ...]) -> list[str]:
     """Return the stages to run: the named ones, or all that have work."""
     known = [stage.name for stage in topology.stages]
     working = [stage.name for stage in topology.stages if works(topology, stage)]
@@ -165,7 +165,7 @@ def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _begun(
+def _begin(
     commands: Mapping[str, Sequence[str]], sockets: Sequence[socket]
 ) -> Iterator[dict[str, Process]]:
     """Fork the processes of the stages if possible; otherwise the supervisor starts them."""
@@ -173,7 +173,7 @@ def _begun(
         yield {}
         return
     import_module("cli.run.stage")
-    with forked(commands, _be_stage, sockets) as stages:
+    with fork(commands, _be_stage, sockets) as stages:
         yield stages
 
 

@@ -36,7 +36,7 @@ def plain_errors(job: str) -> Iterator[None]:
     from agents.master_keys import KeysRefused
     from agents.stage.arrangement import ArrangementError
     from spark_analytics.backfill.place import PlaceRefused
-    from spark_analytics.jobs.errors import first_line, raised
+    from spark_analytics.jobs.errors import find_raised, first_line
     from spark_analytics.jobs.running import CheckpointRefused, JobFailed
     from spark_analytics.jobs.work import JobRefused
     from spark_analytics.payload import SchemaRefused
@@ -48,7 +48,7 @@ def plain_errors(job: str) -> Iterator[None]:
 
         The error may come from a task, which reads states and keys.
         """
-        found = raised(error)
+        found = find_raised(error)
         names = {f"{each.__module__}.{each.__name__}" for each in in_tasks}
         return Refused if found is not None and found.kind in names else click.ClickException
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
 from cli.durations import duration_ns
-from cli.kafka_options import reached
+from cli.kafka_options import reach
 from cli.spark.around import open_session, signals
 from cli.spark.jars import jars
 from cli.spark.kafka import java_settings
@@ -106,7 +106,7 @@ class Asked:
         return [kind for kind in FORMATS if kind == self.form]
 
     def brokers_now(self) -> Brokers:
-        return reached(self.brokers, self.security)
+        return reach(self.brokers, self.security)
 
     def about(self, topic_ids: dict[str, str]) -> dict[str, Any]:
         """Return the identity of a checkpoint, which only a job with the same identity may use."""
@@ -143,7 +143,7 @@ def go_on(
     watched: Callable[[], None] | None,
 ) -> None:
     """Run the queries on the checkpoint until they end or a signal arrives."""
-    written = [part.name for table in found for part in table.written()]
+    written = [part.name for table in found for part in table.list_written()]
     left = [name for name in written if there.holds(spark, name)]
     claim(spark, asked.checkpoints, about, left)
     running = Running(found, there, asked.folder, asked.checkpoints, asked.interval, watched)
@@ -197,7 +197,7 @@ def tables(asked: Asked, topics: Topics) -> list[Table]:
 
 def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Folder | LakeOutput:
     if not asked.formats:
-        written = [part for table in tables for part in table.written()]
+        written = [part for table in tables for part in table.list_written()]
         return Folder(asked.folder, frozenset(part.name for part in written if part.folds))
     (kind,) = asked.formats
     lake = open_lake(spark, kind, asked.folder, asked.name, catalog_of(asked.catalog))
@@ -218,18 +218,18 @@ def _options(asked: Asked) -> Options:
 def _interval(asked: Asked) -> str | None:
     if asked.until_caught_up:
         return None
-    return _spelled(duration_ns("--every", asked.every, length_ns), "--every")
+    return _spell(duration_ns("--every", asked.every, length_ns), "--every")
 
 
 def _windows(text: str) -> Windows:
     found = window_of(text, "--window")
     if found.kind == "count":
         raise Refused("--window count: Spark has only windows of time; write tumbling 10s")
-    every = _spelled(found.every_ns, "--window") if found.kind == "sliding" else None
-    return Windows(found.kind, _spelled(found.size_ns, "--window"), every)
+    every = _spell(found.every_ns, "--window") if found.kind == "sliding" else None
+    return Windows(found.kind, _spell(found.size_ns, "--window"), every)
 
 
-def _spelled(length_ns: int, option: str) -> str:
+def _spell(length_ns: int, option: str) -> str:
     if length_ns % 1_000:
         raise Refused(
             f"{option}: {length_ns} ns: Spark counts in microseconds; write a whole number of them"

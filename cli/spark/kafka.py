@@ -52,12 +52,12 @@ def java_settings(security: Security) -> dict[str, str]:
         secret = security.password.get_secret_value() if security.password else ""
         settings["sasl.mechanism"] = mechanism
         settings["sasl.jaas.config"] = (
-            f"{LOGIN[mechanism]} required username={_quoted(security.username or '')}"
-            f" password={_quoted(secret)};"
+            f"{LOGIN[mechanism]} required username={_quote(security.username or '')}"
+            f" password={_quote(secret)};"
         )
     return {PREFIX + name: value for name, value in settings.items()}
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -51,7 +51,7 @@ def _live(asked: Asked, setting: Setting, max_waiting: int) -> None:
     from cli.spark.job import go_on, guard, ids_of, output, session, topics_of
     from spark_analytics.backfill.archived import topics_read
     from spark_analytics.executors.setting import digests
-    from spark_analytics.executors.shipping import shipped
+    from spark_analytics.executors.shipping import ship
     from spark_analytics.jobs.topics import KafkaTopics
     from spark_analytics.live.in_lake import COLUMNS
     from spark_analytics.live.run import lag_ms, partitions_of, require, table
@@ -60,7 +60,7 @@ def _live(asked: Asked, setting: Setting, max_waiting: int) -> None:
     names = topics_read(asked.topology)
     ids = ids_of(asked, brokers, names)
     partitions = partitions_of(asked.topology, brokers.partitions(names))
-    with session(asked) as spark, shipped(spark):
+    with session(asked) as spark, ship(spark):
         require(spark)
         topics = topics_of(asked, spark)
         assert isinstance(topics, KafkaTopics)

@@ -33,7 +33,7 @@ from codec.native.wire cimport (
 import struct
 import time
 
-from codec.compression import BY_NAME, compressed
+from codec.compression import BY_NAME, compress
 from codec.face import ORDERED, SEQUENCED
 from codec.native.events import contract_number
 
@@ -171,7 +171,7 @@ cdef class RecordBatchWriter:
         cdef uint32_t checksum
         cdef int i
         if self._compression:
-            packed = compressed(self._compression, PyBytes_FromStringAndSize(records, size))
+            packed = compress(self._compression, PyBytes_FromStringAndSize(records, size))
             records, size = PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed)
         header = BATCH_HEADER.pack(
             0, RECORDS_AT - LENGTH_FROM + size, -1, 2, 0,

@@ -28,7 +28,7 @@ from aiokafka.errors import CorruptRecordException
 
 from codec import batches as plain
 from codec import face
-from codec.compression import MAX_UNPACKED_BYTES, NotUnpacked, uncompressed
+from codec.compression import MAX_UNPACKED_BYTES, NotUnpacked, decompress
 from codec.face import (
     BEHIND, COUNT, HEADER, HEADERS, LENGTH, NAME, NO_RECORD, NUMBERS, OFFSET, PART, TIMESTAMP,
     Unreadable,
@@ -224,7 +224,7 @@ cdef class RecordBatch:
             fault = COUNT
         elif self.attributes & COMPRESSION:
             try:
-                found.log = uncompressed(
+                found.log = decompress(
                     self.attributes & COMPRESSION, self._log[found.at : found.end], most_bytes
                 )
                 found.at, found.end = 0, PyBytes_GET_SIZE(found.log)

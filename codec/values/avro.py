@@ -15,7 +15,7 @@ fill in missing fields, and numbers are widened. Fields that the reader's schema
 The library fills in a default as it stands in the schema. So `require_plain_defaults` refuses a
 default that would have to be decoded.
 
-A schema bounds the size of its decoded values. `parsed` refuses a schema with more than `MAX_TYPES`
+A schema bounds the size of its decoded values. `parse` refuses a schema with more than `MAX_TYPES`
 types or a nesting above `MAX_DEPTH`. It also refuses arrays and maps whose items may have more than
 `MAX_VALUES_PER_BYTE` values for each of their bytes. Otherwise an array of nulls could state two
 billion values in six bytes. Recursive schemas are read by the library's Python reader, which is ten
@@ -109,7 +109,7 @@ class AvroSchema(NamedTuple):
     """The schema's records, enums and fixed types, by full name."""
 
 
-def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
+def parse(text: str, referred: Sequence[str] = ()) -> AvroSchema:
     """Parse the text of a schema.
 
     The schema may use types of the schemas in `referred`, each of which may use those before it.
@@ -118,7 +118,7 @@ def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
     named: dict[str, Any] = {}
     try:
         for each in (*referred, text):
-            schema = fastavro.parse_schema(_marked(json.loads(each)), named_schemas=named)
+            schema = fastavro.parse_schema(_mark(json.loads(each)), named_schemas=named)
     except (*_WRONG, fastavro.schema.SchemaParseException) as wrong:
         raise SchemaFault(
             f"is not an Avro schema ({str(wrong)[:MAX_REASON_CHARS] or 'nested too deep'})"
@@ -168,7 +168,7 @@ def reading_on(
     """
     is_recursive = schema.is_recursive or (reader is not None and reader.is_recursive)
     read_one = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
-    of_schema, to_schema = schema.schema, None if reader is None else _aliased(reader, schema)
+    of_schema, to_schema = schema.schema, None if reader is None else _alias(reader, schema)
     has_own_parts = reader is not None and _has_parts_in_defaults(reader)
 
     def read_next(stream: io.BytesIO) -> object:
@@ -185,7 +185,7 @@ def reading_on(
             ) from None
         if is_recursive and _is_deeper(decoded, MAX_DEPTH):
             raise ValueFault(UNDECODABLE, f"the value is nested more than {MAX_DEPTH} deep")
-        return _copied(decoded) if has_own_parts else decoded
+        return _copy(decoded) if has_own_parts else decoded
 
     return read_next
 
@@ -211,13 +211,13 @@ def _misfit(reason: str) -> str:
 # -- schemas ---------------------------------------------------------------------------------------
 
 
-def _marked(schema: Any) -> Any:
+def _mark(schema: Any) -> Any:
     """Return a copy of the schema, with logical types replaced as in `_READ_AS` or removed."""
     if isinstance(schema, list):
-        return [_marked(each) for each in schema]
+        return [_mark(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    marked = {name: _marked(each) for name, each in schema.items() if name != "logicalType"}
+    marked = {name: _mark(each) for name, each in schema.items() if name != "logicalType"}
     logical, of_type = schema.get("logicalType"), schema.get("type")
     read_as = _READ_AS.get(f"{of_type}-{logical}")
     if read_as is not None:
@@ -228,7 +228,7 @@ def _marked(schema: Any) -> Any:
     return marked
 
 
-def _aliased(reader: AvroSchema, schema: AvroSchema) -> Any:
+def _alias(reader: AvroSchema, schema: AvroSchema) -> Any:
     """Return the reader's schema with the aliases that values of `schema` need.
 
     A field that is there by its own name needs none. The library would take either of the two, or
@@ -240,14 +240,14 @@ def _aliased(reader: AvroSchema, schema: AvroSchema) -> Any:
         if "fields" in each
     ]
 
-    def copied(part: Any) -> Any:
+    def copy_part(part: Any) -> Any:
         if isinstance(part, list):
-            return [copied(each) for each in part]
+            return [copy_part(each) for each in part]
         if not isinstance(part, dict):
             return part
         # The names with __ are the library's own. They lead back to the records.
         copy = {
-            key: value if key == "default" else copied(value)
+            key: value if key == "default" else copy_part(value)
             for key, value in part.items()
             if not key.startswith("__")
         }
@@ -259,7 +259,7 @@ def _aliased(reader: AvroSchema, schema: AvroSchema) -> Any:
                     field.pop("aliases", None)
         return copy
 
-    return fastavro.parse_schema(copied(reader.schema))
+    return fastavro.parse_schema(copy_part(reader.schema))
 
 
 def _is_encoded(schema: Any, default: object, named: Mapping[str, Any]) -> bool:
@@ -306,11 +306,11 @@ def _has_parts_in_defaults(reader: AvroSchema) -> bool:
     )
 
 
-def _copied(value: object) -> object:
+def _copy(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _copied(part) for key, part in value.items()}
+        return {key: _copy(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_copied(part) for part in value]
+        return [_copy(part) for part in value]
     return value
 
 

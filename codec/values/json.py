@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from topology.model.paths import Path
-from topology.wire.values import UNDECODABLE, ValueFault, walked
+from topology.wire.values import UNDECODABLE, ValueFault, walk
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
 """The errors that hostile JSON can raise; ArithmeticError is for a number with a huge exponent."""
@@ -79,7 +79,7 @@ class JsonPick:
 
     def _from_whole(self, value: bytes) -> Sequence[object]:
         decoded = decode(value)
-        return [walked(decoded, path) for path in self._paths]
+        return [walk(decoded, path) for path in self._paths]
 
 
 def picking(paths: Sequence[Path]) -> JsonPick:
@@ -134,7 +134,7 @@ def _getter(path: Path, stems: Sequence[tuple[str, ...]]) -> Callable[[Any], obj
             if value is None:
                 return None
             value = getattr(value, name)
-        return walked(value, rest) if rest else value
+        return walk(value, rest) if rest else value
 
     return get
 

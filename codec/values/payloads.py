@@ -17,7 +17,7 @@ from topology.config import StreamConfig, Topology
 from topology.model.encoded import ReadEncoded
 from topology.model.paths import Path
 from topology.wire.payload import as_json
-from topology.wire.values import Decode, ValueFault, walked
+from topology.wire.values import Decode, ValueFault, walk
 
 WHOLE: Final[Path] = ()
 
@@ -63,7 +63,7 @@ def reading(decode: Decode, path: Path) -> ReadEncoded:
 
     def read(value: bytes) -> object:
         try:
-            return as_json(walked(decode(bytes(value)), path))
+            return as_json(walk(decode(bytes(value)), path))
         except ValueFault as fault:
             raise ValueError(fault.detail) from None
         except RecursionError:

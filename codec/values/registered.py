@@ -78,7 +78,7 @@ class RegisteredSchemas:
         if self._in_keys:
             yield key
 
-    def unresolved(self, values: Iterable[bytes | None]) -> list[int]:
+    def find_unresolved(self, values: Iterable[bytes | None]) -> list[int]:
         """Return the ids in these values that have no decoder yet, ascending."""
         ids = {schema_id(value) for value in values if value is not None} - {None}
         return sorted(each for each in ids if each is not None and each not in self._decoders)

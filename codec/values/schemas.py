@@ -65,12 +65,12 @@ def registered_decoders(
     schema is not valid.
     """
     if reader is None or kind != "AVRO":
-        plain = _registered(kind, schema, referred)
+        plain = _register(kind, schema, referred)
         return Decoders(plain if reader is None else _not_avro, plain)
     from codec.values import avro
 
-    parsed = avro.parsed(schema, referred)
-    return Decoders(avro.decoding(parsed, avro.parsed(reader)), avro.decoding(parsed))
+    parsed = avro.parse(schema, referred)
+    return Decoders(avro.decoding(parsed, avro.parse(reader)), avro.decoding(parsed))
 
 
 def _not_avro(_: bytes | None) -> object:
@@ -79,11 +79,11 @@ def _not_avro(_: bytes | None) -> object:
     )
 
 
-def _registered(kind: str, schema: str, referred: Sequence[str]) -> Decode:
+def _register(kind: str, schema: str, referred: Sequence[str]) -> Decode:
     if kind == "AVRO":
         from codec.values import avro
 
-        return avro.decoding(avro.parsed(schema, referred))
+        return avro.decoding(avro.parse(schema, referred))
     if kind == "PROTOBUF":
         from codec.values import protobuf
 
@@ -109,8 +109,8 @@ def _of_file(format_: str, file: Path, schema: SchemaConfig) -> Decode:
         if format_ == "avro":
             from codec.values import avro
 
-            reader = None if schema.reader is None else avro.parsed(schema.reader)
-            return avro.decoding(avro.parsed(content.decode("utf-8", "replace")), reader)
+            reader = None if schema.reader is None else avro.parse(schema.reader)
+            return avro.decoding(avro.parse(content.decode("utf-8", "replace")), reader)
         from codec.values import protobuf
 
         return protobuf.of_message(content, schema.message or "")

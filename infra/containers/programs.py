@@ -47,7 +47,7 @@ def is_pulled() -> bool:
 
 def missing() -> str | None:
     """Return why the programs cannot be had here; None if they can."""
-    if all(map(shutil.which, _wanted())) and _has_compose():
+    if all(map(shutil.which, _list_wanted())) and _has_compose():
         return None
     return debian.missing()
 
@@ -71,19 +71,19 @@ def environment() -> Environment:
     # The machine's own programs come first.
     path = f"{os.environ['PATH']}:{unpacked / 'usr/bin'}:{unpacked / 'usr/sbin'}"
     client = {"PATH": path} | ({"DOCKER_CONFIG": str(config)} if has_own_plugin else {})
-    if all(map(shutil.which, _wanted())):
+    if all(map(shutil.which, _list_wanted())):
         return Environment(client, client)
     libraries = next((unpacked / "usr/lib").glob("*-linux-gnu"), unpacked)
     own = {"LD_LIBRARY_PATH": str(libraries), "XTABLES_LIBDIR": str(libraries / "xtables")}
     return Environment(client, client | own)
 
 
-def _wanted() -> dict[str, str]:
+def _list_wanted() -> dict[str, str]:
     return PROGRAMS if is_pulled() else PROGRAMS | MAKER
 
 
 def _unpack_programs(into: Path) -> None:
-    absent = {package for name, package in _wanted().items() if shutil.which(name) is None}
+    absent = {package for name, package in _list_wanted().items() if shutil.which(name) is None}
     mark = into / "unpacked.txt"
     wanted = " ".join(sorted(absent))
     if not absent or (mark.exists() and mark.read_text() == wanted):

@@ -63,7 +63,7 @@ class ContainerBroker(Server):
         own = settings.of_node(0, {settings.PLAIN: [self._port]}, [controller_port])
         # In its own network the broker listens on all addresses; clients use the loopback address.
         own["listeners"] = f"PLAINTEXT://:{self._port},CONTROLLER://:{controller_port}"
-        self._settings = settings.shared(1) | own | dict(overrides or {})
+        self._settings = settings.share(1) | own | dict(overrides or {})
         self._container: Any = None
 
     @property

@@ -77,7 +77,7 @@ class Node(Server):
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self._space = f"inorder-{os.getpid()}"
-        self._programs = programs.built()
+        self._programs = programs.build_all()
         self._processes: list[Process] = []
         self._tuned: dict[str, str] = {}
         self._former_groups = _groups()

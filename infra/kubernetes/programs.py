@@ -43,7 +43,7 @@ def missing() -> str | None:
     return NO_GO
 
 
-def built() -> Path:
+def build_all() -> Path:
     """Return the folder of all programs, and build them if necessary; NotBuilt if that fails."""
     # The lock makes concurrent tests build them only once.
     with exclusive(folder() / "lock", BUILD_TIMEOUT_S):

@@ -238,7 +238,7 @@ class _Talk:
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
-                with self._connected() as endpoint:
+                with self._connect() as endpoint:
                     try:
                         self._talk(endpoint)
                     finally:
@@ -253,7 +253,7 @@ class _Talk:
                     self._conversation.on_failure(Reason.FAILED, time.monotonic())
             self._rest()
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         """Return a socket connected to the first address that works.
 
         Raises:

@@ -209,7 +209,7 @@ class Conversation:
         return self._send(packet, RSP, tries, now_s)
 
     def _send(self, packet: Packet, awaited: int, tries: int, now_s: float) -> bytes:
-        raw = self._key.signed(body(packet))
+        raw = self._key.sign(body(packet))
         self._open = _Open(packet, raw, awaited, tries)
         self.due_s = now_s + self._settings.timeout_s
         return raw

@@ -55,7 +55,7 @@ class Key:
         self.id = key_id
         self.seal = Mac(secret).tag
 
-    def signed(self, body: bytes) -> bytes:
+    def sign(self, body: bytes) -> bytes:
         """Return the complete packet: `body` followed by its signature."""
         return body + self.seal(body)
 
@@ -73,7 +73,7 @@ class NoKey(Key):
         """Use the key id that means "no key"."""
         super().__init__(NO_KEY, bytes(MIN_SECRET_BYTES))
 
-    def signed(self, body: bytes) -> bytes:
+    def sign(self, body: bytes) -> bytes:
         """Return the complete packet: `body` followed by zeros as its signature."""
         return body + NO_SEAL
 
@@ -176,7 +176,7 @@ class KeyRing:
         if not tables:
             raise BadKeys(f"{name}: contains no key; write each as: {FORM}")
         try:
-            return cls.holding(_given(table) for table in tables)
+            return cls.holding(_give(table) for table in tables)
         except BadKeys as error:
             raise BadKeys(f"{name}: {error}") from None
 
@@ -233,7 +233,7 @@ class KeyRing:
         return self._keys[ids[-1]]
 
 
-def _given(table: Mapping[str, Any]) -> GivenKey:
+def _give(table: Mapping[str, Any]) -> GivenKey:
     key_id, sources = table["id"], table.get("sources", ())
     if sources == []:
         raise BadKeys(

@@ -133,7 +133,7 @@ class Answerer:
             stamps,
             raw[MONO_AT:COOKIE_AT],
         )
-        return Answer(key.signed(head + self._own.seal(head[LENGTH_AT:])), None, ANSWERED)
+        return Answer(key.sign(head + self._own.seal(head[LENGTH_AT:])), None, ANSWERED)
 
     def _receive(self, raw: bytes, packet: Packet, key: Key) -> Answer:
         if not hmac.compare_digest(self._cookie(raw), packet.cookie):
@@ -143,19 +143,19 @@ class Answerer:
         if packet.t4_ns < packet.t1_ns:
             return Answer(None, None, Reason.ABSURD)
         if self._seen.has(packet.cookie, self._monotonic_s()):
-            return Answer(_acknowledged(raw, key, TAKEN_BEFORE), None, Reason.REPEATED)
+            return Answer(_acknowledge(raw, key, TAKEN_BEFORE), None, Reason.REPEATED)
         if self._seen.is_full or not self._take(packet):
-            return Answer(_acknowledged(raw, key, NO_ROOM), None, Reason.FULL)
+            return Answer(_acknowledge(raw, key, NO_ROOM), None, Reason.FULL)
         self._seen.add(packet.cookie)
-        return Answer(_acknowledged(raw, key, TAKEN), packet, REPORTED)
+        return Answer(_acknowledge(raw, key, TAKEN), packet, REPORTED)
 
     def _cookie(self, raw: bytes) -> bytes:
         """Compute the cookie that the server sent in this round's RSP, when t4 was still unset."""
         return self._own.seal(raw[LENGTH_AT:T4_AT] + _NO_TIME + raw[MONO_AT:COOKIE_AT])
 
 
-def _acknowledged(raw: bytes, key: Key, status: int) -> bytes:
-    return key.signed(b"%b%c%c%b" % (raw[:KIND_AT], ACK, status, raw[LENGTH_AT:BODY_SIZE]))
+def _acknowledge(raw: bytes, key: Key, status: int) -> bytes:
+    return key.sign(b"%b%c%c%b" % (raw[:KIND_AT], ACK, status, raw[LENGTH_AT:BODY_SIZE]))
 
 
 def sample_line(packet: Packet, server: str) -> dict[str, int | str]:

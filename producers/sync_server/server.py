@@ -96,7 +96,7 @@ class SyncServer:
         """Number of packets by outcome: `answering.ANSWERED`, `REPORTED`, or a `Reason`."""
         self.steps = 0
         self.turned_s = time.monotonic()
-        self._socket = _bound(host, port, limits.buffer_bytes)
+        self._socket = _bind(host, port, limits.buffer_bytes)
         self._arrivals = select.poll()
         self._arrivals.register(self._socket, select.POLLIN)
         self.kernel_stamps = stamps.enable(self._socket)
@@ -185,7 +185,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _bound(host: str, port: int, buffer_bytes: int) -> socket.socket:
+def _bind(host: str, port: int, buffer_bytes: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE

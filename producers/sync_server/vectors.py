@@ -79,7 +79,7 @@ def vectors() -> dict[str, Any]:
         ],
         "refused": [
             {"about": about, "packet": raw.hex(), "reason": str(reason)}
-            for about, raw, reason in _refused()
+            for about, raw, reason in _list_refused()
         ],
     }
 
@@ -94,13 +94,13 @@ def _exchange(
     server = Answerer(keys, lambda _: True, now_ns=lambda: t3_ns, monotonic_s=lambda: 0.0)
     server.renew(OWN_SECRET)
 
-    req = key.signed(body(request))
+    req = key.sign(body(request))
     rsp = server.answer(req, t2_ns).reply
     assert rsp is not None
     response = parse(rsp)
     assert isinstance(response, Packet)
     unsealed = response._replace(kind=REPORT, t4_ns=t4_ns, signature=NO_SEAL)
-    report = key.signed(body(unsealed))
+    report = key.sign(body(unsealed))
     ack = server.answer(report, 0).reply
     assert ack is not None
     interval = Interval(t3_ns - t4_ns, t2_ns - request.t1_ns)
@@ -108,7 +108,7 @@ def _exchange(
         "about": about,
         "secret": secret.hex() if secret else None,
         "server_secret": OWN_SECRET.hex(),
-        "packets": [_described(raw) for raw in (req, rsp, report, ack)],
+        "packets": [_describe(raw) for raw in (req, rsp, report, ack)],
         "lower": interval.lower_ns,
         "upper": interval.upper_ns,
         "offset": interval.offset_ns,
@@ -116,7 +116,7 @@ def _exchange(
     }
 
 
-def _described(raw: bytes) -> dict[str, Any]:
+def _describe(raw: bytes) -> dict[str, Any]:
     packet = parse(raw)
     assert isinstance(packet, Packet)
     fields = {
@@ -127,7 +127,7 @@ def _described(raw: bytes) -> dict[str, Any]:
     return {"kind": KINDS[packet.kind], "fields": fields, "packet": raw.hex()}
 
 
-def _refused() -> list[tuple[str, bytes, Reason]]:
+def _list_refused() -> list[tuple[str, bytes, Reason]]:
     good = body(_PLAIN) + NO_SEAL
     fields = LAYOUT.unpack(good)
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from recordings.audit.counting import Counting
 from recordings.audit.judged_clocks import JudgedClock
 from recordings.audit.mended import Mended
-from recordings.audit.quantiles import nearest_rank, ranked
+from recordings.audit.quantiles import nearest_rank, rank
 from recordings.audit.verdicts import shortly
 from topology.reorder.settings import SeqRange
 
@@ -159,7 +159,7 @@ class Advice:
         return words
 
 
-def advised(
+def advise(
     counting: Counting, clocks: dict[str, JudgedClock], corrected: Mended | None = None
 ) -> Advice:
     """Return the advice that follows from the counts and from the judgments of the clocks.
@@ -172,33 +172,33 @@ def advised(
     """
     shown = counting if corrected is None else corrected
     waited = chain(counting.gaps.filled_after_ns, shown.behind_own_ns)
-    waited_ns = nearest_rank(ranked(waited), NEARLY_ALL)
+    waited_ns = nearest_rank(rank(waited), NEARLY_ALL)
     late_ns = waited_ns
     if not counting.arrives:
         of_machines = (machine.late_ns for machine in counting.machines.values())
-        late_ns = max(waited_ns, nearest_rank(ranked(chain.from_iterable(of_machines)), NEARLY_ALL))
-    silences = ranked(machine.longest_silence_ns for machine in counting.machines.values())
+        late_ns = max(waited_ns, nearest_rank(rank(chain.from_iterable(of_machines)), NEARLY_ALL))
+    silences = rank(machine.longest_silence_ns for machine in counting.machines.values())
     silence_ns = nearest_rank(silences, MOST_SILENCES)
     wrong = sum(clock.is_wrong for clock in clocks.values())
     jumped = sum(each.jumps.jumps(counting.last_ns) > 0 for each in counting.machines.values())
     behind_ns = shown.newcomer_behind_ns
     fall_ns = _usual_fall_ns(counting, clocks)
-    correct_ns = stepped(max(LEAST_CORRECT_NS, ROOM * max(late_ns, behind_ns, fall_ns)))
+    correct_ns = step(max(LEAST_CORRECT_NS, ROOM * max(late_ns, behind_ns, fall_ns)))
     unnumbered = sum(not machine.numbered for machine in counting.machines.values())
     return Advice(
         counting.numbered,
         0 if counting.without_number else unnumbered,
-        stepped(waited_ns * ROOM),
-        stepped(late_ns * ROOM),
-        stepped(max(LEAST_IDLE_NS, silence_ns * ROOM)),
-        min(correct_ns, stepped(max(late_ns * ROOM, behind_ns * ROOM))),
+        step(waited_ns * ROOM),
+        step(late_ns * ROOM),
+        step(max(LEAST_IDLE_NS, silence_ns * ROOM)),
+        min(correct_ns, step(max(late_ns * ROOM, behind_ns * ROOM))),
         correct_ns,
         wrong,
         jumped,
         waited_ns,
         silence_ns,
         counting.wraps.range if counting.numbered else None,
-        stepped(fall_ns * ROOM) if fall_ns else 0,
+        step(fall_ns * ROOM) if fall_ns else 0,
         fall_ns,
     )
 
@@ -219,7 +219,7 @@ def _usual_fall_ns(counting: Counting, clocks: dict[str, JudgedClock]) -> int:
     return falls[beyond] if len(falls) > beyond else 0
 
 
-def stepped(amount_ns: float) -> int:
+def step(amount_ns: float) -> int:
     """Return the smallest of `STEPS_NS` that is at least the amount, or the largest if none is."""
     return next((step for step in STEPS_NS if step >= amount_ns), STEPS_NS[-1])
 

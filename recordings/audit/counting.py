@@ -89,10 +89,10 @@ class Counting:
             TooManyMachines: The field read as source is probably another one.
             TooManyWindows: The field read as time is probably another one.
         """
-        for judged in self._judge.judge(map(self._timed, rows)):
+        for judged in self._judge.judge(map(self._time, rows)):
             self._take(*judged, spool)
 
-    def _timed(self, row: AuditRow) -> TimedRow:
+    def _time(self, row: AuditRow) -> TimedRow:
         at_ns = row.arrival_ns
         if at_ns is None:
             at_ns = self._stamps.take(row.ts_ns, row.source)

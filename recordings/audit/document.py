@@ -13,7 +13,7 @@ from typing import Any, Final
 from recordings.audit.counting import Counting
 from recordings.audit.findings import MAX_NAMED, REST, Findings, count_of
 from recordings.audit.machine import Machine
-from recordings.audit.quantiles import NS_PER_MS, nearest_rank, ranked, ranks_ms
+from recordings.audit.quantiles import NS_PER_MS, nearest_rank, rank, ranks_ms
 
 S: Final = 1e9
 OF_NUMBERS: Final = frozenset({"copies", "missing", "out_of_sequence", "restarts"})
@@ -114,7 +114,7 @@ def _windows(findings: Findings) -> dict[str, Any]:
 
 def _engine(findings: Findings) -> dict[str, Any]:
     engine = findings.engine
-    rising = ranked(engine.waits_ns)
+    rising = rank(engine.waits_ns)
     mean_ns = sum(rising) / len(rising) if rising else 0.0
     return {
         "wait_ms": {

@@ -11,14 +11,14 @@ from itertools import chain
 from typing import Final
 
 from inorder.contract import DEFAULT_STREAM
-from recordings.audit.advice import STEPS_NS, Advice, Tried, advised
+from recordings.audit.advice import STEPS_NS, Advice, Tried, advise
 from recordings.audit.columns import Columns
 from recordings.audit.counting import Counting
 from recordings.audit.engine_run import EngineFigures, through_engine
-from recordings.audit.judged_clocks import JudgedClock, judged
+from recordings.audit.judged_clocks import JudgedClock, judge
 from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
-from recordings.audit.mended import MendColumns, Mended, mended
+from recordings.audit.mended import MendColumns, Mended, mend_rows
 from recordings.audit.plain_jobs import PlainJobs
 from recordings.audit.row import AuditInput, OrderRule, Unread
 from recordings.audit.spool import Spool
@@ -116,7 +116,7 @@ class Findings:
         return chain.from_iterable(machine.late_ns for machine in self.machines)
 
 
-def audited(
+def audit(
     inputs: AuditInput | Columns,
     asked: Asked,
     advance: Callable[[int], object] = lambda _: None,
@@ -127,13 +127,13 @@ def audited(
     counted once more. The errors of `Counting.take` are passed on.
     """
     unread = Unread()
-    with counted(inputs, asked, unread, advance) as (by, counting, spool):
+    with count(inputs, asked, unread, advance) as (by, counting, spool):
         machines = list(counting.machines.values())
-        clocks = judged(machines)
+        clocks = judge(machines)
         mend: MendColumns | None = None
         if isinstance(inputs, Columns):
             from recordings.audit.by_columns.mend import mend_columns as mend
-        corrected = mended(spool, machines, clocks, by.length_ns, mend)
+        corrected = mend_rows(spool, machines, clocks, by.length_ns, mend)
         names = [machine.name for machine in machines]
 
         def run(advice: Advice) -> EngineFigures:
@@ -143,7 +143,7 @@ def audited(
                 topology = topology.without_arrivals()
             return through_engine(topology, spool, names, by.length_ns)
 
-        advice, engine = with_fewest_wrong(advised(counting, clocks, corrected), run)
+        advice, engine = with_fewest_wrong(advise(counting, clocks, corrected), run)
     verdicts = {
         m.name: verdict_of(
             m, clocks.get(m.name), counting.last_ns, arrives=by.arrives, zone=by.zone
@@ -187,7 +187,7 @@ def with_fewest_wrong(
 
 
 @contextmanager
-def counted(
+def count(
     inputs: AuditInput | Columns,
     asked: Asked,
     unread: Unread,
@@ -235,7 +235,7 @@ def counted(
         else:
             again = counting.kinds.select(spool.again([*counting.machines]))
         settings = replace(asked, wraps=found)
-        with counted(again, settings, Unread(), kinds=counting.kinds) as found_again:
+        with count(again, settings, Unread(), kinds=counting.kinds) as found_again:
             yield found_again
 
 

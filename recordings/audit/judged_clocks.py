@@ -100,13 +100,13 @@ class JudgedClock:
         return ts_ns - offset_ns
 
 
-def judged(machines: list[Machine]) -> dict[str, JudgedClock]:
+def judge(machines: list[Machine]) -> dict[str, JudgedClock]:
     """Return the judgment of each source's clock, by name; sources without readings are absent."""
     width_ns = max((machine.readings.width_ns for machine in machines), default=1)
     courses = {machine.name: machine.readings.stretches(width_ns) for machine in machines}
     courses = {name: course for name, course in courses.items() if course}
     courses = _without_shared({name: _frequent(course) for name, course in courses.items()})
-    filled = {name: _filled(course) for name, course in courses.items()}
+    filled = {name: _fill(course) for name, course in courses.items()}
     noises = {name: _noise_ns(course) for name, course in courses.items()}
     segments = {name: _segments(filled[name], noises[name]) for name in filled}
     rising = sorted(levels[-1][1] for levels in segments.values())
@@ -168,7 +168,7 @@ def _frequent(course: list[Stretch]) -> list[Stretch]:
     return [stretch for stretch in course if stretch.readings * FEW >= usual]
 
 
-def _filled(course: list[Stretch]) -> list[Stretch]:
+def _fill(course: list[Stretch]) -> list[Stretch]:
     """Return the stretches with their valleys filled, since delays cause valleys."""
     before, highest_ns = [], course[0].reading_ns
     for stretch in course:

@@ -70,10 +70,10 @@ class EpochJudge:
         while batch := list(islice(left, BATCH_ROWS)):
             at_ns = batch[-1].at_ns
             self._take(batch, at_ns)
-            yield from self._judged()
+            yield from self._judge()
         for reorder in self._reorder.values():
             reorder.on_end(at_ns)
-        yield from self._judged()
+        yield from self._judge()
 
     def _take(self, rows: list[TimedRow], until_ns: int) -> None:
         events: dict[SeqRange | None, list[Event]] = {each: [] for each in self._reorder}
@@ -94,7 +94,7 @@ class EpochJudge:
         for seq_range, of_range in events.items():
             self.reorder_of(seq_range).on_batch(of_range, until_ns)
 
-    def _judged(self) -> Iterator[JudgedRow]:
+    def _judge(self) -> Iterator[JudgedRow]:
         delayed = self._delayed
         while delayed and (delayed[0][1].epoch != NO_EPOCH or len(delayed) > MAX_DELAYED):
             (row, at_ns), event = delayed.popleft()

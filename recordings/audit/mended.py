@@ -36,7 +36,7 @@ MendColumns = Callable[[Spool, Sequence[JudgedClock | None], int], Mended | None
 """Return the figures with these wrong clocks by source, or None if rows must be read one by one."""
 
 
-def mended(
+def mend_rows(
     spool: Spool,
     machines: Iterable[Machine],
     clocks: Mapping[str, JudgedClock],
@@ -57,10 +57,10 @@ def mended(
     if not any(wrong):
         return None
     found = None if by_columns is None else by_columns(spool, wrong, length_ns)
-    return _mended(spool, wrong, length_ns) if found is None else found
+    return _mend(spool, wrong, length_ns) if found is None else found
 
 
-def _mended(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> Mended:
+def _mend(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> Mended:
     moved: Counter[int] = Counter()
     late_ns = [array("q") for _ in clocks]
     behind_own_ns = array("q")

@@ -190,7 +190,7 @@ def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
     return folders
 
 
-def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
+def warn_of_unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
     """Return a warning about topics whose records lack the broker's timestamp, or None.
 
     A worker uses another arrival time for such records: the time at which it reads them.
@@ -233,10 +233,10 @@ def refuse_jumps(ends: Mapping[str, LogEnd]) -> None:
                 f"{log} has the offset {offset} twice, because the named archives overlap; name"
                 " each topic once"
             )
-        raise _holed(log, before + 1, offset - 1)
+        raise _refuse_hole(log, before + 1, offset - 1)
 
 
-def _holed(log: str, first: int, last: int) -> InputError:
+def _refuse_hole(log: str, first: int, last: int) -> InputError:
     return InputError(
         f"the archive has a hole: {log} lacks the offsets {first} to {last}; archive them again, or"
         " add --holes pass if producers use transactions or the topic was compacted"
@@ -254,7 +254,7 @@ def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]
     for topic in sorted({stream.input for stream in topology.streams.values()}):
         headers, unnamed = topology.headers_of(topic), topology.reading(topic).unnamed
         streams = {name for name, stream in topology.streams.items() if stream.input == topic}
-        named = archive.placed(rows.where(rows["topic"] == topic), headers)
+        named = archive.place(rows.where(rows["topic"] == topic), headers)
         columns = ["stream", "partition"]
         if not is_whole:
             named = named.withColumn("source", archive.source(headers))
@@ -286,7 +286,7 @@ class Taken(NamedTuple):
     warning: str | None = None
 
 
-def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, holes: bool) -> Taken:
+def take(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, holes: bool) -> Taken:
     """Return the records after `before`: with `to_end` all of them, otherwise up to a new cut.
 
     The new cut is chosen so that no future record can arrive before it.
@@ -300,7 +300,7 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
     refuse_ahead(ends, topology, time.time_ns())
     hole = None if holes else cut.hole(before, ends)
     if hole is not None:
-        raise _holed(*hole)
+        raise _refuse_hole(*hole)
     log = cut.overtaking(before, ends)
     if log is not None:
         raise InputError(
@@ -309,7 +309,7 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
             " folder, and do not let a topic of the archive pause for an hour"
         )
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
-    lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
+    lines = log_order.select_new(rows, before, topology.topics.clock, activation_ns)
     if to_end:
         # Some records beyond the cut's offsets may have been taken already, so only `lines` shows
         # whether any remain.
@@ -318,15 +318,15 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
             lines,
             is_empty,
             cut.behind(before, ends, {}, before.until_ns),
-            unstamped(ends, topology),
+            warn_of_unstamped(ends, topology),
         )
     until_ns = cut.until_ns(before, ends)
     if until_ns is None:
         return Taken(lines, is_empty=True, cut=before)
-    parted = log_order.parted(lines, until_ns)
+    parted = log_order.part(lines, until_ns)
     after = cut.behind(before, ends, parted.left, until_ns)
     due = lines.where(lines["due_ns"] < until_ns)
-    return Taken(due, not parted.taken, after, unstamped(ends, topology))
+    return Taken(due, not parted.taken, after, warn_of_unstamped(ends, topology))
 
 
 class ReadArchive(NamedTuple):
@@ -348,7 +348,7 @@ class ReadArchive(NamedTuple):
         topology = topology_of(self.setting)
         packer = Packer(piece, Groups(topology), topology.reading(), archived=True)
         lines = RecordLines(topology)
-        rows = DumpedRows(lines, _known(lines, taken), _clock_of)
+        rows = DumpedRows(lines, _await_schemas(lines, taken), _clock_of)
         yield from packer.pack(rows)
         yield from packer.rest(rows.lines)
 
@@ -376,7 +376,7 @@ class RecordLines:
 
     def know(self, batch: Iterable[Mapping[str, Any]]) -> None:
         """Wait until the registry, if there is one, has sent the schemas of these records."""
-        asyncio.run(self._lines.known(map(_record, batch)))
+        asyncio.run(self._lines.await_schemas(map(_record, batch)))
 
 
 def _record(values: Mapping[str, Any]) -> Record:
@@ -412,7 +412,7 @@ class DumpedRows:
                 yield Row(self.lines, orjson.loads(orjson.dumps(line)))
 
 
-def _known(lines: RecordLines, taken: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+def _await_schemas(lines: RecordLines, taken: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the records, batch by batch, after the schemas of each batch have been fetched."""
     for batch in taken:
         listed = batch.to_pylist()

@@ -50,7 +50,7 @@ class Cut(NamedTuple):
         """The topics that have logs in the cut."""
         return {log.rpartition("/")[0] for log in self.offsets}
 
-    def recorded(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Return all fields but `offsets` as plain values, from which `read` restores the cut."""
         return {
             "seen": dict(self.seen),

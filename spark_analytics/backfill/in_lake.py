@@ -72,7 +72,7 @@ Read = Callable[[str], DataFrame]
 
 
 class LakeTable(NamedTuple):
-    """A table in a lake, whose rows `made` computes from the lines of `kinds`.
+    """A table in a lake, whose rows `make` computes from the lines of `kinds`.
 
     If it is `merged`, a row replaces the row with the same id.
     """
@@ -154,7 +154,7 @@ class LakeTables:
         for each in self.tables:
             rows = self.rows(each, files)
             if pending.run == 1:
-                self._lake.made(each.name, rows.schema, each.shape)
+                self._lake.make(each.name, rows.schema, each.shape)
             if files.keys().isdisjoint(each.kinds) or rows.isEmpty():
                 continue
             if each.merged:
@@ -187,7 +187,7 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
     if schema is None:
         return [_plain("events", SHAPES["events"])]
 
-    def typed(read: Read) -> DataFrame:
+    def type_rows(read: Read) -> DataFrame:
         events = read("events")
         nothing = F.lit(None).cast("string")
         given = {"value": F.col("payload"), "kind": F.lit("")}
@@ -196,10 +196,10 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
         )
 
     def sound(read: Read) -> DataFrame:
-        return typed(read).where(F.col("fault").isNull()).select(*read("events").columns)
+        return type_rows(read).where(F.col("fault").isNull()).select(*read("events").columns)
 
     def bad(read: Read) -> DataFrame:
-        found = typed(read).where(F.col("fault").isNotNull())
+        found = type_rows(read).where(F.col("fault").isNotNull())
         found = found.withColumnRenamed("reason", "late_reason")
         columns = ("stream", "source", "epoch", "seq", "reason", "detail", "at_ns", "at_time")
         return found.withColumnRenamed("fault", "reason").select(*columns, POSITION, LINE)
@@ -217,12 +217,12 @@ def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
     The keys of `kinds` are the tables of the tasks to read, and its values are the kinds of lines.
     """
 
-    def made(read: Read) -> DataFrame:
+    def make(read: Read) -> DataFrame:
         rows = [read(name).withColumn("kind", F.lit(kind)) for name, kind in kinds.items()]
         found = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), rows)
         return found.withColumn("current", F.col("op") != "retract")
 
-    return made
+    return make
 
 
 def _overflows(queries: Sequence[str]) -> Callable[[Read], DataFrame]:

@@ -104,7 +104,7 @@ def _long(**named: str) -> list[Column]:
     return [Column(name, LONG, key) for name, key in named.items()]
 
 
-def _nested(*names: str) -> list[Column]:
+def _nest(*names: str) -> list[Column]:
     return [Column(name, TEXT, name, _json) for name in names]
 
 
@@ -125,12 +125,12 @@ RESULT: Final = [
     *_long(revision="revision"),
     _flag("final"),
     *_text("confidence"),
-    *_nested("key"),
+    *_nest("key"),
     *_long(start_ns="start", end_ns="end"),
     _time("start_time", "start"),
     _time("end_time", "end"),
 ]
-_VALUES: Final = _nested("values")
+_VALUES: Final = _nest("values")
 
 TABLES: Final[Mapping[str, Sequence[Column]]] = {
     "events": [
@@ -140,7 +140,7 @@ TABLES: Final[Mapping[str, Sequence[Column]]] = {
         _time("ref_time", "ref_time"),
         *_long(error_ns="error"),
         *_text("type"),
-        *_nested("payload"),
+        *_nest("payload"),
         _flag("late"),
         *_text("reason"),
         *_AT,
@@ -155,22 +155,22 @@ TABLES: Final[Mapping[str, Sequence[Column]]] = {
     "late": [*_UNORDERED, *_long(by_ns="by")],
     "duplicates": _UNORDERED,
     "dead": [*_UNORDERED, *_text("detail")],
-    "windows": [*RESULT, *_VALUES, *_nested("low", "high", "expected"), *_AT],
-    "matches": [*RESULT, *_nested("events"), *_VALUES, *_AT],
+    "windows": [*RESULT, *_VALUES, *_nest("low", "high", "expected"), *_AT],
+    "matches": [*RESULT, *_nest("events"), *_VALUES, *_AT],
     "match_sets": [
         *RESULT,
         *_long(count="count"),
-        *_nested("ranges", "joined"),
+        *_nest("ranges", "joined"),
         *_AT,
     ],
     "joins": [
         *RESULT,
-        *_nested("events"),
+        *_nest("events"),
         *_VALUES,
         Column("probability", REAL, "probability"),
         *_AT,
     ],
-    "overflows": [*_text("stream", "query"), *_nested("event"), *_long(shown="shown"), *_AT],
+    "overflows": [*_text("stream", "query"), *_nest("event"), *_long(shown="shown"), *_AT],
 }
 
 TABLE_OF: Final = {

@@ -89,7 +89,7 @@ def beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
     return rows.where(F.col("offset") > _of_log(read, F.lit(NOTHING_READ))) if read else rows
 
 
-def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> DataFrame:
+def select_new(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> DataFrame:
     """Return the records beyond the cut that were not taken yet.
 
     The columns are `COLUMNS`, `timestamp`, `stamp_ms` (the same time in ms), `arrival_ms` and
@@ -112,7 +112,7 @@ def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> 
     return lines.where(~(is_seen & (F.col("due_ns") < cut.until_ns)))
 
 
-def parted(lines: DataFrame, until_ns: int) -> Parted:
+def part(lines: DataFrame, until_ns: int) -> Parted:
     """Return how `until_ns` splits the lines; those that are due before it are taken."""
     is_due = F.col("due_ns") < until_ns
     found = (
@@ -130,7 +130,7 @@ def parted(lines: DataFrame, until_ns: int) -> Parted:
 
 
 def in_order(lines: DataFrame, clock_topic: str) -> DataFrame:
-    """Return the lines of `arrived` in the order of `inorder dump`.
+    """Return the lines of `select_new` in the order of `inorder dump`.
 
     The columns are `COLUMNS`, `stamp_ms` and `arrival_ms`.
     """

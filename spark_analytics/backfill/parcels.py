@@ -98,12 +98,12 @@ class Packer:
 
     def rest(self, lines: int) -> Iterator[Parcel]:
         """Yield the remaining parcels after the last row; the piece has this number of `lines`."""
-        yield from self.left()
-        content = marshal.dumps(tuple(self._reader.ended(lines)))
+        yield from self.pack_rest()
+        content = marshal.dumps(tuple(self._reader.end(lines)))
         for group in range(len(self._groups)):
             yield Parcel(group, self._piece, 0, content)
 
-    def left(self) -> Iterator[Parcel]:
+    def pack_rest(self) -> Iterator[Parcel]:
         """Yield parcels of the packed lines that are not in one yet."""
         for group, left in enumerate(self._lines):
             if left:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from recordings.file import GZIP_MARK, STDIN, Form, InputError, opened
+from recordings.file import GZIP_MARK, STDIN, Form, InputError, open_file
 from recordings.rows import (
     NEEDED,
     NEEDED_BY_TIME,
@@ -82,7 +82,7 @@ def _is_shown(file: Path, folder: Path) -> bool:
 def _cut(path: str, piece_bytes: int) -> Iterator[Piece]:
     # The task that reads the file may have another working folder.
     path = str(Path(path).absolute())
-    with opened(path) as (raw, form):
+    with open_file(path) as (raw, form):
         if form is not Form.JSON_LINES or _is_packed(path):
             yield Piece(path)
             return
@@ -127,7 +127,7 @@ class PieceRows:
                 file.seek(begin)
                 yield from self._json(io.BytesIO(file.read(end - begin)), begins=begin == 0)
             return
-        with opened(path) as (raw, form):
+        with open_file(path) as (raw, form):
             if form is Form.JSON_LINES:
                 yield from self._json(raw, begins=True)
                 return

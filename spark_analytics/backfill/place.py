@@ -107,10 +107,10 @@ class Place:
             is_ours = own_folder(self._path, folder.name) and not folder.is_symlink()
             if folder == staged or not is_ours or pending.type != fs.FileType.NotFound:
                 continue
-            if (held := _locked(folder)) is not None:
+            if (held := _lock(folder)) is not None:
                 self._files.delete_dir(str(folder))
                 os.close(held)
-        return _locked(staged)
+        return _lock(staged)
 
     def _refuse_filled(self) -> None:
         there = self._files.get_file_info(self._path)
@@ -187,7 +187,7 @@ class Place:
             self._files.delete_dir(self._path)
 
 
-def _locked(folder: Path) -> int | None:
+def _lock(folder: Path) -> int | None:
     """Lock a folder and return the descriptor of the lock, or None if another process has it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -188,8 +188,8 @@ class Resumed:
             )
         if self.table_form._replace(schema=None) != table_form._replace(schema=None):
             raise PlaceRefused(
-                f"--resume: {self._address} was written with {_spelled(self.table_form)}, but this"
-                f" run has {_spelled(table_form)}; resume with the settings of the folder, or run"
+                f"--resume: {self._address} was written with {_spell(self.table_form)}, but this"
+                f" run has {_spell(table_form)}; resume with the settings of the folder, or run"
                 " the backfill again into a new folder"
             )
         return found.came if found.again else None
@@ -307,7 +307,7 @@ def refuse_detectors(topology: Topology, came: Collection[str]) -> None:
         )
 
 
-def begun(place: Place, now: Known) -> None:
+def begin_run(place: Place, now: Known) -> None:
     """Write the state of a first run into the staged folder."""
     files, staged = file_system(place.staged)
     folder = f"{staged}/{STATE}"
@@ -346,7 +346,7 @@ def move_if_there(files: fs.FileSystem, source: str, target: str) -> None:
         files.move(source, target)
 
 
-def _spelled(table_form: TableForm) -> str:
+def _spell(table_form: TableForm) -> str:
     words = [f"--format {table_form.form}"]
     if table_form.catalog is not None:
         words.append(f"--catalog {table_form.catalog}")

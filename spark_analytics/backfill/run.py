@@ -24,7 +24,7 @@ from spark_analytics.backfill.archived import (
     Taken,
     is_archive,
     records,
-    taken,
+    take,
 )
 from spark_analytics.backfill.archived import (
     places as places_of,
@@ -42,7 +42,7 @@ from spark_analytics.backfill.resuming import (
     PendingRows,
     Resumed,
     TableForm,
-    begun,
+    begin_run,
     refuse_detectors,
 )
 from spark_analytics.backfill.stretches import Beginning
@@ -54,7 +54,7 @@ from spark_analytics.backfill.work import (
     ReadPieces,
 )
 from spark_analytics.executors.setting import Setting, digests, topology_of
-from spark_analytics.executors.shipping import shipped
+from spark_analytics.executors.shipping import ship
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, catalog_of
 from spark_analytics.tables.lake import open_lake
@@ -147,16 +147,16 @@ def run(
     if resumed is not None:
         order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
     known: Known = {"run": 0} if resumed is None else resumed.known
-    with shipped(spark), _few_rows_at_once(spark):
+    with ship(spark), _few_rows_at_once(spark):
         parcels, recorded = _inputs(spark, setting, options, known, warn, again=came is not None)
-        output = _ordered(spark, parcels, order, len(Groups(topology)))
+        output = _order(spark, parcels, order, len(Groups(topology)))
     output.summary.took(time.perf_counter() - started_s, output.summary.cpu_seconds)
     now: Known = {"run": known["run"] + 1, "topology": about, "tables": options.table_form}
     if options.to_end:
         now[ENDED] = True
     else:
         now |= {"begin": output.end, **recorded._asdict(), "states": output.states}
-    published(options, place, tables, resumed, output, now)
+    publish(options, place, tables, resumed, output, now)
     return output.summary
 
 
@@ -206,7 +206,7 @@ def tables_of(
     return tables
 
 
-def published(
+def publish(
     options: Options,
     place: Place,
     tables: ParquetTables | LakeTables,
@@ -231,7 +231,7 @@ def published(
     else:
         place.complete(output.files)
         if not options.to_end:
-            begun(place, now)
+            begin_run(place, now)
         place.publish(account)
 
 
@@ -322,7 +322,7 @@ def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
         InputError: A file has changed or is absent.
     """
     for path, mark in read.items():
-        fault = _changed(mark_of(path), mark) if Path(path).exists() else "it does not exist"
+        fault = _change(mark_of(path), mark) if Path(path).exists() else "it does not exist"
         if fault is not None:
             raise InputError(
                 f"{path}: an earlier run has read it, and a new query needs the whole history"
@@ -344,10 +344,10 @@ def _of_archives(
     RecordLines(topology)
     before = read_cut(recorded.offsets, recorded.cut)
     rows, lacking = records(spark, options.inputs, topology, before.topics, holes=options.holes)
-    found = taken(rows, topology, before, to_end=options.to_end, holes=options.holes)
+    found = take(rows, topology, before, to_end=options.to_end, holes=options.holes)
     for word in filter(None, (lacking, found.warning)):
         warn(word)
-    recorded = recorded._replace(offsets=dict(found.cut.offsets), cut=found.cut.recorded())
+    recorded = recorded._replace(offsets=dict(found.cut.offsets), cut=found.cut.record())
     if not options.to_end:
         recorded = _with_places(recorded, places_of(found.lines, topology))
     return found, recorded
@@ -395,7 +395,7 @@ def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
         if place not in known:
             new[place] = path
             continue
-        if (changed := _changed(mark_of(path), known[place])) is not None:
+        if (changed := _change(mark_of(path), known[place])) is not None:
             raise InputError(
                 f"{path}: has changed since a run read it ({changed}); put new lines into new"
                 " files, or run the backfill again into a new folder"
@@ -410,7 +410,7 @@ def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
     return list(new.values())
 
 
-def _changed(now: Sequence[int], known: Mark) -> str | None:
+def _change(now: Sequence[int], known: Mark) -> str | None:
     """Return how a file has changed, or None; if a time is 0, only the sizes are compared."""
     size, written_ns = known
     if now[0] != size:
@@ -440,7 +440,7 @@ class RunOutput(NamedTuple):
     end: tuple[Any, ...]
 
 
-def _ordered(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups: int) -> RunOutput:
+def _order(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups: int) -> RunOutput:
     """Order the groups, divided evenly among tasks, and return the combined reports."""
     tasks = min(tasks_for(spark, groups), MOST_TASKS)
     slot_of = F.from_json(F.lit(str(slots(spark, tasks))), "ARRAY<INT>")
@@ -451,10 +451,10 @@ def _ordered(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups
         .drop("later")
         .mapInArrow(order.__call__, from_arrow_schema(REPORT))
     )
-    return gathered(reports.collect())
+    return gather(reports.collect())
 
 
-def gathered(rows: Iterable[Any]) -> RunOutput:
+def gather(rows: Iterable[Any]) -> RunOutput:
     """Return the combined reports of the tasks; raise InputError if a piece was unreadable."""
     files: list[File] = []
     summary = Summary()

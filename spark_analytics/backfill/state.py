@@ -1,6 +1,6 @@
 """Pack the state of a group after its last line as bytes, for the run that continues from there.
 
-The state has the value of `Replay.saved`, the lines with the latest arrival (the last instant), and
+The state has the value of `Replay.save`, the lines with the latest arrival (the last instant), and
 the next position of each stream and table. The lines of the last instant are not processed yet,
 because the next run may read more lines with the same arrival. The first line of the bytes names
 their format and the Python version (`topology.wire.marked`).
@@ -38,23 +38,23 @@ class GroupState(NamedTuple):
     positions: Positions
 
 
-def packed(state: GroupState) -> bytes:
+def pack(state: GroupState) -> bytes:
     replay_state = None if state.saved is None else packed_replay(state.saved)
     waiting = [packed_as_read(content) for content in state.waiting]
     positions = [(stream, table, at) for (stream, table), at in state.positions.items()]
-    return FORM.packed((replay_state, waiting, positions))
+    return FORM.pack((replay_state, waiting, positions))
 
 
-def unpacked(content: bytes) -> GroupState:
+def unpack(content: bytes) -> GroupState:
     """Return the state that `packed` has written.
 
     Raises:
         StateUnreadable: The bytes are not a state, are damaged, or are of another version.
     """
-    return FORM.read(content, _unpacked)
+    return FORM.read(content, _unpack)
 
 
-def _unpacked(rest: Any) -> GroupState:
+def _unpack(rest: Any) -> GroupState:
     replay_state, waiting, positions = rest
     saved = None if replay_state is None else unpacked_replay(replay_state)
     places = {(stream, table): at for stream, table, at in positions}

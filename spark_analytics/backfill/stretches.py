@@ -251,7 +251,7 @@ class StretchReader:
         _fill(self._heads, number)
         _fill(self._doubts, number)
 
-    def ended(self, lines: int) -> PieceStretch:
+    def end(self, lines: int) -> PieceStretch:
         """Return the summary of the stretch after its last row; `lines` is its number of lines."""
         arrival_ns, stamps = self._reader.arrival_ns, self._stamps
         return PieceStretch(

@@ -25,14 +25,14 @@ import pyarrow as pa
 from pyarrow import fs
 
 from recordings.file import InputError
-from recordings.replayed import left, passed
+from recordings.replayed import add_left, run_steps
 from recordings.summary import Summary
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
 from spark_analytics.backfill.part import Part
 from spark_analytics.backfill.pieces import Piece, PieceRows
 from spark_analytics.backfill.place import file_system
-from spark_analytics.backfill.state import GroupState, packed, unpacked
+from spark_analytics.backfill.state import GroupState, pack, unpack
 from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of
@@ -154,7 +154,7 @@ class OrderGroups(NamedTuple):
         if not self.to_end:
             state = f"{path}-{group:05d}.state"
             with files.open_output_stream(state) as out:
-                out.write(packed(order.state()))
+                out.write(pack(order.state()))
             end = marshal.dumps(tuple(order.end))
             yield group, STATE, "", state.rpartition("/")[2], 0, end
         summary.thin()
@@ -167,7 +167,7 @@ class OrderGroups(NamedTuple):
             return GroupState(None, (), {})
         files, path = file_system(address)
         with files.open_input_stream(path) as file:
-            return unpacked(file.read())
+            return unpack(file.read())
 
 
 class GroupRun:
@@ -225,7 +225,7 @@ class GroupRun:
 
     def state(self) -> GroupState:
         """Return the state from which the next run continues."""
-        return GroupState(self._replay.saved(), self._waiting, self.positions)
+        return GroupState(self._replay.save(), self._waiting, self.positions)
 
     def _again(
         self, came: frozenset[str], contents: Iterator[Content], until_ns: int | None
@@ -237,7 +237,7 @@ class GroupRun:
         """
         behind: list[Content] = []
 
-        def taken() -> Iterator[Content]:
+        def take() -> Iterator[Content]:
             for content in contents:
                 if isinstance(content, Event | Malformed) and (
                     until_ns is None or content.at_ns >= until_ns
@@ -246,7 +246,7 @@ class GroupRun:
                     return
                 yield content
 
-        steps = passed(self._replay, taken(), Summary())
+        steps = run_steps(self._replay, take(), Summary())
         last = () if until_ns is None else map(self._replay.on_others, (until_ns,))
         for step in chain(steps, last):
             results = [each for each in step.results if each.query in came]
@@ -255,18 +255,18 @@ class GroupRun:
 
     def _run(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Step]:
         replay, summary = self._replay, self._summary
-        summary.takes_over(event for event in replay.held() if event.kind == DATA)
+        summary.takes_over(event for event in replay.iter_held() if event.kind == DATA)
         if not self._to_end:
             contents = self._without_last(contents, last_ns)
-        yield from passed(replay, contents, summary, counts_clocks=not self._reads_reports)
+        yield from run_steps(replay, contents, summary, counts_clocks=not self._reads_reports)
         if last_ns is not None:
             steps = [replay.on_others(last_ns)]
             if self._to_end and (flushed := replay.on_end()) is not None:
                 steps.append(flushed)
             for step in steps:
-                summary.emitted(step)
+                summary.count_step(step)
                 yield step
-        left(replay, [self._topology.streams[stream] for stream in self._streams], summary)
+        add_left(replay, [self._topology.streams[stream] for stream in self._streams], summary)
 
     def _without_last(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Content]:
         """Yield the contents that arrived before `last_ns`, and leave the others to the next run.

@@ -41,7 +41,7 @@ def zip_into(folder: Path) -> Path:
 
 
 @contextmanager
-def shipped(spark: SparkSession) -> Iterator[None]:
+def ship(spark: SparkSession) -> Iterator[None]:
     """Let executors on other machines import the packages within the context.
 
     Under spark-submit, `--py-files` does this. On one machine, nothing needs to be done.

@@ -39,7 +39,7 @@ from spark_analytics.jobs.work import (
     JobRefused,
     Options,
     Table,
-    chosen,
+    choose,
     chosen_names,
     headers_of,
     inputs_of,
@@ -51,12 +51,12 @@ from topology.config import Topology
 
 def rates(topics: Topics, topology: Topology, options: Options) -> list[Table]:
     keys = ("stream", *options.keys)
-    named = ["start_time", *map(aggregates.named, keys)]
+    named = ["start_time", *map(aggregates.name_column, keys)]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():
-        rows = _ordered(topics, topology, topic, names, options.schema)
+        rows = _order(topics, topology, topic, names, options.schema)
         usable = decode.sound(rows)
-        counted = aggregates.unmarked(usable)
+        counted = aggregates.drop_marked(usable)
         for name in names:
             own = aggregates.of_stream(counted, name)
             windows = aggregates.aggregate(own, options.windows, keys, options.measures)
@@ -64,35 +64,35 @@ def rates(topics: Topics, topology: Topology, options: Options) -> list[Table]:
         late = aggregates.late(usable).drop("key", "value", "payload", "kind", "complete_ns")
         tables.append(Table(f"late{_suffix(topology, topic)}", late, PLACE))
         bad.append(decode.split(rows).bad)
-    return chosen([*tables, _bad(bad)], options.tables)
+    return choose([*tables, _bad(bad)], options.tables)
 
 
 def disorder_audit(topics: Topics, topology: Topology, options: Options) -> list[Table]:
     named = ["start_time", "stream", "source"]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():
-        rows = _ordered(topics, topology, topic, names)
+        rows = _order(topics, topology, topic, names)
         bad.append(decode.split(rows).bad)
         for name in names:
             own = aggregates.of_stream(decode.sound(rows), name)
             audited = disorder.of_ordered(own, options.windows)
             tables.append(Table(f"ordered-{name}", audited, [*named, "epoch"]))
     if topics.streaming:
-        return chosen([*tables, _bad(bad)], options.tables)
+        return choose([*tables, _bad(bad)], options.tables)
     declared = disorder.gap_records(topics.records(topology.topics.gaps))
     bad.append(declared.bad)
     for topic, names in inputs_of(topology).items():
         raw = _raw(topics, topology, topic, names)
         bad.append(raw.bad)
-        ordered = _decoded(topics, topology, names).events
+        ordered = _decode(topics, topology, names).events
         suffix = "" if len(inputs_of(topology)) == 1 else f"-{topic}"
         tables += [
             Table(f"raw{suffix}", disorder.of_raw(raw.events, options.windows), named),
             Table(f"waits{suffix}", disorder.waits(raw.events, ordered, options.windows), named),
-            Table(f"compared{suffix}", disorder.compared(raw.events, ordered), named[1:]),
+            Table(f"compared{suffix}", disorder.compare(raw.events, ordered), named[1:]),
             Table(f"gaps{suffix}", disorder.gaps(declared.events, ordered), [*named[1:], "first"]),
         ]
-    return chosen([*tables, _bad(bad)], options.tables)
+    return choose([*tables, _bad(bad)], options.tables)
 
 
 def clock_audit(topics: Topics, topology: Topology, options: Options) -> list[Table]:
@@ -103,15 +103,15 @@ def clock_audit(topics: Topics, topology: Topology, options: Options) -> list[Ta
         tables.append(Table("offsets", summed, ("start_time", "source", "server", "segment")))
     bad = [words.bad]
     for topic, names in outputs_of(topology).items():
-        rows = _ordered(topics, topology, topic, names)
+        rows = _order(topics, topology, topic, names)
         bad.append(decode.split(rows).bad)
-        unmarked = aggregates.unmarked(decode.sound(rows))
+        unmarked = aggregates.drop_marked(decode.sound(rows))
         for name in names:
             max_error_ns = topology.streams[name].clock.max_error_ns
             own = aggregates.of_stream(unmarked, name)
             stamped = clocks.stamps(own, options.windows, max_error_ns)
             tables.append(Table(f"stamps-{name}", stamped, ("start_time", "stream", "source")))
-    return chosen([*tables, _bad(bad)], options.tables)
+    return choose([*tables, _bad(bad)], options.tables)
 
 
 def truth_check(topics: Topics, topology: Topology, options: Options) -> list[Table]:
@@ -131,14 +131,14 @@ def truth_check(topics: Topics, topology: Topology, options: Options) -> list[Ta
         # The late topic may also have events of other streams, which are not compared.
         aside = _raw(topics, topology, names.late, streams)
         bad.append(raw.bad)
-        ordered = _decoded(topics, topology, streams)
+        ordered = _decode(topics, topology, streams)
         found = truth.differences(raw.events, ordered, streams, aside.events, dead)
         suffix = "" if len(inputs_of(topology)) == 1 else f"-{topic}"
         tables += [
             Table(f"differences{suffix}", found, (*PLACE[1:], "difference")),
             Table(f"balance{suffix}", truth.balance(raw.events, ordered, streams), ("stream",)),
         ]
-    return chosen([*tables, _bad(bad)], options.tables)
+    return choose([*tables, _bad(bad)], options.tables)
 
 
 def archiving(topics: Topics, topology: Topology, options: Options) -> list[Table]:
@@ -153,13 +153,13 @@ def archiving(topics: Topics, topology: Topology, options: Options) -> list[Tabl
     found = [
         Table(
             topic,
-            archive.placed(topics.records(topic), headers_of(topology, names)),
+            archive.place(topics.records(topic), headers_of(topology, names)),
             PLACE,
             store=archive.write,
         )
         for topic, names in kept.items()
     ]
-    return chosen(found, options.tables)
+    return choose(found, options.tables)
 
 
 Job = Callable[[Topics, Topology, Options], list[Table]]
@@ -192,19 +192,19 @@ def _raw(topics: Topics, topology: Topology, topic: str, names: Sequence[str]) -
     return decode.split(decode.of_streams(rows, names))
 
 
-def _ordered(
+def _order(
     topics: Topics,
     topology: Topology,
     topic: str,
     names: Sequence[str],
     schema: StructType | None = None,
 ) -> DataFrame:
-    rows = decode.ordered(topics.records(topic), headers_of(topology, names))
+    rows = decode.decode_ordered(topics.records(topic), headers_of(topology, names))
     rows = decode.of_streams(rows, names)
     return rows if schema is None else payload.with_payload(rows, schema)
 
 
-def _decoded(topics: Topics, topology: Topology, streams: Sequence[str]) -> decode.Decoded:
+def _decode(topics: Topics, topology: Topology, streams: Sequence[str]) -> decode.Decoded:
     """Return the events of these streams, from all ordered topics that contain them.
 
     The bad records of those topics are returned too, whatever their stream is.
@@ -212,7 +212,7 @@ def _decoded(topics: Topics, topology: Topology, streams: Sequence[str]) -> deco
     found: DataFrame | None = None
     for topic, names in outputs_of(topology).items():
         if set(names) & set(streams):
-            rows = _ordered(topics, topology, topic, names)
+            rows = _order(topics, topology, topic, names)
             found = rows if found is None else found.unionByName(rows)
     assert found is not None
     parts = decode.split(found)

@@ -29,7 +29,7 @@ def first_line(error: BaseException) -> str:
     If an error of this project was raised in a Python process, its class is left out. The class of
     any other error is included.
     """
-    found = raised(error)
+    found = find_raised(error)
     if found is None:
         said = takewhile(_is_said, map(str.strip, _text(error).splitlines()))
         text = " ".join(filter(None, said))
@@ -40,7 +40,7 @@ def first_line(error: BaseException) -> str:
     return text[:MAX_CHARS]
 
 
-def raised(error: BaseException) -> Raised | None:
+def find_raised(error: BaseException) -> Raised | None:
     """Return the exception of a Python process that `error` contains, if any.
 
     The last trace counts, since earlier ones belong to causes.

@@ -27,7 +27,7 @@ BATCH: Final = "batch"
 
 
 @contextmanager
-def persisted(rows: DataFrame) -> Iterator[DataFrame]:
+def persist(rows: DataFrame) -> Iterator[DataFrame]:
     """Persist the rows within the context, so that Spark computes them once."""
     kept = rows.persist()
     try:
@@ -54,7 +54,7 @@ class Folder:
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
         if table in self.left_out:
             return
-        with persisted(rows.coalesce(1)) as kept:
+        with persist(rows.coalesce(1)) as kept:
             if batch == 0 or not kept.isEmpty():
                 kept.write.mode("overwrite").parquet(f"{self.path}/{table}/{BATCH}={batch}")
 

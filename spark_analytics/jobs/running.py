@@ -39,7 +39,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_analytics.jobs.errors import first_line
-from spark_analytics.jobs.outputs import Output, persisted
+from spark_analytics.jobs.outputs import Output, persist
 from spark_analytics.jobs.watching import Watch, settle
 from spark_analytics.jobs.work import Group, Part, Table
 from spark_analytics.session import require_java
@@ -78,27 +78,27 @@ def run_bounded(tables: Sequence[Table], output: Output, folder: str) -> None:
 
 def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: int) -> None:
     if table.groups:
-        with persisted(rows) as records:
+        with persist(rows) as records:
             for group in _present(table.groups, "topic", records, batch):
                 own = records.where(F.col("topic").isin(*group.topics))
-                with nullcontext(own) if group.rows is None else persisted(group.of(own)) as kept:
+                with nullcontext(own) if group.rows is None else persist(group.of(own)) as kept:
                     _write_parts(group.parts, kept, output, batch)
     elif table.parts:
-        with persisted(rows) as kept:
+        with persist(rows) as kept:
             parts = _present(table.parts, table.named_by, kept, batch)
             _write_parts(parts, kept, output, batch)
     elif table.store is not None:
         table.store(rows, f"{folder}/{table.name}", batch)
     else:
-        output.write(named(rows), table.name, table.keys, batch)
+        output.write(rename_offset(rows), table.name, table.keys, batch)
 
 
 def _write_parts(parts: Sequence[Part], kept: DataFrame, output: Output, batch: int) -> None:
     for part in parts:
-        output.write(named(part.pick(kept)), part.name, part.keys, batch)
+        output.write(rename_offset(part.pick(kept)), part.name, part.keys, batch)
 
 
-def named(rows: DataFrame) -> DataFrame:
+def rename_offset(rows: DataFrame) -> DataFrame:
     """Rename the column `offset`, a keyword in SQL, to the name in a backfill's tables."""
     return rows.withColumnRenamed("offset", "position")
 

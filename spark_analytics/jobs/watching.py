@@ -52,7 +52,7 @@ class Figures:
         return Figures(
             self.looks + (LOOK in progress.durationMs),
             self.rows + max(0, progress.numInputRows),
-            self.dropped + _dropped(progress),
+            self.dropped + _count_dropped(progress),
         )
 
 
@@ -95,8 +95,8 @@ def settle(query: StreamingQuery) -> int:
 
     It calls Java once for each of these batches, so it is used only at the end.
     """
-    return sum(map(_dropped, query.recentProgress))
+    return sum(map(_count_dropped, query.recentProgress))
 
 
-def _dropped(progress: Any) -> int:
+def _count_dropped(progress: Any) -> int:
     return sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)

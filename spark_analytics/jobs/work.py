@@ -103,7 +103,7 @@ class Table:
         """The parts that the query writes, also those of its groups; none if it is one table."""
         return [*self.parts, *(part for group in self.groups for part in group.parts)]
 
-    def written(self) -> list[Part]:
+    def list_written(self) -> list[Part]:
         """Return all tables that the query writes."""
         return self.several or [Part(self.name, self.keys, lambda rows: rows)]
 
@@ -129,7 +129,7 @@ class Options:
     in_lake: bool = False
 
 
-def chosen(found: Sequence[Named], names: Sequence[str]) -> list[Named]:
+def choose(found: Sequence[Named], names: Sequence[str]) -> list[Named]:
     """Return the elements of `found` with these names, or all of them if there are no names.
 
     Raises:

@@ -93,7 +93,7 @@ class LiveGroup:
         self._common = Common(Partitions({}))
         if saved_group is not None:
             self._common, self._held = saved_group.common, saved_group.held
-            saved = saved_group.saved()
+            saved = saved_group.save()
             if saved is not None:
                 self._replay.restore(saved)
         for name in names:
@@ -116,7 +116,7 @@ class LiveGroup:
                 continue
             if not parcel.number:
                 stretch = Stretch(name, parcel.first, *marshal.loads(parcel.content))
-                begin_ns, received = partitions.begin_of(name), partitions.received(name)
+                begin_ns, received = partitions.begin_of(name), partitions.count_received(name)
                 is_late = (
                     begin_ns > partitions.partitions[name].clock_ns
                 )  # The operators have run beyond the start of the stretch.
@@ -163,7 +163,7 @@ class LiveGroup:
         if time_ns <= partitions.advanced_ns:
             return []
         until = bisect_left(waiting, time_ns, key=attrgetter("arrival_ns"))
-        numbered = partitions.numbered(waiting[:until])
+        numbered = partitions.number(waiting[:until])
         contents = [content_of(line.packed, line.arrival_ns, at) for line, at in numbered]
         del waiting[:until]
         words = [each for each in contents if isinstance(each, Sample | Declared)]

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from spark_analytics.backfill.in_lake import LakeTable, lake_tables
 from spark_analytics.jobs.work import Part
-from spark_analytics.live.line_tables import KEYS, OVERTAKEN, picked
+from spark_analytics.live.line_tables import KEYS, OVERTAKEN, select_table
 from topology.config import Topology
 
 COLUMNS: Final = 4
@@ -24,14 +24,14 @@ COLUMNS: Final = 4
 def lake_parts(topology: Topology) -> list[Part]:
     """Return the tables to write from a query whose rows are output lines."""
     found = [_part(table) for table in lake_tables(topology)]
-    return [*found, Part(OVERTAKEN, KEYS, picked(OVERTAKEN))]
+    return [*found, Part(OVERTAKEN, KEYS, select_table(OVERTAKEN))]
 
 
 def _part(table: LakeTable) -> Part:
     shape = table.shape
 
     def pick(rows: DataFrame) -> DataFrame:
-        return table.made(lambda kind: picked(kind)(rows))
+        return table.made(lambda kind: select_table(kind)(rows))
 
     newer = shape.newer if table.merged else None
     kinds, folds = table.kinds, table.merged

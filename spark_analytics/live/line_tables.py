@@ -66,10 +66,10 @@ def nested_of(table: str, line: JsonObject) -> str | None:
 
 def parts() -> list[Part]:
     """Return the tables to write from a query whose rows are output lines."""
-    return [Part(table, KEYS, picked(table)) for table in _COLUMNS]
+    return [Part(table, KEYS, select_table(table)) for table in _COLUMNS]
 
 
-def picked(table: str) -> Callable[[DataFrame], DataFrame]:
+def select_table(table: str) -> Callable[[DataFrame], DataFrame]:
     """Return a function that selects the lines of one table, and returns its typed rows."""
 
     def pick(rows: DataFrame) -> DataFrame:

@@ -39,7 +39,7 @@ from spark_analytics.live.group import LiveGroup, OutputLine, PartitionParcel
 from spark_analytics.live.line_tables import nested_of
 from spark_analytics.live.partitions import PartitionName
 from spark_analytics.live.reading import NAMES
-from spark_analytics.live.state import folded, is_due
+from spark_analytics.live.state import fold, is_due
 from topology.wire.json_lines import line_json
 
 NS_PER_MS: Final = 1_000_000
@@ -137,7 +137,7 @@ class OrderLive(StatefulProcessor):
         saved_group = None
         if head.mark:
             (content,) = _contents(self._snapshot)
-            saved_group = folded(content, _contents(self._entries) if head.entries else ())
+            saved_group = fold(content, _contents(self._entries) if head.entries else ())
         topology = topology_of(self._setting)
         return LiveGroup(topology, group, self._names, saved_group, self._max_waiting)
 

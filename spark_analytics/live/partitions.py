@@ -199,7 +199,7 @@ class Partitions:
         """Return the time before which no further line of the partition arrives."""
         return max(self._partition(name).clock_ns, self.advanced_ns)
 
-    def received(self, name: PartitionName) -> int:
+    def count_received(self, name: PartitionName) -> int:
         """Return the number of lines that were read from the partition."""
         return self._partition(name).received
 
@@ -226,7 +226,7 @@ class Partitions:
         promised = (partition.promised_ns for partition in self.partitions.values())
         return max(self.advanced_ns, min(promised, default=self.advanced_ns))
 
-    def numbered(self, lines: Sequence[Waiting]) -> Iterable[tuple[Waiting, int]]:
+    def number(self, lines: Sequence[Waiting]) -> Iterable[tuple[Waiting, int]]:
         """Yield pairs of a line and its number.
 
         `lines` are all waiting lines of the group up to a time, in order. They include every
@@ -263,7 +263,7 @@ class Partitions:
         self.clocks_released += clocks
         self.advanced_ns = until_ns
 
-    def saved(self) -> tuple[Any, ...]:
+    def save(self) -> tuple[Any, ...]:
         """Return the state as plain values."""
         partitions = [
             (*name, partition.clock_ns, partition.received, partition.runs(), partition.hidden)
@@ -272,7 +272,7 @@ class Partitions:
         return partitions, self.clocks_released, self.advanced_ns
 
 
-def restored(saved: tuple[Any, ...]) -> Partitions:
+def restore(saved: tuple[Any, ...]) -> Partitions:
     partitions, clocks_released, advanced_ns = saved
     found = {PartitionName(*each[:3]): Partition(*each[3:]) for each in partitions}
     return Partitions(found, clocks_released, advanced_ns)

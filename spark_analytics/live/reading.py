@@ -71,7 +71,7 @@ class ReadRecords(NamedTuple):
             is_hidden = False
             yield _arrow(held)
         if is_hidden:
-            yield _arrow(hidden(topology))
+            yield _arrow(find_hidden(topology))
 
 
 def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
@@ -87,7 +87,7 @@ def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
         yield number, row
 
 
-def hidden(topology: Topology) -> list[tuple[int, PartitionParcel]]:
+def find_hidden(topology: Topology) -> list[tuple[int, PartitionParcel]]:
     """Return the parcels by which a task without a record reports HIDDEN, one for each group."""
     return [(group, PartitionParcel(HIDDEN, 0, 0, b"")) for group in range(len(Groups(topology)))]
 
@@ -104,7 +104,7 @@ def parcels_of(
     clock = ArrivalClock(0, judges=False)
     rows = DumpedRows(RecordLines(topology), chain([first], records), lambda _: clock)
     runs: list[int] = []
-    for part in (packer.pack(_with_runs(rows, runs) if rank == RAW else rows), packer.left()):
+    for part in (packer.pack(_with_runs(rows, runs) if rank == RAW else rows), packer.pack_rest()):
         for group, _, number, content in part:
             yield group, PartitionParcel(name, first["offset"], number, content)
     stretch = marshal.dumps((rows.lines, clock.now_ns, runs))

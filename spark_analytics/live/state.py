@@ -1,10 +1,10 @@
 """Save the state of a group of streams between two batches, as bytes.
 
-The state contains the value of `Replay.saved`, the partitions (`Partitions.saved`), the waiting
+The state contains the value of `Replay.save`, the partitions (`Partitions.save`), the waiting
 lines, and the next position of each stream and table. A batch changes little of it, so each batch
 adds an *entry* with the changes. These are keys of the operators' state, events that are newly or
 no longer buffered, new clock samples and declared offsets. An entry contains the small parts of the
-state completely. `folded` applies entries to a snapshot.
+state completely. `fold` applies entries to a snapshot.
 
 A new snapshot replaces the entries when there are `MOST_ENTRIES` of them, or when they are larger
 than both the snapshot and `SMALL_BYTES`. A restored group therefore reads at most about twice the
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_analytics.backfill.part import Positions
-from spark_analytics.live.partitions import PartitionName, Partitions, Waiting, restored
+from spark_analytics.live.partitions import PartitionName, Partitions, Waiting, restore
 from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import Replay, SavedReplay
 from topology.flow.replay_state import held_event, packed_held
@@ -57,7 +57,7 @@ class Common:
     def plain(self) -> tuple[Any, ...]:
         waiting = [(line.arrival_ns, *line.name, line.place, line.packed) for line in self.waiting]
         positions = [(stream, table, at) for (stream, table), at in self.positions.items()]
-        return self.partitions.saved(), waiting, positions
+        return self.partitions.save(), waiting, positions
 
 
 @dataclass
@@ -70,7 +70,7 @@ class SavedGroup:
     words: list[Packed]
     common: Common
 
-    def saved(self) -> SavedReplay | None:
+    def save(self) -> SavedReplay | None:
         """Return the value for `Replay.restore`."""
         if self.now_ns is None:
             return None
@@ -81,14 +81,14 @@ class SavedGroup:
 
 def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
     """Return the whole state, and the buffered events; the next `entry` has the later changes."""
-    saved = replay.saved()
+    saved = replay.save()
     if saved is None:
-        return FORM.packed((None, {}, [], [], common.plain())), {}
+        return FORM.pack((None, {}, [], [], common.plain())), {}
     held = held_by_id(replay)
     words = [packed_as_read(word) for word in saved.words]
     replay.changes()
     values = (saved.now_ns, saved.state, list(held.items()), words, common.plain())
-    return FORM.packed(values), held
+    return FORM.pack(values), held
 
 
 def entry(
@@ -100,23 +100,23 @@ def entry(
     released = [each for each in before if each not in held]
     words = [packed_as_read(word) for word in received]
     changes: Changes = {} if replay.now_ns is None else replay.changes()
-    return FORM.packed((replay.now_ns, changes, changed, released, words, common.plain())), held
+    return FORM.pack((replay.now_ns, changes, changed, released, words, common.plain())), held
 
 
 def held_by_id(replay: Replay) -> Held:
     return {(event.offset, event.held_by): packed_held(event) for event in replay.held_copies()}
 
 
-def folded(first: bytes, entries: Sequence[bytes]) -> SavedGroup:
+def fold(first: bytes, entries: Sequence[bytes]) -> SavedGroup:
     """Return the state from a snapshot and the entries after it.
 
     Raises:
         StateUnreadable: The bytes are not a state, are damaged, or are of another version.
     """
-    return FORM.read(first, lambda values: _folded(values, entries))
+    return FORM.read(first, lambda values: _fold(values, entries))
 
 
-def _folded(first: Any, entries: Sequence[bytes]) -> SavedGroup:
+def _fold(first: Any, entries: Sequence[bytes]) -> SavedGroup:
     now_ns, state, pairs, words, common = first
     held: Held = dict(pairs)
     for each in entries:
@@ -140,7 +140,7 @@ def _common(plain: tuple[Any, ...]) -> Common:
         for arrival_ns, rank, topic, partition, place, packed in waiting
     ]
     return Common(
-        restored(partitions), lines, {(stream, table): at for stream, table, at in positions}
+        restore(partitions), lines, {(stream, table): at for stream, table, at in positions}
     )
 
 

@@ -34,8 +34,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_analytics.jobs.errors import first_line
-from spark_analytics.jobs.outputs import persisted
-from spark_analytics.tables.bounds import bounds, quoted
+from spark_analytics.jobs.outputs import persist
+from spark_analytics.tables.bounds import bounds, quote
 from spark_analytics.tables.catalog import (
     Catalog,
     Format,
@@ -127,7 +127,7 @@ class Lake(ABC):
 
     def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None:
         """Add the rows to the table in one commit, unless it already contains the batch."""
-        shape = self.made(table, rows.schema, shape)
+        shape = self.make(table, rows.schema, shape)
         if (table, mark.query) not in self._begun:
             if self._has(table, mark):
                 return
@@ -166,12 +166,12 @@ class Lake(ABC):
 
     def replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
         """Replace all rows of the table, as one commit."""
-        shape = self.made(table, rows.schema, shape)
+        shape = self.make(table, rows.schema, shape)
         self._replace(table, self._with_day(rows, shape), shape)
 
     def merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
         """Add rows, or replace rows of the same key that are lower in `shape.newer`."""
-        shape = self.made(table, rows.schema, shape)
+        shape = self.make(table, rows.schema, shape)
         if shape.newer is None or not shape.keys:
             raise TablesRefused(
                 f"{table}: there is no key or no column that decides which row is current"
@@ -179,17 +179,17 @@ class Lake(ABC):
         rest = [name for name in rows.columns if name not in shape.keys]
         highest = F.max_by(F.struct(*rest), F.struct(shape.newer)).alias("_highest")
         single = rows.groupBy(*shape.keys).agg(highest).select(*shape.keys, "_highest.*")
-        with persisted(self._with_day(single.select(*rows.columns), shape)) as kept:
+        with persist(self._with_day(single.select(*rows.columns), shape)) as kept:
             if not kept.isEmpty():
                 self._merge(table, kept, shape)
 
     def _merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
-        newer = quoted(str(shape.newer))
-        same = [f"t.{quoted(key)} <=> s.{quoted(key)}" for key in shape.keys]
+        newer = quote(str(shape.newer))
+        same = [f"t.{quote(key)} <=> s.{quote(key)}" for key in shape.keys]
         same += bounds(rows, shape, self.day)
-        columns = ", ".join(map(quoted, rows.columns))
-        values = ", ".join(f"s.{quoted(name)}" for name in rows.columns)
-        changes = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in rows.columns)
+        columns = ", ".join(map(quote, rows.columns))
+        values = ", ".join(f"s.{quote(name)}" for name in rows.columns)
+        changes = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in rows.columns)
         rows.createOrReplaceTempView(VIEW)
         # A batch of a stream has its own session, and only that session knows the view.
         rows.sparkSession.sql(
@@ -202,7 +202,7 @@ class Lake(ABC):
         """Return the rows with any further columns that the format needs for partitions."""
         return rows
 
-    def made(self, table: str, schema: StructType, shape: Shape) -> Shape:
+    def make(self, table: str, schema: StructType, shape: Shape) -> Shape:
         """Create or check the table, and return `shape` restricted to the columns of `schema`."""
         found = shape.within(schema)
         if table in self._known:
@@ -228,7 +228,7 @@ class Lake(ABC):
 
 def _columns(schema: StructType, above: str) -> Iterator[tuple[str, Column]]:
     for field in schema.fields:
-        name, ddl = f"{above}{quoted(field.name)}", field.dataType.simpleString()
+        name, ddl = f"{above}{quote(field.name)}", field.dataType.simpleString()
         if isinstance(field.dataType, StructType):
             yield name, Column("struct", ddl)
             yield from _columns(field.dataType, f"{name}.")
@@ -253,7 +253,7 @@ class IcebergLake(Lake):
         catalog = catalog or Catalog()
         self.catalog = declare_catalog(spark, catalog, above)
         try:
-            spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{quoted(self._namespace)}")
+            spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{quote(self._namespace)}")
         except (PySparkException, Py4JError) as error:
             raise TablesRefused(
                 f"the catalog at {catalog.uri or above} cannot be used ({first_line(error)});"
@@ -261,7 +261,7 @@ class IcebergLake(Lake):
             ) from None
 
     def name(self, table: str) -> str:
-        return f"{self.catalog}.{quoted(self._namespace)}.{quoted(table)}"
+        return f"{self.catalog}.{quote(self._namespace)}.{quote(table)}"
 
     def exists(self, table: str) -> bool:
         try:
@@ -305,14 +305,14 @@ class IcebergLake(Lake):
             ("write.metadata.previous-versions-max", "20"),
         ):
             writer = writer.tableProperty(key, value)
-        parts = [F.col(quoted(name)) for name in shape.apart]
+        parts = [F.col(quote(name)) for name in shape.apart]
         if shape.day_of is not None:
             parts.append(F.partitioning.days(shape.day_of))
         if parts:
             writer = writer.partitionedBy(parts[0], *parts[1:])
         writer.create()
         if shape.order:
-            order = ", ".join(map(quoted, shape.order))
+            order = ", ".join(map(quote, shape.order))
             distributed = "DISTRIBUTED BY PARTITION LOCALLY " if parts else ""
             self.spark.sql(f"ALTER TABLE {self.name(table)} WRITE {distributed}ORDERED BY {order}")
 
@@ -337,7 +337,7 @@ class DeltaLake(Lake):
     day = DAY
 
     def name(self, table: str) -> str:
-        return f"delta.{quoted(f'{self.place}/{table}')}"
+        return f"delta.{quote(f'{self.place}/{table}')}"
 
     def exists(self, table: str) -> bool:
         try:
@@ -359,7 +359,7 @@ class DeltaLake(Lake):
     def _create(self, table: str, schema: StructType, shape: Shape) -> None:
         none = self._with_day(self.spark.createDataFrame([], schema), shape)
         writer = none.writeTo(self.name(table)).using("delta").tableProperty(OWNER, self.owner)
-        parts = [F.col(quoted(name)) for name in _parts(shape)]
+        parts = [F.col(quote(name)) for name in _parts(shape)]
         if parts:
             writer = writer.partitionedBy(parts[0], *parts[1:])
         writer.create()
@@ -370,27 +370,27 @@ class DeltaLake(Lake):
         return rows.withColumn(DAY, F.col(shape.day_of).cast("date"))
 
     def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
-        self._sorted(rows, shape).write.format("delta").mode("overwrite").save(
+        self._sort(rows, shape).write.format("delta").mode("overwrite").save(
             f"{self.place}/{table}"
         )
 
-    def _sorted(self, rows: DataFrame, shape: Shape) -> DataFrame:
+    def _sort(self, rows: DataFrame, shape: Shape) -> DataFrame:
         parts = _parts(shape)
         if parts:
-            rows = rows.repartition(*(F.col(quoted(name)) for name in parts))
+            rows = rows.repartition(*(F.col(quote(name)) for name in parts))
         if shape.order:
             inner = [name for name in shape.order if name not in parts]
-            rows = rows.sortWithinPartitions(*(F.col(quoted(n)) for n in (*parts, *inner)))
+            rows = rows.sortWithinPartitions(*(F.col(quote(n)) for n in (*parts, *inner)))
         return rows
 
     def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None:
-        writer = self._sorted(rows, shape).write.format("delta").mode("append")
+        writer = self._sort(rows, shape).write.format("delta").mode("append")
         writer = writer.option("txnAppId", f"{mark.query}/{table}")
         writer.option("txnVersion", str(mark.batch)).save(f"{self.place}/{table}")
 
     def _columns(self, schema: StructType) -> dict[str, Column]:
         columns = super()._columns(schema)
-        columns.pop(quoted(DAY), None)
+        columns.pop(quote(DAY), None)
         return columns
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
-from spark_analytics.jobs.outputs import persisted
+from spark_analytics.jobs.outputs import persist
 from spark_analytics.jobs.work import Part, Table
 from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake, Mark
@@ -40,7 +40,7 @@ class LakeOutput:
     def __init__(self, lake: Lake, tables: Sequence[Table], *, bounded: bool = False) -> None:
         self.lake = lake
         self._bounded = bounded
-        self._parts = {part.name: part for table in tables for part in table.written()}
+        self._parts = {part.name: part for table in tables for part in table.list_written()}
         # Rows of parts come from persisted rows, so checking whether there are any is cheap.
         self._kept = {part.name for table in tables for part in table.several}
         names = list(map(lake_name, self._parts))
@@ -57,7 +57,7 @@ class LakeOutput:
         if part.newer is not None:
             self.lake.merge(name, rows, shape)
             return
-        with nullcontext(rows) if table in self._kept else persisted(rows) as kept:
+        with nullcontext(rows) if table in self._kept else persist(rows) as kept:
             if batch == 0 or not kept.isEmpty():
                 self.lake.append(name, kept, shape, Mark(table, batch))
 

@@ -198,14 +198,14 @@ class _Writer:
         kind = next(kind for kind in TABLES if getattr(query, kind) is not None)
         is_set = query.pattern is not None and query.pattern.sets
         members = [] if kind == "window" or is_set else ["events AS members"]
-        lines = [*RESULT, *map(self._typed, columns), *members, *STATE, CURRENT]
+        lines = [*RESULT, *map(self._type, columns), *members, *STATE, CURRENT]
         table = self._table_of("match_sets" if is_set else TABLES[kind])
         newest = "row_number() OVER (PARTITION BY id ORDER BY revision DESC) AS newest"
         rows = f"SELECT *, {newest} FROM {table} WHERE query = {self._text(name)}"
         return self._view(name, lines, f"({rows}) AS revisions")
 
     def events(self, columns: Sequence[Typed]) -> str:
-        lines = [*EVENT, *map(self._typed, columns)]
+        lines = [*EVENT, *map(self._type, columns)]
         return self._view("typed_events", lines, self._table_of("events"))
 
     def _view(self, name: str, lines: Sequence[str], rows: str) -> str:
@@ -213,7 +213,7 @@ class _Writer:
         columns = ",\n    ".join(lines)
         return f"CREATE OR REPLACE {made} {self._name(name)} AS\nSELECT\n    {columns}\nFROM {rows}"
 
-    def _typed(self, column: Typed) -> str:
+    def _type(self, column: Typed) -> str:
         """Return the SQL of a typed column; the prefix `value_` avoids a name that is taken."""
         taken = {*RESULT, *STATE, *EVENT, "members", "current"}
         name = f"value_{column.name}" if column.name.lower() in taken else column.name

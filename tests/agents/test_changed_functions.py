@@ -75,7 +75,7 @@ def found(old: Topology, new: Topology) -> dict[str, list[Any]]:
     first, second = Replay(old), Replay(new)
     step = first.on_inputs([event(at) for at in range(3)])
     results = [] if step is None else [*step.results]
-    saved = first.saved()
+    saved = first.save()
     assert saved is not None
     second.restore(saved)
     for done in (second.on_inputs([event(at) for at in range(3, 12)]), second.on_end()):

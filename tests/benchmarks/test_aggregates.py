@@ -15,7 +15,7 @@ from benchmarks.workloads import D3
 from benchmarks.workloads.clocks import Dial, rounds
 from benchmarks.workloads.laws import MS, S
 
-SHORT = D3.shortened(30)
+SHORT = D3.shorten(30)
 """Two seconds, so three windows of a second."""
 SIZES_NS = (1 * S,)
 
@@ -61,7 +61,7 @@ def test_a_delay_on_one_way_shifts_every_round_and_no_other_draw() -> None:
 
 
 def test_the_tables_stand_beside_the_thesis() -> None:
-    tables = dict(aggregates.tables_of(D3.shortened(60), 1, SIZES_NS))
+    tables = dict(aggregates.tables_of(D3.shorten(60), 1, SIZES_NS))
     assert len(tables) == len(CLOCKS)
     rows = next(iter(tables.values()))().rows
     assert [(row[0], row[-2]) for row in rows] == [

@@ -12,14 +12,14 @@ from benchmarks.workloads import D1, D2, soccer
 
 
 def test_reorder_shows_every_rule() -> None:
-    table = reorder.measured("D1", soccer(D1.shortened(200)).rows)
+    table = reorder.measure("D1", soccer(D1.shorten(200)).rows)
     assert table.title == "D1: 2 499 events, 312 descents injected"
     rules = {row[0] for row in table.rows}
     assert rules >= {"miss 1e-3", "fixed 500 ms", "thesis, event clock", "rfc, arrival clock"}
 
 
 def test_a_longer_fixed_wait_leaves_less_and_holds_more() -> None:
-    rows = soccer(D2.shortened(100)).rows
+    rows = soccer(D2.shorten(100)).rows
     found = [
         run(make(), rows, event_of())
         for name, make in list(reorder.rules(reorder.USUAL))

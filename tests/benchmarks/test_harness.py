@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import harness
 from benchmarks.__main__ import bench
-from benchmarks.harness import ROOT, Asked, Tables, figures, scored, turns
+from benchmarks.harness import ROOT, Asked, Tables, figures, score, turns
 from benchmarks.peers.bring import PeerUnavailable
 from benchmarks.tables import Table
 
@@ -35,8 +35,8 @@ def test_an_entry_that_is_not_here_is_left_out_and_named() -> None:
 
 def test_columns_score_each_entry_beside_one() -> None:
     columns = {"times": lambda one, other: f"{one / other:.1f}"}
-    assert scored("t", {"a": 2, "b": 6}, columns).rows == [("a", "1.0"), ("b", "3.0")]
-    assert scored("t", {"a": 2, "b": 6}, columns, "b").rows == [("a", "0.3"), ("b", "1.0")]
+    assert score("t", {"a": 2, "b": 6}, columns).rows == [("a", "1.0"), ("b", "3.0")]
+    assert score("t", {"a": 2, "b": 6}, columns, "b").rows == [("a", "0.3"), ("b", "1.0")]
 
 
 def two_tables(asked: Asked) -> Tables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.holding import event_of, injected, run
+from benchmarks.holding import event_of, inject, run
 from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
 from topology.reorder.operator import Reorder
@@ -22,7 +22,7 @@ def fixed(wait_ms: int) -> Reorder:
 def test_a_hole_that_fills_costs_its_followers_a_hold() -> None:
     arrivals = rows((0, 0), (1, 1), (2, 3), (4, 4), (6, 2), (7, 5))
     found = run(fixed(100), arrivals, event_of())
-    assert injected(arrivals) == 1
+    assert inject(arrivals) == 1
     assert (found.released, found.descents, found.late, found.gaps) == (6, 0, 0, 0)
     assert found.holds_ns == [0, 0, 0, 0, 2 * MS, 4 * MS]
     assert (found.quantile_ns(0.5), found.quantile_ns(1)) == (0, 4 * MS)
@@ -33,7 +33,7 @@ def test_a_hole_given_up_and_then_filled_is_late_and_a_descent() -> None:
     arrivals = rows((0, 0), (2, 2), (9, 1), (10, 3))
     found = run(fixed(5), arrivals, event_of())
     assert (found.descents, found.late, found.gaps, found.never_came) == (1, 1, 1, 0)
-    assert found.accuracy(injected(arrivals)) == 0.0
+    assert found.accuracy(inject(arrivals)) == 0.0
     assert found.quantile_ns(1) == 5 * MS
 
 

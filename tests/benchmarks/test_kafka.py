@@ -80,7 +80,7 @@ def _end_with_children(process: Process) -> None:
 @pytest.mark.slow
 def test_contenders_do_the_whole_backlog(kafka: SharedKafka, tmp_path: Path) -> None:
     course = prepare(tmp_path, kafka.bootstrap, 2_000)
-    found = {key: [course.spent(CONTENDERS[key])] for key in ("bare", "fused")}
+    found = {key: [course.measure_spent(CONTENDERS[key])] for key in ("bare", "fused")}
     assert found["fused"][0][1].records >= 0.99 * course.records - 1
     table = table_of(found)
     assert [row[0] for row in table.rows] == ["bare", "fused"]
@@ -95,7 +95,7 @@ def test_the_topology_of_the_readme_does_the_whole_backlog(
     course = prepare(tmp_path, kafka.bootstrap, 2_000, is_telemetry=True)
     beside = installed_beside(ROOT)["installed-beside"]
     assert beside.name == f"{ROOT.name}, with the window"
-    start_up, spent = course.spent(beside)
+    start_up, spent = course.measure_spent(beside)
     assert start_up.records >= 1
     assert spent.records >= 0.99 * course.records - start_up.records
     assert spent.pss_bytes > 0
@@ -107,7 +107,7 @@ def test_the_topology_of_the_readme_does_the_whole_backlog(
 def test_the_plain_agent_puts_its_part_in_order(kafka: SharedKafka, tmp_path: Path) -> None:
     # Without ticks nothing ends a wait but later records: the backlog has to outlast one.
     course = prepare(tmp_path, kafka.bootstrap, 40_000)
-    start_up, spent = course.spent(CONTENDERS["faust"])
+    start_up, spent = course.measure_spent(CONTENDERS["faust"])
     assert start_up.cpu_s > 0
     assert spent.records >= 0.1 * course.records
     assert "faust" in table_of({"faust": [(start_up, spent)]}).rows[0]

@@ -15,7 +15,7 @@ def test_all_run_or_the_one_that_is_named_with_dashes_too(
 ) -> None:
     ran: list[tuple[str, Sequence[str]]] = []
     known = {name: click.Command(name) for name in ("core_speed", "waits")}
-    monkeypatch.setattr(entry, "found", lambda: known)
+    monkeypatch.setattr(entry, "find_all", lambda: known)
     monkeypatch.setattr(entry, "bench", lambda each, *options: ran.append((each.name, options)))
     assert entry.main([]) == 0
     assert entry.main(["core-speed", "--rounds", "3"]) == 0
@@ -26,4 +26,4 @@ def test_all_run_or_the_one_that_is_named_with_dashes_too(
 
 
 def test_what_has_no_command_is_no_benchmark() -> None:
-    assert not {"workloads", "__main__"} & entry.found().keys()
+    assert not {"workloads", "__main__"} & entry.find_all().keys()

@@ -101,7 +101,7 @@ def test_who_is_ahead_of_ours_is_named() -> None:
         _measured("wrong", wrong_end=1, wait_ms=5.0),
         _measured("later", wait_ms=20.0),
     ]
-    text = report.judged(report.Part("calm", "q7", [_measured(OURS), *others]))
+    text = report.judge(report.Part("calm", "q7", [_measured(OURS), *others]))
     assert "Bad: sooner and right in the end: sooner." in text
     assert "Wrong in the end: wrong." in text
     assert "later than ours: later." in text

@@ -12,7 +12,7 @@ from benchmarks.thesis import AQ, FIXED, MP, RIGHT, coverage, measure_rivals, me
 from benchmarks.workloads import D1, D3, soccer
 from topology.published.mp_k_slack import MPKSlack
 
-SHORT = D1.shortened(100)
+SHORT = D1.shorten(100)
 
 
 def test_numbers_order_for_less_hold_than_time_alone() -> None:
@@ -25,7 +25,7 @@ def test_numbers_order_for_less_hold_than_time_alone() -> None:
 
 
 def test_several_sources_come_through_every_rival_whole() -> None:
-    recipe = D3.shortened(500)
+    recipe = D3.shorten(500)
     found = measure_sources(soccer(recipe).rows, 2)
     assert list(found)[3:] == [MP, AQ]
     for truth in found.values():
@@ -42,8 +42,8 @@ def test_one_source_is_as_the_operator_alone() -> None:
 
 
 def test_tables_stand_beside_the_thesis() -> None:
-    tables = [thesis.rivals_table(recipe.shortened(500)) for recipe in (D1, D3)]
-    tables.append(thesis.sources_table(D3.shortened(1_000), 5))
+    tables = [thesis.rivals_table(recipe.shorten(500)) for recipe in (D1, D3)]
+    tables.append(thesis.sources_table(D3.shorten(1_000), 5))
     text = "".join(table.markdown() for table in tables)
     for figure in ("| 99.99 | 399.56 |", "| 99.98 | 10 462.98 |", "| 99.12 | 13 432.69 |"):
         assert figure in text

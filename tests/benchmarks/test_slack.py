@@ -42,9 +42,9 @@ def test_worlds_that_are_shown_together_count_each_run() -> None:
 
 
 def test_what_looks_at_no_delta_runs_once_for_all_and_is_judged_for_each() -> None:
-    (strict,) = probslack.measured("ignore", World("BB", 600, 1, delta=0.1))
+    (strict,) = probslack.measure("ignore", World("BB", 600, 1, delta=0.1))
     runs = probslack.closings.cache_info().misses
-    (loose,) = probslack.measured("ignore", World("BB", 600, 1, delta=0.9))
+    (loose,) = probslack.measure("ignore", World("BB", 600, 1, delta=0.9))
     assert probslack.closings.cache_info().misses == runs
     assert (strict.error, strict.wait_ns) == (loose.error, loose.wait_ns)
     assert strict.worst == pytest.approx(loose.worst + 0.8)

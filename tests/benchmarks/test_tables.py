@@ -45,6 +45,6 @@ def test_what_a_paper_prints_stands_behind_its_rows() -> None:
     table = Table("speed", ("program", "rate"))
     table.add("ours", "1")
     table.add("theirs", "2")
-    table.printed(("printed", "ms"), {"theirs": (2, 1_234.5)})
+    table.print(("printed", "ms"), {"theirs": (2, 1_234.5)})
     assert table.columns == ("program", "rate", "printed", "ms")
     assert table.rows == [("ours", "1", "", ""), ("theirs", "2", "2.00", "1 234.50")]

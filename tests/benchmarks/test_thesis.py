@@ -23,7 +23,7 @@ from benchmarks.synced import (
     sources_of,
     span_of,
 )
-from benchmarks.thesis import Offsets, measure_offsets, skewed
+from benchmarks.thesis import Offsets, measure_offsets, skew
 from benchmarks.truth import Truth
 from benchmarks.workloads import D3, soccer
 from benchmarks.workloads.clocks import (
@@ -42,7 +42,7 @@ from topology.clock.settings import PASSIVE_FLOOR_NS
 from topology.model.event import Event
 from topology.model.outcome import Step
 
-SHORT = D3.shortened(200)
+SHORT = D3.shorten(200)
 FIRST_NS = 1_700_000_000 * S
 STEPS = {"whole ms": MS, "ns": 1}
 TURNED = 2
@@ -71,7 +71,7 @@ def out(*events: tuple[int, int, int, str]) -> Truth:
         event.ref_time_ns, event.error_ns, event.late = ref_ns, error_ns, late
         event.at_ns = true_ns + 2 * MS
         step.released.append(event)
-    truth.said(step)
+    truth.take_step(step)
     return truth
 
 
@@ -190,7 +190,7 @@ def test_a_single_offset_fails_under_skew_and_the_polygon_does_not() -> None:
     rows = steady(6, 20, 150).rows
     span = span_of(rows)
     settled_ns = span.first_ns + 60 * S
-    dials = skewed(100, span.first_ns)
+    dials = skew(100, span.first_ns)
     found = {
         method.name: run(rows, span, dials, method, settled_ns)
         for method in (TRUST, THESIS, POLYGON, AS_CLIENT_DOES)
@@ -205,7 +205,7 @@ def test_a_single_offset_fails_under_skew_and_the_polygon_does_not() -> None:
 
 
 def test_wrong_clocks_stand_beside_the_thesis() -> None:
-    text = thesis.offsets_table(D3.shortened(1_000), MS).markdown()
+    text = thesis.offsets_table(D3.shorten(1_000), MS).markdown()
     text += thesis.skew_table(3).markdown()
     for method in METHODS:
         assert f"| {method.name}, 3 600 000 ms |" in text

@@ -55,13 +55,13 @@ def test_the_soccer_streams_have_the_published_figures(
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("recipe", [D1, D2, D3], ids=["D1", "D2", "D3"])
 def test_descents_are_exact_for_every_seed(recipe: Recipe, seed: int) -> None:
-    short = recipe.shortened(20)
+    short = recipe.shorten(20)
     found = figures(soccer(short, seed).rows)
     assert (found.n, found.descents, found.late) == (short.n, short.descents, short.descents)
 
 
 def test_what_is_lost_is_missing() -> None:
-    whole = soccer(D1.shortened(20))
+    whole = soccer(D1.shorten(20))
     lossy = lose(whole, 0.01)
     assert 150 < len(lossy.lost) < 350
     assert figures(lossy.rows).missing == len(lossy.lost) == len(whole.rows) - len(lossy.rows)
@@ -122,8 +122,8 @@ def test_rates_step_and_loss_storms() -> None:
 @pytest.mark.parametrize(
     "recipe",
     [
-        lambda seed: soccer(D2.shortened(50), seed),
-        lambda seed: lose(soccer(D1.shortened(50), seed), 0.01),
+        lambda seed: soccer(D2.shorten(50), seed),
+        lambda seed: lose(soccer(D1.shorten(50), seed), 0.01),
         lambda seed: crowd(5_000, seed),
         regimes,
         bursts,

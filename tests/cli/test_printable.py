@@ -72,13 +72,13 @@ def test_lines_that_belong_to_one_are_set_in(log: Callable[[], str]) -> None:
 
 def test_explain_says_a_hostile_name_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = {"said": [f"default: {HOSTILE} 1/2/17: held"]}
-    monkeypatch.setattr(explain, "asked", lambda *_: answer)
+    monkeypatch.setattr(explain, "ask", lambda *_: answer)
     asked = ("explain", "127.0.0.1:1", "--source", HOSTILE, "--seq", "17")
     assert inorder(*asked).out == f"default: {ESCAPED} 1/2/17: held\n"
     assert json.loads(inorder(*asked, "--json").out) == answer
     waiting = [entry(HOSTILE, held=1, reason="start", missing=None)]
     part = REORDER | {"streams": {"default": {"reorder": {"waiting": waiting}}}}
-    monkeypatch.setattr(explain, "asked", lambda *_: [part])
+    monkeypatch.setattr(explain, "ask", lambda *_: [part])
     head, line = inorder("explain", "127.0.0.1:1").out.split("\n")[:2]
     assert head.startswith("reorder raw/2: 5 buffered")
     assert line.startswith(f"  default/{ESCAPED} epoch 0: 1 buffered")

@@ -83,7 +83,7 @@ def test_what_cannot_be_a_time_of_the_unit_is_dead(
 def test_law_the_plain_way_agrees_with_the_close_look(unit: str, ts: Any) -> None:
     reading = parse(f"streams: {{p: {{headers: {{ts_unit: {unit}}}}}}}").reading()
     row = Row(1, {"source": "a", "seq": 0, "ts": ts})
-    quick, close = LineReader(reading).read(row), LineReader(reading)._examined(row)
+    quick, close = LineReader(reading).read(row), LineReader(reading)._examine(row)
     if isinstance(quick, Event):
         assert isinstance(close, Event)
         assert (quick.ts_ns, quick.arrival_ns) == (close.ts_ns, close.arrival_ns)

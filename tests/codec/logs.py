@@ -13,7 +13,7 @@ from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
-from codec.compression import compressed
+from codec.compression import compress
 from codec.face import Unreadable
 
 FIRST: Final = int(os.environ.get("INORDER_CODEC_FIRST_SEED", "0"))
@@ -92,7 +92,7 @@ def batch(
     """`payload`: what takes the place of the records."""
     body = b"".join(records) if payload is None else payload
     if attributes & 7 in range(1, 5) and payload is None:
-        body = compressed(attributes & 7, body)
+        body = compress(attributes & 7, body)
     number = len(records) if count is None else count
     last = max(number - 1, 0) if last_delta is None else last_delta
     tail = struct.pack(">hiqq", attributes, last, first_ms, latest_ms)

@@ -20,8 +20,8 @@ from codec.compression import (
     SNAPPY,
     ZSTD,
     NotUnpacked,
-    compressed,
-    uncompressed,
+    compress,
+    decompress,
 )
 
 RECORDS = b"a record of a machine, " * 20_000
@@ -33,46 +33,46 @@ SKIPPABLE = bytes.fromhex("502a4d18") + struct.pack("<I", 3) + b"any"
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("records", [b"x", RECORDS, bytes(MAX_UNPACKED_BYTES)])
 def test_there_and_back(name: str, records: bytes) -> None:
-    assert uncompressed(BY_NAME[name], compressed(BY_NAME[name], records)) == records
+    assert decompress(BY_NAME[name], compress(BY_NAME[name], records)) == records
 
 
 def test_what_other_producers_write_is_read() -> None:
     raw = bytes(cramjam.snappy.compress_raw(RECORDS))
-    assert uncompressed(SNAPPY, raw) == RECORDS
-    assert uncompressed(SNAPPY, snappy_encode(RECORDS)) == RECORDS
-    assert uncompressed(GZIP, gzip.compress(RECORDS[:9]) + gzip.compress(RECORDS[9:])) == RECORDS
+    assert decompress(SNAPPY, raw) == RECORDS
+    assert decompress(SNAPPY, snappy_encode(RECORDS)) == RECORDS
+    assert decompress(GZIP, gzip.compress(RECORDS[:9]) + gzip.compress(RECORDS[9:])) == RECORDS
 
 
 @pytest.mark.parametrize("number", [LZ4, ZSTD])
 def test_frames_behind_one_another_and_frames_to_be_skipped(number: int) -> None:
-    frames = compressed(number, RECORDS[:9]) + SKIPPABLE + compressed(number, RECORDS[9:])
-    assert uncompressed(number, SKIPPABLE + frames) == RECORDS
+    frames = compress(number, RECORDS[:9]) + SKIPPABLE + compress(number, RECORDS[9:])
+    assert decompress(number, SKIPPABLE + frames) == RECORDS
 
 
 def test_lz4_that_does_not_say_its_size_is_read_however_little_it_packs() -> None:
     noise = os.urandom(4_300_000)
-    assert uncompressed(LZ4, compressed(LZ4, noise)) == noise
+    assert decompress(LZ4, compress(LZ4, noise)) == noise
 
 
 def test_a_compression_that_is_none_is_refused() -> None:
     with pytest.raises(NotUnpacked, match="which Kafka does not define"):
-        uncompressed(5, b"")
+        decompress(5, b"")
 
 
 @pytest.mark.parametrize("prefix", [b"", SKIPPABLE])
 @pytest.mark.parametrize("number", BY_NAME.values())
 def test_what_gets_too_large_is_not_unpacked(number: int, prefix: bytes) -> None:
     with pytest.raises(NotUnpacked):
-        uncompressed(number, prefix + compressed(number, RECORDS), MOST)
+        decompress(number, prefix + compress(number, RECORDS), MOST)
 
 
 @pytest.mark.parametrize("number", [GZIP, LZ4, ZSTD])
 def test_what_gets_too_large_takes_no_more_than_the_bound(number: int) -> None:
-    bomb = compressed(number, bytes(64 << 20))
+    bomb = compress(number, bytes(64 << 20))
     tracemalloc.start()
     try:
         with pytest.raises(NotUnpacked):
-            uncompressed(number, bomb, 1 << 20)
+            decompress(number, bomb, 1 << 20)
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
@@ -87,27 +87,27 @@ def test_what_gets_too_large_takes_no_more_than_the_bound(number: int) -> None:
 )
 def test_snappy_that_says_it_is_gigabytes_is_not_unpacked(payload: bytes) -> None:
     with pytest.raises(NotUnpacked, match="unpacked"):
-        uncompressed(SNAPPY, payload)
+        decompress(SNAPPY, payload)
 
 
 @pytest.mark.parametrize("length", [-(1 << 31), -4, 0, 6])
 def test_a_block_of_snappy_with_a_length_that_is_none_is_not_unpacked(length: int) -> None:
     block = bytes(cramjam.snappy.compress_raw(b"abc"))
     with pytest.raises(NotUnpacked):
-        uncompressed(SNAPPY, compression.XERIAL + struct.pack("!iii", 1, 1, length) + block)
+        decompress(SNAPPY, compression.XERIAL + struct.pack("!iii", 1, 1, length) + block)
 
 
 def test_zstd_that_repeats_one_byte_without_end_is_not_unpacked() -> None:
     frame = b"\x28\xb5\x2f\xfd\x00\x58" + (b"\x02\x00\x10" + b"x") * 9_000
     with pytest.raises(NotUnpacked, match="takes more than"):
-        uncompressed(ZSTD, frame + b"\x03\x00\x10x")
+        decompress(ZSTD, frame + b"\x03\x00\x10x")
 
 
 @pytest.mark.parametrize("number", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("size", [0, 1, 4, 17, 100])
 def test_what_was_cut_off_is_not_unpacked_or_read_as_nothing(number: int, size: int) -> None:
     try:
-        assert uncompressed(number, compressed(number, NOISE)[:size]) == b""
+        assert decompress(number, compress(number, NOISE)[:size]) == b""
     except NotUnpacked:
         assert number != GZIP or size
 
@@ -115,4 +115,4 @@ def test_what_was_cut_off_is_not_unpacked_or_read_as_nothing(number: int, size: 
 @pytest.mark.parametrize("number", [GZIP, LZ4, ZSTD, SNAPPY])
 def test_what_has_bytes_behind_its_end_is_not_unpacked(number: int) -> None:
     with pytest.raises(NotUnpacked):
-        uncompressed(number, compressed(number, RECORDS) + b"tail")
+        decompress(number, compress(number, RECORDS) + b"tail")

@@ -11,7 +11,7 @@ import pytest
 
 from agents.kafka.whole_batches import Fetched
 from codec import face, plain
-from codec.compression import GZIP, LZ4, SNAPPY, ZSTD, compressed
+from codec.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from codec.face import Unreadable
 from tests.codec.logs import (
     APPEND_TIME,
@@ -181,7 +181,7 @@ def test_a_count_that_does_not_fit_the_offsets(make: Any, count: int, last_delta
 
 @pytest.mark.parametrize("number", [GZIP, SNAPPY, LZ4, ZSTD, 5, 7])
 def test_a_batch_that_cannot_be_unpacked_is_one_dead_letter(make: Any, number: int) -> None:
-    payload = (compressed(number, nothing(0)) if number <= ZSTD else b"") + b"tail"
+    payload = (compress(number, nothing(0)) if number <= ZSTD else b"") + b"tail"
     log = batch([], base_offset=BASE, attributes=number, payload=payload, count=2)
     sound = batch([nothing(0)], base_offset=BASE + 2)
     (first, last, detail), *rest = ends_of(make, log + sound)

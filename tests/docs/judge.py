@@ -150,7 +150,7 @@ def options() -> frozenset[str]:
 @cache
 def _benchmarks() -> dict[str, click.Command]:
     """Those that are commands of click."""
-    modules = {name: importlib.import_module(f"benchmarks.{name}") for name in bench.found()}
+    modules = {name: importlib.import_module(f"benchmarks.{name}") for name in bench.find_all()}
     return {
         name: module.command
         for name, module in modules.items()
@@ -184,7 +184,7 @@ def _make(words: Sequence[str], _: bool) -> None:
 def _of_pattern(target: str) -> bool:
     kind, _, name = target.partition("-")
     if kind == "bench":
-        return name.replace("-", "_") in bench.found()
+        return name.replace("-", "_") in bench.find_all()
     if kind == "spark":
         from cli.spark.command import JOBS
 

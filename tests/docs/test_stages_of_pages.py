@@ -6,7 +6,7 @@ import re
 
 from tests import ROOT
 from topology.config import parse
-from topology.config.change import abandoned
+from topology.config.change import refuse_abandoned
 
 CHANGE = ROOT / "docs/operate/change.md"
 SIZE = ROOT / "docs/operate/size.md"
@@ -16,7 +16,7 @@ DEFAULT = parse("streams: {default: {}}\n")
 def test_the_refusal_of_cut_stages_is_that_of_the_page() -> None:
     """The stages of an older release, whose file named none; the remedy is a line that works."""
     (shown,) = re.findall(r"^refused stages: .*$", CHANGE.read_text(), re.M)
-    refused = str(abandoned("reorder", "events.raw", "", DEFAULT))
+    refused = str(refuse_abandoned("reorder", "events.raw", "", DEFAULT))
     assert re.fullmatch(".*".join(map(re.escape, shown.split("…"))), refused)
     (line,) = re.findall(r"`(stages: \[.*?\])`", shown)
     again = parse(f"streams: {{default: {{}}}}\n{line}\n")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.topics import create
 from agents.user_functions import bringing
 from topology.config import Topology, parse
@@ -141,7 +141,7 @@ def settle(
     path.write_text(text)
     setting = Setting(bootstrap, path, parse(text, bringing(folder)))
     if make:
-        create(declared(setting.topology), bootstrap, replication)
+        create(declare(setting.topology), bootstrap, replication)
     return setting
 
 

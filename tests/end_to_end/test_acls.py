@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.topics import create
 from cli.local.kafka import KafkaBroker, jars
 from tests import ROOT
@@ -93,7 +93,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     path = folder / "topology.yaml"
     path.write_text(TOPOLOGY)
     with KafkaBroker(folder / "kafka", overrides=overrides, listeners=listeners) as broker:
-        outcomes = create(declared(topology), broker.bootstrap, 1)
+        outcomes = create(declare(topology), broker.bootstrap, 1)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         acls = ("topics", "acls", "--topology", path, "--principal", "User:{stage}")
         told = inorder(*acls).well()

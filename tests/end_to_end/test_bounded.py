@@ -77,7 +77,7 @@ class Run:
 
     @property
     def held(self) -> int:
-        return sum(1 for _ in self.stage.held())
+        return sum(1 for _ in self.stage.iter_held())
 
     def _note(self, step: Step) -> None:
         for event in step.released:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from codec.batches import RecordBatch
-from codec.compression import GZIP, LZ4, ZSTD, compressed
+from codec.compression import GZIP, LZ4, ZSTD, compress
 from inorder import SequencedProducer
 from inorder.contract import PRESETS
 from inorder.signing_keys import SigningKey, signing_key
@@ -51,7 +51,7 @@ def hostile() -> list[tuple[str, bytes, list[tuple[int, str]]]]:
     """What it is, the batch, and the dead letters that it ends as: the offsets from its first one,
     and the reason."""
     good = event("bad", 0)
-    bomb = compressed(ZSTD, framed(b"\x00\x00\x00\x01\x01" + MANY))
+    bomb = compress(ZSTD, framed(b"\x00\x00\x00\x01\x01" + MANY))
     unreadable = [(0, "record_unreadable")]
     return [
         ("a header's name that is no UTF-8",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.topics import create
 from benchmarks.workloads.rows import Row
 from cli.local.kafka import KafkaBroker
@@ -71,7 +71,7 @@ def test_a_deleted_output_is_told_and_may_come_back(settles: Settles) -> None:
             before = sender.sent
             wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
             within(lambda: STANDS in str(worker.ask("ready")[1]), UNREADY_S, STANDS)
-            create(declared(setting.topology), setting.bootstrap, 1)
+            create(declare(setting.topology), setting.bootstrap, 1)
             worker.wait_ready()
         since = {*range(before, sender.sent)}
         assert since
@@ -111,7 +111,7 @@ def test_one_of_three_brokers_dead(tmp_path: Path) -> None:
     """Work goes on, the worker is ready, and names the broker until it is back."""
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)
-        create(declared(setting.topology), setting.bootstrap, 3)
+        create(declare(setting.topology), setting.bootstrap, 3)
         with at_work(setting) as worker, sending(setting) as sender:
             wait_out(setting, SOME)
             brokers.kill(0)
@@ -132,7 +132,7 @@ def note(worker: Worker) -> str:
 def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)
-        create(declared(setting.topology), setting.bootstrap, 3)
+        create(declare(setting.topology), setting.bootstrap, 3)
         with at_work(setting) as worker:
             with sending(setting):
                 wait_out(setting, SOME)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.topics import create
 from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
@@ -116,7 +116,7 @@ def rewritten(setting: Setting, *changes: tuple[str, str]) -> Setting:
         text = text.replace(old, new)
     setting.path.write_text(text)
     topology = parse(text)
-    create(declared(topology), setting.bootstrap, 1)
+    create(declare(topology), setting.bootstrap, 1)
     return replace(setting, topology=topology)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.topics import create
 from cli.local.kafka import KafkaBroker
 from infra.kafka import ContainerBroker
@@ -114,7 +114,7 @@ def test_a_broker_that_is_away_does_not_stop_the_exchange(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
     setting = settle(own_kafka.bootstrap, tmp_path, make=False)
-    create(declared(setting.topology), setting.bootstrap, setting.topology.topics.replication)
+    create(declare(setting.topology), setting.bootstrap, setting.topology.topics.replication)
     with served(setting, tmp_path) as server:
         with SyncClient(
             "exact", SyncSettings(server.address, keys=KeyRing.parse(KEYS), first_resync_s=1.0)

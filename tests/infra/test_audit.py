@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.audit import asked, judged
+from infra.audit import ask, judge
 
 SOUND = {"name": "lark", "version": "1.2", "vulns": []}
 UNREACHED = "NOT AUDITED: x.lock: the database of known vulnerabilities could not be reached"
@@ -36,9 +36,9 @@ FAULTY = {
     ],
 )
 def test_what_is_told(packages: list[dict[str, Any]], bad: bool, told: list[str]) -> None:
-    assert judged("x.lock", {"dependencies": packages}) == (bad, told)
+    assert judge("x.lock", {"dependencies": packages}) == (bad, told)
 
 
 def test_a_program_that_gives_no_answer() -> None:
-    assert asked("true", "x.lock") is None
-    assert judged("x.lock", None)[1][0].startswith("NOT AUDITED")
+    assert ask("true", "x.lock") is None
+    assert judge("x.lock", None)[1][0].startswith("NOT AUDITED")

@@ -44,7 +44,7 @@ def test_another_system_is_told_of_debian(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert "Debian's apt" in str(missing())
     monkeypatch.setenv("INORDER_IMAGES", "pull")
     assert base_images.missing() is None
-    assert "mmdebstrap" not in programs._wanted()
+    assert "mmdebstrap" not in programs._list_wanted()
 
 
 def test_only_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from infra.notice import BEGIN, ROOT, licence, pinned
+from infra.notice import BEGIN, ROOT, licence, list_pinned
 
 
 def test_every_package_of_the_image_is_named() -> None:
     listed = (ROOT / "NOTICE").read_text().partition(BEGIN)[2]
-    assert re.findall(r"^  (\S+): \S", listed, re.M) == pinned(), "run: python -m infra.notice"
-    assert "psycopg-binary" in pinned()
+    assert re.findall(r"^  (\S+): \S", listed, re.M) == list_pinned(), "run: python -m infra.notice"
+    assert "psycopg-binary" in list_pinned()
 
 
 def test_a_licence_is_a_name_and_not_a_text() -> None:

@@ -22,7 +22,7 @@ def all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the programs were there, and root asked."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(programs, "built", lambda: Path("/built"))
+    monkeypatch.setattr(programs, "build_all", lambda: Path("/built"))
 
 
 def test_another_user_is_told_of_root(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inorder.trial import MAX_PROBLEMS, tried
+from inorder.trial import MAX_PROBLEMS, run_trial
 from topology.detector.detector import Detector, behaviour_of
 from topology.detector.item import Seen
 
@@ -46,13 +46,13 @@ def _spoils(state: int, event: Seen) -> Any:
     ],
 )
 def test_what_is_wrong_is_said(detector: Any, wrong: str) -> None:
-    trial = tried(behaviour_of(detector), EVENTS)
+    trial = run_trial(behaviour_of(detector), EVENTS)
     assert wrong in trial.problems[0]
     assert len(trial.problems) <= MAX_PROBLEMS
 
 
 def test_a_state_may_hold_events() -> None:
-    trial = tried(behaviour_of(Detector(lambda s, e: ((*s, e)[-2:], None), ())), EVENTS)
+    trial = run_trial(behaviour_of(Detector(lambda s, e: ((*s, e)[-2:], None), ())), EVENTS)
     assert trial.problems == []
     assert trial.state_values == 1 + 2 * (1 + len(("payload", "name", "number")))
 
@@ -64,6 +64,6 @@ def test_a_sound_one_is_measured() -> None:
         lambda state: state[-1] + 1 if len(state) == len(EVENTS) else None,
         lambda state, time_ns: (state[:3], {"at": time_ns}),
     )
-    trial = tried(behaviour_of(detector), EVENTS)
+    trial = run_trial(behaviour_of(detector), EVENTS)
     assert trial.problems == []
     assert (trial.items, trial.results, trial.state_values) == (10, 10, 10)

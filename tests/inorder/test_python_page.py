@@ -62,7 +62,7 @@ def publish_ordered(broker: EmbeddedBroker, topic: str) -> None:
         original = [
             (name, text if isinstance(text, bytes) else str(text).encode()) for name, text in sent
         ]
-        producer.produce(topic, value, headers=dict(writer.ordered(event, original)))
+        producer.produce(topic, value, headers=dict(writer.write_ordered(event, original)))
         mark = Event("default", "", 0, 0, 5, 6, kind=WATERMARK)
         producer.produce(topic, None, headers=dict(writer.control(mark, 0)))
     assert producer.flush(10) == 0

@@ -141,7 +141,7 @@ def test_an_ordered_topic_is_read_by_the_contract(config: HeaderConfig) -> None:
     event.ref_time_ns, event.error_ns, event.late = 1_600, 5, "merge_new"
     sent = HeaderWriter(config).write("press", 7, ts_ns=1_500, epoch=2, type="A")
     original = [(name, text(value)) for name, value in sent]
-    headers = header_writer.HeaderWriter(config).ordered(event, original)
+    headers = header_writer.HeaderWriter(config).write_ordered(event, original)
     record = ordered_event(headers, b'{"x": 1}', config)
     expected = ("default", "press", 2, 7, 1_500, 1_600, 5, "A", {"x": 1}, "merge_new", 20)
     assert record == OrderedEvent(*expected)

@@ -51,7 +51,7 @@ def test_more_than_one_read_of_the_table(tmp_path: Path) -> None:
 def test_it_goes_on_after_a_start(tmp_path: Path) -> None:
     with closing(kept_in(tmp_path)) as kept:
         kept.add(sent(0))
-        kept.answered(3, 17)
+        kept.note_answered(3, 17)
     with closing(kept_in(tmp_path)) as kept:
         assert (numbers(kept, 1, 0, 0), kept.place_of(3), kept.place_of(4)) == ([0], 17, None)
         assert kept.bytes == 1 + 1 + RECORD_BYTES

@@ -64,7 +64,7 @@ def held_after_restart(operator: Operator, raw: Sequence[Event], stamped_from: i
     late or not as it was; from place `stamped_from` on, with what had been found out about it."""
     by_offset = {event.offset: event for event in raw}
     events = []
-    for held in sorted(operator.held(), key=lambda event: event.offset):
+    for held in sorted(operator.iter_held(), key=lambda event: event.offset):
         event = copy_of(held if held.held_by >= stamped_from else by_offset[held.offset])
         event.held_by, event.at_ns, event.late = held.held_by, held.at_ns, held.late
         events.append(event)

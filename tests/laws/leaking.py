@@ -29,7 +29,7 @@ from tests.topology.config.test_problem import BROKEN
 from tests.topology.pattern.language.test_check import ERRORS
 from tests.topology.pattern.language.test_parse import REFUSED
 from topology.config import HeaderConfig, Topology
-from topology.detector.values import NotAValue, packed
+from topology.detector.values import NotAValue, pack
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
 from topology.pattern.tree.errors import QueryRefused
@@ -70,7 +70,7 @@ def headers_written() -> None:
             for event.epoch in (0, number):
                 for kept in (said, (*said, ("epoch", b"%d" % LARGE)), ()):
                     writer.stamp(event, kept, 1)
-                    writer.ordered(event, kept)
+                    writer.write_ordered(event, kept)
                 writer.control(event, 1)
 
 
@@ -86,7 +86,7 @@ def dead_letters() -> None:
         SequencedInlet(READER, 4).read([sequenced(4)], clock)
     for odd in (object(), [object()], "\ud800"):
         with suppress(NotAValue):
-            packed(odd, {})
+            pack(odd, {})
 
 
 @cache

@@ -30,7 +30,7 @@ from topology.flow.stage import QUERIES as LATE_QUERIES
 from topology.flow.stage import Stage
 from topology.model.event import WATERMARK, Event, twin
 from topology.model.result import CONFIRMED, EMIT, RETRACT, Result
-from topology.model.saved import unpacked
+from topology.model.saved import unpack
 from topology.query.beginning import UNKNOWN
 
 SEEDS = (8, *seeds_of_today(2))  # 8: each kind of query confirms something there
@@ -172,7 +172,7 @@ class Run:
         if before is not None:
             self._note_changes(before)
             state = through_changelog(self._state)
-            self.stage.restore(state, sorted(before.held(), key=lambda event: event.offset))
+            self.stage.restore(state, sorted(before.iter_held(), key=lambda event: event.offset))
         if has_added:
             self.begun_ns = self.since_ns()
 
@@ -211,7 +211,7 @@ class Run:
         beginning."""
         assert self.stage is not None
         found = beginnings_in(self.stage.snapshot(), "added")
-        return max(int(unpacked(each)) for each in found[0]) if found else None
+        return max(int(unpack(each)) for each in found[0]) if found else None
 
 
 def standing(found: Sequence[Result]) -> dict[str, Result]:

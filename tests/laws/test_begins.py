@@ -106,19 +106,19 @@ def test_it_is_the_same_when_streams_begin(name: str, seed: int) -> None:
             outputs.add(stage.on_batch(inputs[which][at:end], now_ns))
             if ticks:
                 outputs.add(stage.on_time(now_ns))
-            held = [(e.offset, e.held_by) for e in stage.held()]
+            held = [(e.offset, e.held_by) for e in stage.iter_held()]
             state = through_changelog(stage.snapshot())
             seen.append((outputs.released, outputs.reports, outputs.results, held))
             if restarts:
                 again = make() if which == 0 else begun(make())
-                again.restore(state, list(stage.held()))
+                again.restore(state, list(stage.iter_held()))
                 stages[which] = again
         assert seen[0] == seen[1]
         come = list(stages[0].chains)
         assert stages[0].snapshot() == kept(stages[1].snapshot(), come)
         for stage in stages:
             waiting = {event.offset for event in stage.waiting()}
-            by_place = {e.offset for e in stage.held() if e.held_by & stage.waiting_places}
+            by_place = {e.offset for e in stage.iter_held() if e.held_by & stage.waiting_places}
             assert waiting == by_place
         at = end
     assert NEVER_COMES not in stages[0].chains

@@ -33,7 +33,7 @@ def counted(operator: object) -> Figures:
     """By looking at everything; what cannot be counted so is left out."""
     if isinstance(operator, Reorder):
         buffers = list(operator._table.values())
-        held = list(operator.held())
+        held = list(operator.iter_held())
         return {
             "reorder_sources": len(buffers),
             "reorder_held": len(held),
@@ -41,7 +41,7 @@ def counted(operator: object) -> Figures:
         }
     if isinstance(operator, Merge):
         sources = list(operator._sources.values())
-        queued = list(operator.held())
+        queued = list(operator.iter_held())
         return {
             "merge_sources": len(sources),
             "merge_idle": sum(progress.state == OUT for progress in sources),

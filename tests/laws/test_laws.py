@@ -239,13 +239,13 @@ def test_nothing_is_lost_and_nothing_doubled(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     all_data = {event.offset for event in run.raw if event.kind == DATA}
     for _ in run.steps():
-        held = [event.offset for event in run.operator.held() if event.kind == DATA]
+        held = [event.offset for event in run.operator.iter_held() if event.kind == DATA]
         gone = settled_offsets(run.released, run.reports, all_data)
         assert sorted(gone + held) == sorted(e.offset for e in run.taken if e.offset in all_data)
-        assert all(event.held_by > 0 for event in run.operator.held())
+        assert all(event.held_by > 0 for event in run.operator.iter_held())
     run.end()
     assert sorted(settled_offsets(run.released, run.reports, all_data)) == sorted(all_data)
-    assert not list(run.operator.held())
+    assert not list(run.operator.iter_held())
     assert all(event.held_by == 0 for event in run.released)
 
 
@@ -256,13 +256,13 @@ def test_what_is_kept_beyond_passing_is_freed_once(case: Case, seed: int) -> Non
     run = Run(case, seed, cut)
     kept: set[int] = set()
     for _ in run.steps():
-        held = {event.offset for event in run.operator.held()}
+        held = {event.offset for event in run.operator.iter_held()}
         freed = [event.offset for event in run.freed]
         assert kept - held <= set(freed)
         assert not held & set(freed)
         assert len(freed) == len(set(freed))
         if run.operator.keeps_passed:
-            kept |= {each.offset for each in run.operator.held() if each.held_by != IN_MERGE}
+            kept |= {each.offset for each in run.operator.iter_held() if each.held_by != IN_MERGE}
     assert bool(kept) == run.operator.keeps_passed
 
 
@@ -271,7 +271,7 @@ def test_bounds_hold_at_every_step(case: Case, seed: int) -> None:
     run = Run(case, seed, one_by_one)
     known: set[str] = set()
     for _ in run.steps():
-        held = Counter(event.source for event in run.operator.held())
+        held = Counter(event.source for event in run.operator.iter_held())
         assert sum(held.values()) <= case.max_held
         assert max(held.values(), default=0) <= case.max_held_per_source
         before, known = known, known_sources(run.operator)
@@ -321,7 +321,7 @@ def test_what_was_heard_before_gives_only_duplicates_and_late(case: Case, seed: 
     for _ in run.steps():
         pass
     unheard = {report.offset for report in run.reports if isinstance(report, Malformed)}
-    held = {event.offset for event in run.operator.held()}
+    held = {event.offset for event in run.operator.iter_held()}
     heard = {(event.source, event.epoch, event.seq) for event in run.released}
     seen = [event for event in copies(run.raw) if event.offset not in unheard]
     for event in seen:

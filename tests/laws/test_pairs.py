@@ -73,7 +73,7 @@ def told(stage: Stage, seed: int, late: str, restarts: float = 0) -> list[Any]:
     for batch in cut(copies(events), rng, (1, 7, 40)):
         found += stage.on_batch(batch, batch[-1].at_ns).results
         if rng.random() < restarts:
-            held: list[Event] = [twin(event) for event in stage.held()]
+            held: list[Event] = [twin(event) for event in stage.iter_held()]
             state = through_changelog(stage.snapshot())
             stage = stage_of(late, *names)
             stage.restore(state, held)

@@ -197,7 +197,7 @@ def course(
             figures,
             operator.next_deadline_ns(),
             operator.explain() if looks else None,
-            [(event.offset, event.held_by, event.at_ns) for event in operator.held()]
+            [(event.offset, event.held_by, event.at_ns) for event in operator.iter_held()]
             if looks
             else None,
             msgspec.msgpack.encode(operator.changes()),

@@ -16,7 +16,7 @@ from zlib import crc32
 import pytest
 
 from recordings.laned import recording_of
-from recordings.replayed import replayed
+from recordings.replayed import replay_lines
 from recordings.summary import Summary
 from tests.answers.cases import PATTERNS, QUERIES, STREAMS, WORLDS
 from tests.answers.worlds import Line, World
@@ -158,7 +158,7 @@ def said(steps: Sequence[Step], form: str) -> tuple[list[JsonObject], list[str]]
 def replay_of(topology: Topology, paths: Sequence[Path]) -> list[Step]:
     by_lane, contents = recording_of([str(path) for path in paths], topology)
     assert by_lane
-    return [*replayed(topology, contents, Summary(), by_lane=by_lane)]
+    return [*replay_lines(topology, contents, Summary(), by_lane=by_lane)]
 
 
 def fetched(lines: Sequence[Line], rng: Random) -> list[Line]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from recordings.guess import Guess, Proposal, fit, guessed, spelled
+from recordings.guess import Guess, Proposal, fit, guess_fields, spell
 from recordings.time_guess import TimesSeen
 from tests.seeds import seeds_of_today
 from topology.wire.values import Timestamp
@@ -43,7 +43,7 @@ def telemetry(machines: int = 3, each: int = 40) -> Rows:
 def names(proposal: Proposal) -> dict[str, str]:
     kinds = ("source", "seq", "ts", "type", "epoch", "arrival")
     guesses = {kind: getattr(proposal, kind) for kind in kinds}
-    return {kind: spelled(each.path, on_file=True) for kind, each in guesses.items() if each}
+    return {kind: spell(each.path, on_file=True) for kind, each in guesses.items() if each}
 
 
 def times_of(proposal: Proposal) -> TimesSeen:
@@ -57,7 +57,7 @@ def of(guess: Guess | None) -> Guess:
 
 
 def test_number_source_time_and_type_are_found_by_what_they_do() -> None:
-    proposal = guessed(telemetry(), NOW_NS)
+    proposal = guess_fields(telemetry(), NOW_NS)
     assert names(proposal) == {"source": "device", "seq": "n", "ts": "time", "type": "kind"}
     assert times_of(proposal).unit == "ms"
     assert {of(getattr(proposal, each)).sure for each in ("source", "seq", "ts")} == {"certain"}
@@ -65,7 +65,7 @@ def test_number_source_time_and_type_are_found_by_what_they_do() -> None:
 
 def test_names_that_say_nothing_are_found_all_the_same() -> None:
     rows: Rows = [{"a": row["device"], "b": row["n"], "c": row["time"]} for row in telemetry()]
-    proposal = guessed(rows, NOW_NS)
+    proposal = guess_fields(rows, NOW_NS)
     assert names(proposal) == {"source": "a", "seq": "b", "ts": "c"}
     assert of(proposal.ts).sure == "likely"
 
@@ -92,7 +92,7 @@ def test_the_unit_of_a_time(
     rows = telemetry()
     for row in rows:
         row["time"] = time_of(row["time"])
-    proposal = guessed(rows, NOW_NS)
+    proposal = guess_fields(rows, NOW_NS)
     assert names(proposal)["ts"] == "time"
     assert (times_of(proposal).unit, times_of(proposal).without_zone) == (unit, without_zone)
 
@@ -120,7 +120,7 @@ def test_forms_of_times(written: str, forms: list[str] | None) -> None:
     for n, row in enumerate(rows):
         at = datetime(2026, 9, 1, 12, tzinfo=UTC) + timedelta(hours=4 * n)
         row["time"] = at.strftime(written)
-    proposal = guessed(rows, NOW_NS)
+    proposal = guess_fields(rows, NOW_NS)
     if forms is None:
         assert proposal.ts is None
         return
@@ -132,10 +132,10 @@ def test_day_or_month_first_is_not_guessed() -> None:
     rows = telemetry()
     for n, row in enumerate(rows):
         row["time"] = f"03/06/2026 06:{n % 60:02}:00"
-    found = times_of(guessed(rows, NOW_NS))
+    found = times_of(guess_fields(rows, NOW_NS))
     assert found.forms == ("%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S")
     rows[7]["time"] = "13/06/2026 06:00:00"
-    assert times_of(guessed(rows, NOW_NS)).forms == ("%d/%m/%Y %H:%M:%S",)
+    assert times_of(guess_fields(rows, NOW_NS)).forms == ("%d/%m/%Y %H:%M:%S",)
 
 
 def test_decimal_comma() -> None:
@@ -143,7 +143,7 @@ def test_decimal_comma() -> None:
     for row in rows:
         ms: int = row["time"]
         row["time"] = f"{ms // 1_000},{ms % 1_000:03}"
-    found = times_of(guessed(rows, NOW_NS))
+    found = times_of(guess_fields(rows, NOW_NS))
     assert (found.unit, found.decimal) == ("s", ",")
 
 
@@ -151,7 +151,7 @@ def test_the_event_s_own_time_is_the_one_that_came_first() -> None:
     rows = telemetry()
     for row in rows:
         row.update(ingested_at=row["time"] + 900, sent_ts=row["time"] + 40)
-    proposal = guessed(rows, NOW_NS)
+    proposal = guess_fields(rows, NOW_NS)
     assert names(proposal)["ts"] == "time"
     assert names(proposal)["arrival"] == "ingested_at"
     assert of(proposal.ts).sure == "likely"
@@ -163,7 +163,7 @@ def test_a_fast_clock_does_not_make_the_later_time_that_of_the_event() -> None:
     for row in rows:
         row["Empfangen"] = row["time"] + 200
         row["Messzeit"] = row.pop("time") + 60_000 * (row["device"] == "press-2")
-    assert names(guessed(rows, NOW_NS))["ts"] == "Messzeit"
+    assert names(guess_fields(rows, NOW_NS))["ts"] == "Messzeit"
 
 
 def test_a_topic_s_paths_are_spelled_as_a_mapping_spells_them() -> None:
@@ -175,12 +175,12 @@ def test_a_topic_s_paths_are_spelled_as_a_mapping_spells_them() -> None:
         }
         for row in telemetry()
     ]
-    proposal = guessed(rows, NOW_NS)
-    assert spelled(of(proposal.source).path) == "key"
-    assert spelled(of(proposal.seq).path) == "payload.data.`n.o`"
-    assert spelled(of(proposal.ts).path) == "payload.time"
-    assert spelled(("n.o",), on_file=True) == "n.o"
-    assert spelled(("data", "n"), on_file=True) == "payload.data.n"
+    proposal = guess_fields(rows, NOW_NS)
+    assert spell(of(proposal.source).path) == "key"
+    assert spell(of(proposal.seq).path) == "payload.data.`n.o`"
+    assert spell(of(proposal.ts).path) == "payload.time"
+    assert spell(("n.o",), on_file=True) == "n.o"
+    assert spell(("data", "n"), on_file=True) == "payload.data.n"
 
 
 @pytest.mark.parametrize("machines", [2, 3, 5, 10])
@@ -191,7 +191,7 @@ def test_a_number_may_be_absent_in_whole_sources(machines: int, name: str) -> No
         number = row.pop("n")
         if row["device"] != "press-0":
             row |= {name: number, "boot": 3}
-    proposal = guessed(rows, NOW_NS)
+    proposal = guess_fields(rows, NOW_NS)
     assert names(proposal) == {
         "source": "device", "seq": name, "ts": "time", "type": "kind", "epoch": "boot",
     }  # fmt: skip
@@ -205,27 +205,27 @@ def test_a_number_on_some_records_of_each_source_is_none_of_its() -> None:
         number = row.pop("n")
         if row["kind"] == "status":
             row["n"] = number
-    assert guessed(rows, NOW_NS).seq is None
+    assert guess_fields(rows, NOW_NS).seq is None
     beside = [{**row, "probe": n} if row["device"] == "press-0" else row
               for n, row in enumerate(telemetry())]  # fmt: skip
-    assert names(guessed(beside, NOW_NS)) == names(guessed(telemetry(), NOW_NS))
+    assert names(guess_fields(beside, NOW_NS)) == names(guess_fields(telemetry(), NOW_NS))
 
 
 def test_two_that_fit_alike_are_both_named() -> None:
     rows = [{**row, "device_name": f"Press {row['device']}"} for row in telemetry()]
-    source = of(guessed(rows, NOW_NS).source)
+    source = of(guess_fields(rows, NOW_NS).source)
     assert source.sure == "likely"
     assert {source.path, *source.rivals} == {("device",), ("device_name",)}
 
 
 def test_a_number_over_all_records_is_no_source_s() -> None:
     rows = [{"device": row["device"], "id": row["row"], "t": row["time"]} for row in telemetry()]
-    assert names(guessed(rows, NOW_NS)) == {"source": "device", "ts": "t"}
+    assert names(guess_fields(rows, NOW_NS)) == {"source": "device", "ts": "t"}
 
 
 def test_one_machine_that_is_not_named() -> None:
     rows = [{"id": row["n"], "value": row["load"]} for row in telemetry(machines=1)]
-    proposal = guessed(rows, NOW_NS)
+    proposal = guess_fields(rows, NOW_NS)
     assert proposal.source is None
     assert proposal.ts is None
     assert of(proposal.seq).path == ("id",)
@@ -234,7 +234,7 @@ def test_one_machine_that_is_not_named() -> None:
 
 def test_made_up_times_are_a_guess_by_their_name() -> None:
     rows = [{"device": row["device"], "log_ms": row["row"]} for row in telemetry()]
-    proposal = guessed(rows, NOW_NS)
+    proposal = guess_fields(rows, NOW_NS)
     assert (of(proposal.ts).path, of(proposal.ts).sure) == (("log_ms",), "uncertain")
     assert times_of(proposal).unit == "ms"
 
@@ -245,7 +245,7 @@ def test_a_restart_of_the_number_is_seen_through() -> None:
     assert fit(sources, numbers) == 1.0
     rows = [{"device": "a", "boot": number // 30, "seq": number % 30} for number in range(120)]
     rows += [{"device": "b", "boot": 7, "seq": number} for number in range(120)]
-    assert names(guessed(rows, NOW_NS)) == {"source": "device", "seq": "seq", "epoch": "boot"}
+    assert names(guess_fields(rows, NOW_NS)) == {"source": "device", "seq": "seq", "epoch": "boot"}
 
 
 @pytest.mark.parametrize(
@@ -260,11 +260,11 @@ def test_a_restart_of_the_number_is_seen_through() -> None:
     ],
 )
 def test_odd_rows_are_no_trouble(row: dict[str, object]) -> None:
-    assert guessed([row] * 30, NOW_NS).seq is None
+    assert guess_fields([row] * 30, NOW_NS).seq is None
 
 
 def test_no_rows() -> None:
-    assert guessed([], NOW_NS) == Proposal()
+    assert guess_fields([], NOW_NS) == Proposal()
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(20))
@@ -274,7 +274,7 @@ def test_disorder_copies_and_losses_change_no_proposal(seed: int) -> None:
     rows += dice.sample(rows, len(rows) // 20)
     places = {id(row): index + dice.uniform(0, 12) for index, row in enumerate(rows)}
     rows.sort(key=lambda row: places[id(row)])
-    proposal = guessed(rows, NOW_NS)
+    proposal = guess_fields(rows, NOW_NS)
     assert names(proposal) == {"source": "device", "seq": "n", "ts": "time", "type": "kind"}
     assert times_of(proposal).unit == "ms"
 
@@ -286,7 +286,7 @@ def messages() -> Rows:
 
 
 def test_an_id_is_found_where_records_come_twice() -> None:
-    proposal = guessed(messages(), NOW_NS)
+    proposal = guess_fields(messages(), NOW_NS)
     assert of(proposal.id).path == ("guid",)
     assert proposal.seq is None
 
@@ -294,5 +294,5 @@ def test_an_id_is_found_where_records_come_twice() -> None:
 def test_a_name_of_several_records_is_no_id() -> None:
     rows = messages()
     rows[-1] = rows[-1] | {"ms": NOW_S * 1_000}
-    assert guessed(rows, NOW_NS).id is None
-    assert guessed(telemetry(), NOW_NS).id is None
+    assert guess_fields(rows, NOW_NS).id is None
+    assert guess_fields(telemetry(), NOW_NS).id is None

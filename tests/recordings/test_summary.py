@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from recordings.lines import read_lines
-from recordings.replayed import replayed
+from recordings.replayed import replay_lines
 from recordings.summary import BALANCE, Summary
 from recordings.waits import Waits
 from topology.config import parse
@@ -55,7 +55,7 @@ def test_in_is_the_sum_of_what_became_of_it(
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"\n".join(lines(seed)) + b"\n")
     summary = Summary()
-    for _ in replayed(parse(TOPOLOGY % late), read_lines(str(path)), summary, to_end):
+    for _ in replay_lines(parse(TOPOLOGY % late), read_lines(str(path)), summary, to_end):
         pass
     document = summary.document()
     assert document["in"] == sum(document[name] for name in BALANCE)

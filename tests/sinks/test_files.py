@@ -85,7 +85,7 @@ def test_close_finishes_the_file(tmp_path: Path, form: Form) -> None:
 def test_what_a_crash_left_is_finished_without_the_half_line(
     tmp_path: Path, form: Form, torn: bytes
 ) -> None:
-    journal = journals.opened(tmp_path)
+    journal = journals.create_journal(tmp_path)
     journal.append([record("a", 0), record("a", 1)])
     journal.release()
     with journal.path.open("ab") as file:
@@ -97,7 +97,7 @@ def test_what_a_crash_left_is_finished_without_the_half_line(
 
 @pytest.mark.parametrize("torn", [b"", b"half a li"])
 def test_an_empty_journal_leaves_no_file(tmp_path: Path, torn: bytes) -> None:
-    journal = journals.opened(tmp_path)
+    journal = journals.create_journal(tmp_path)
     journal.release()
     journal.path.write_bytes(torn)
     sweep(tmp_path)
@@ -212,7 +212,7 @@ def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_somebody_wrote_in_is_told_and_kept(tmp_path: Path) -> None:
-    journal = journals.opened(tmp_path)
+    journal = journals.create_journal(tmp_path)
     journal.append([record("a", 0), b"not a result"])
     journal.release()
     with closing(FileSink(tmp_path)) as sink, pytest.raises(SinkUnusable, match="line 2"):
@@ -224,14 +224,14 @@ def test_a_journal_taken_over_at_its_making_is_not_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another sink looks for what was left behind just before the lock."""
-    taken = journals._taken
+    taken = journals._take
 
     def taken_over(path: Path, descriptor: int) -> bool:
-        monkeypatch.setattr(journals, "_taken", taken)
+        monkeypatch.setattr(journals, "_take", taken)
         path.unlink()
         return taken(path, descriptor)
 
-    monkeypatch.setattr(journals, "_taken", taken_over)
+    monkeypatch.setattr(journals, "_take", taken_over)
     with closing(FileSink(tmp_path)) as sink:
         sink.write([result("a", 0)])
     assert rows_in(tmp_path) == [result("a", 0)]

@@ -106,7 +106,7 @@ def records_of(events: Iterable[Event]) -> Iterator[Record]:
         ]
         if event.type:
             original.append(("type", event.type.encode()))
-        headers = writer.ordered(event, original)
+        headers = writer.write_ordered(event, original)
         value = b'{"v": %d}' % event.seq
         key = event.source.encode()
         yield Record(key, value, headers, offset, stamp_ms, topic="ordered")

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import decode, payload
-from spark_analytics.aggregates import Measures, Windows, aggregate, of_stream, unmarked
+from spark_analytics.aggregates import Measures, Windows, aggregate, drop_marked, of_stream
 from spark_analytics.jobs.outputs import Folder, read
 from spark_analytics.jobs.running import JobFailed, Running
 from spark_analytics.jobs.work import Table
@@ -63,9 +63,9 @@ def seeded_events(seed: int, count: int) -> list[Event]:
 
 
 def windowed(records: DataFrame, windows: Windows) -> DataFrame:
-    rows = decode.ordered(records, HeaderConfig())
+    rows = decode.decode_ordered(records, HeaderConfig())
     rows = payload.with_payload(rows, payload.schema_of("v BIGINT"))
-    own = unmarked(of_stream(decode.sound(rows), "default"))
+    own = drop_marked(of_stream(decode.sound(rows), "default"))
     return aggregate(own, windows, ("stream", "source"), MEASURES)
 
 

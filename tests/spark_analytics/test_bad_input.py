@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.topics import create
 from spark_analytics.jobs.outputs import read
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
@@ -66,7 +66,7 @@ def fill(setting: Setting, count: int = 20) -> list[str]:
 def make_again(setting: Setting) -> None:
     """The ordered topic deleted, and made anew."""
     delete_topics(setting.bootstrap, setting.ordered)
-    create(declared(setting.topology), setting.bootstrap, 1)
+    create(declare(setting.topology), setting.bootstrap, 1)
     admin = admin_of(setting.bootstrap)
     wait_until(
         lambda: setting.ordered in admin.list_topics(timeout=TIMEOUT_S).topics, "the topic again"

@@ -90,7 +90,9 @@ def test_stamps_over_time(spark: SparkSession) -> None:
         event.error_ns = (30 if number >= 8 else 1) * MS
         event.segment = number // 5
         events.append(event)
-    rows = decode.sound(decode.ordered(frame(spark, ordered_records(events)), HeaderConfig()))
+    rows = decode.sound(
+        decode.decode_ordered(frame(spark, ordered_records(events)), HeaderConfig())
+    )
     found = clocks.stamps(rows, Windows("tumbling", "1 day"), 20 * MS).collect()
     assert len(found) == 1
     row = found[0]

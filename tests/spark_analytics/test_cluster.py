@@ -20,7 +20,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 import cli.spark.jars
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.topics import create
 from cli.spark.command import command
@@ -110,7 +110,7 @@ def test_spark_submit_runs_a_job(spark: SparkSession, kafka: SharedKafka, tmp_pa
     name = uuid.uuid4().hex[:8]
     file = tmp_path / "topology.yaml"
     file.write_text(TOPOLOGY.format(name=name))
-    create(declared(parse(file.read_text())), kafka.bootstrap, 1)
+    create(declare(parse(file.read_text())), kafka.bootstrap, 1)
     producer = new_producer(kafka.bootstrap)
     events = [Event("default", "a", 0, seq, seq * MS, seq * MS) for seq in range(EVENTS)]
     for record in ordered_records(events):

@@ -114,7 +114,7 @@ def test_ordered_rows_are_what_the_merge_wrote(spark: SparkSession) -> None:
         event.late = "gap" if number == 5 else ""
         events.append(event)
     events.append(watermark(BEGIN_NS + 999, BEGIN_NS + 1_000))
-    rows = decode.ordered(frame(spark, ordered_records(events)), HeaderConfig())
+    rows = decode.decode_ordered(frame(spark, ordered_records(events)), HeaderConfig())
     found = decode.split(rows)
     names = ["stream", "source", "epoch", "seq", "type", "ts_ns", "error_ns", "segment", "at_ns"]
     rows_found = found.events.orderBy("offset").select(*names, "late", "ref_ns").collect()
@@ -138,7 +138,7 @@ def test_what_stages_did_not_write_is_aside_with_a_reason(spark: SparkSession) -
         good._replace(headers=headers, offset=offset)
         for offset, headers in enumerate([good.headers, without, spoilt, nameless, []])
     ]
-    found = decode.split(decode.ordered(frame(spark, records), HeaderConfig()))
+    found = decode.split(decode.decode_ordered(frame(spark, records), HeaderConfig()))
     bad = found.bad.orderBy("offset").select("offset", "reason", "detail").collect()
     assert [(row.offset, row.reason) for row in bad] == [
         (1, "stamp_missing"),
@@ -153,9 +153,9 @@ def test_what_stages_did_not_write_is_aside_with_a_reason(spark: SparkSession) -
 def test_what_is_dear_is_computed_once(spark: SparkSession) -> None:
     """Filters stay above the projections that look for headers and read JSON."""
     records = frame(spark, ordered_records([Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)]))
-    decoded = decode.ordered(records, HeaderConfig())
+    decoded = decode.decode_ordered(records, HeaderConfig())
     rows = decode.sound(payload.with_payload(decoded, payload.schema_of("v DOUBLE")))
-    said = results.decoded(records).events
+    said = results.decode(records).events
     for found, dear in ((rows, "array_position"), (rows, "from_json"), (said, "from_json")):
         java: Any = found._jdf
         plan = java.queryExecution().optimizedPlan().toString().splitlines()
@@ -168,7 +168,7 @@ def test_payloads_by_a_schema(spark: SparkSession) -> None:
     values = [b'{"v": 1.5, "who": "a", "x": 1}', b'{"who": "b"}', b"{", b'{"v": "much"}', b"", None]
     event = ordered_records([Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)])[0]
     records = [event._replace(value=v, offset=n) for n, v in enumerate(values)]
-    decoded = decode.ordered(frame(spark, records), HeaderConfig())
+    decoded = decode.decode_ordered(frame(spark, records), HeaderConfig())
     rows = payload.with_payload(decoded, payload.schema_of("v DOUBLE, who STRING"))
     got = [
         (row.offset, None if row.payload is None else tuple(row.payload), row.fault)

@@ -46,7 +46,7 @@ def plain_sort(rows: list[Row], wait_ns: int) -> list[Event]:
 
 
 def ordered_frame(spark: SparkSession, events: list[Event]) -> DataFrame:
-    return decode.ordered(frame(spark, ordered_records(events)), HeaderConfig())
+    return decode.decode_ordered(frame(spark, ordered_records(events)), HeaderConfig())
 
 
 def test_the_raw_topic_and_what_became_of_it(spark: SparkSession) -> None:
@@ -67,7 +67,7 @@ def test_the_raw_topic_and_what_became_of_it(spark: SparkSession) -> None:
     assert (sums["copies"], sums["overtaken"]) == (found.copies, found.overtaken)
     assert sums["descents"] == found.late  # in the words of the workloads
 
-    compared = {row.source: row for row in disorder.compared(raw, ordered).collect()}
+    compared = {row.source: row for row in disorder.compare(raw, ordered).collect()}
     raw_counts = Counter(row.source for row in rows)
     assert {source: row.raw for source, row in compared.items()} == raw_counts
     assert sum(row.descents_before for row in compared.values()) == found.late

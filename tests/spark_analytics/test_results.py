@@ -78,7 +78,7 @@ def test_the_latest_revision_stands(spark: SparkSession) -> None:
         known = newest.get(one["id"])
         if known is None or int(str(one["revision"])) > int(str(known["revision"])):
             newest[one["id"]] = one
-    read = results.decoded(frame(spark, records(said)))
+    read = results.decode(frame(spark, records(said)))
     got = {
         row.id: (row.revision, row.op, json.loads(row["values"]), row.current)
         for row in results.latest(read.events).collect()
@@ -103,8 +103,8 @@ def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
         else row
         for one, row in zip(said, records(said), strict=True)
     ]
-    whole = results.latest(results.decoded(frame(spark, records(said))).events)
-    read = results.decoded(frame(spark, rows))
+    whole = results.latest(results.decode(frame(spark, records(said))).events)
+    read = results.decode(frame(spark, rows))
     assert read.bad.count() == read.control.count() == 0
     found = results.latest(read.events)
     columns = [
@@ -148,7 +148,7 @@ def test_control_records_and_what_is_no_result_are_told_apart(spark: SparkSessio
         Record(b"a", json.dumps(fields | {"op": "delete"}).encode(), [], 11, 0),
     ]
     bare = frame(spark, [Record(b"a", good, [], 12, 0)]).withColumn("headers", F.expr(NO_HEADERS))
-    read = results.decoded(frame(spark, rows).unionByName(bare))
+    read = results.decode(frame(spark, rows).unionByName(bare))
     bad = [(row.offset, row.reason) for row in read.bad.orderBy("offset").collect()]
     words = ["result_unreadable", "id_missing", "revision_missing", "op_unknown"]
     assert bad == list(enumerate(words, start=8))
@@ -174,7 +174,7 @@ SETS: list[Result] = [
 def test_every_field_that_stages_write_is_read(spark: SparkSession) -> None:
     lines = [result_line(each) for each in (*WRITTEN, *SETS)]
     said = [Record(b"k", line_json(line), [], at, 0) for at, line in enumerate(lines)]
-    rows = results.decoded(frame(spark, said)).events.orderBy("offset").collect()
+    rows = results.decode(frame(spark, said)).events.orderBy("offset").collect()
     for row, line in zip(rows, lines, strict=True):
         assert_read(row, line)
 
@@ -214,4 +214,4 @@ def test_the_topics_that_have_results_are_read(
     topics = GivenTopics(spark)
     found = JOBS["events"](topics, topology, Options())
     assert {topic for topic in topics.asked if topic.startswith("results.")} == read
-    assert tables <= {part.name for table in found for part in table.written()}
+    assert tables <= {part.name for table in found for part in table.list_written()}

@@ -251,7 +251,7 @@ queries:
     for table in silver.events_tables(
         GivenTopics(spark, found), parse(STREAMS + queries), Options()
     ):
-        made |= {part.name: part.pick(table.rows) for part in table.written()}
+        made |= {part.name: part.pick(table.rows) for part in table.list_written()}
     made["match_sets"] = made["matches"]
     made["overflows"] = made["overflows-matches"]
     assert made["overflows-joins"].schema == made["overflows"].schema

@@ -16,7 +16,7 @@ from benchmarks.workloads import crowd
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.executors import setting as executors
 from spark_analytics.history import GOES_ON, InorderSource
-from spark_analytics.topic_source import Cluster, shared, topic_rows
+from spark_analytics.topic_source import Cluster, share, topic_rows
 from tests import seeds
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, contract, new_producer, send
 from tests.end_to_end.replaying import dump
@@ -48,12 +48,12 @@ def test_law_a_batch_is_bounded_and_leaves_nobody_out(seed: int) -> None:
     most = rng.randrange(1, 120)
     left = sum(ends.values()) - sum(begins.values())
     while left:
-        after = shared(begins, ends, most)
+        after = share(begins, ends, most)
         assert all(begins.get(each, 0) <= after[each] <= ends[each] for each in ends)
         taken = sum(after.values()) - sum(begins.values())
         assert taken == min(most, left)
         begins, left = after, left - taken
-    assert shared(begins, ends, most) == ends
+    assert share(begins, ends, most) == ends
 
 
 def asked(spark: SparkSession, setting: Setting, **options: str) -> dict[str, str]:

@@ -97,7 +97,7 @@ def test_each_damage_is_found_and_nothing_else(spark: SparkSession) -> None:
     letters = frame(spark, [Record(None, json.dumps(letter).encode(), [], 0, 0)])
     found = truth.differences(
         decode.split(decode.raw(frame(spark, sent), HeaderConfig())).events,
-        decode.split(decode.ordered(frame(spark, written), HeaderConfig())),
+        decode.split(decode.decode_ordered(frame(spark, written), HeaderConfig())),
         list(DAMAGES),
         decode.split(decode.raw(frame(spark, sent[-1:]), HeaderConfig())).events,
         truth.dead_letters(letters),

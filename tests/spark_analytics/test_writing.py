@@ -37,7 +37,7 @@ def test_an_archive_gives_back_every_record(spark: SparkSession, tmp_path: Path)
         for offset in range(24)
     ]
     sent.append(Record(None, None, [], 24, -5))
-    rows = archive.placed(frame(spark, sent), HeaderConfig())
+    rows = archive.place(frame(spark, sent), HeaderConfig())
     path = str(tmp_path / "t")
     archive.write(rows.where("offset < 12"), path, 0)
     archive.write(rows.where("offset >= 12"), path, 1)

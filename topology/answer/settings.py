@@ -14,7 +14,7 @@ from topology.answer.rules import FINAL, Answer
 from topology.model.operator import NEVER
 from topology.model.paths import PATTERN, likely_path, payload_path
 from topology.query.fields import SOURCE_KEY, KeyPath, path_of
-from topology.spelling.problem import refused, shown
+from topology.spelling.problem import format_value, refuse
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
@@ -56,7 +56,7 @@ def _key(value: Any, _: ValidationInfo) -> KeyText:
     parts = tuple(map(_key_part, value))
     if not 1 <= len(set(parts)) == len(parts) <= MAX_KEY_PARTS:
         remedy = f"write 1 to {MAX_KEY_PARTS} different paths, like [payload.site, payload.kind]"
-        raise refused(f"{shown(value)} is not a key", remedy)
+        raise refuse(f"{format_value(value)} is not a key", remedy)
     return parts
 
 
@@ -66,7 +66,7 @@ def _key_part(value: Any) -> str:
     remedy = f"write {likely_path(value)}, or `{SOURCE}` for a key of each source"
     if all(map(_is_key_part, parts := re.split(r"\s*,\s*", str(value)))):
         remedy = f"write [{', '.join(parts)}] for a key of several values"
-    raise refused(f"{shown(value)} is not a path into the payload", remedy)
+    raise refuse(f"{format_value(value)} is not a path into the payload", remedy)
 
 
 def _is_key_part(value: Any) -> bool:

@@ -132,7 +132,7 @@ class Spending(Saved):
         else:
             self.reach_ns = NEVER
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         self._reckon()
 
 

@@ -194,7 +194,7 @@ class DriftTable:
             track.folded = [*track.folded, folded]
             self._drop(track.samples, bisect_right(track.samples, folded.place, key=place_of))
 
-    def folded(self, source: str) -> Sequence[Folded]:
+    def find_folded(self, source: str) -> Sequence[Folded]:
         track = self._tracks.get(source)
         return () if track is None else track.folded
 

@@ -274,7 +274,7 @@ class MeasuredClock(Saved):
             return ClockCell(start_ns, UNSYNCED)
         if len(spans) < majority(servers):
             return cell_over(start_ns, outermost(UNSYNCED, spans, spans))
-        span = spans[0] if len(spans) == 1 else combined(spans, (servers - 1) // 2)
+        span = spans[0] if len(spans) == 1 else combine(spans, (servers - 1) // 2)
         cell = cell_over(start_ns, span)
         if max(cell.error_ns, cell.error_ns + cell.error_step_ns) > self._config.max_error_ns:
             cell.state = UNSYNCED
@@ -296,7 +296,7 @@ def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
     return [at for at in at_start if at in at_end]
 
 
-def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
+def combine(spans: list[OffsetSpan], false: int) -> OffsetSpan:
     """Return bounds that are true if at most `false` of the views are false.
 
     Both ends use the same views. The maximum of convex bounds is convex, so the straight line

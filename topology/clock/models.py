@@ -101,7 +101,7 @@ class Folded:
         if self.measured.segment != before:
             self.segments += 1
 
-    def copied(self) -> Measuring:
+    def copy(self) -> Measuring:
         """Return a copy of the model, which can take further samples."""
         twin = self.rounds.clock()
         twin.load(self.measured.dump())
@@ -112,7 +112,7 @@ class Folded:
         return [*said, *self.place, self.segments, self.measured.dump()]
 
 
-def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
+def unfold(rounds: Rounds, row: Plain) -> Folded | None:
     """Return the folded model of a saved row, or None if another model wrote the row.
 
     Raise ShapeRefused if the row cannot be read.

@@ -272,7 +272,7 @@ class OneWay(Saved):
         if self.mends:
             offset_ns = upper_ns - PASSIVE_FLOOR_NS // 2
         else:
-            offset_ns = believed(upper_ns, PASSIVE_FLOOR_NS)
+            offset_ns = believe(upper_ns, PASSIVE_FLOOR_NS)
         width_ns = self.width_ns if offset_ns else PASSIVE_FLOOR_NS
         lower_ns = upper_ns - width_ns - 2 * apart_ns
         ahead = offset_ns < 0 or (self._carried is None and self._smallest[0] < -PASSIVE_FLOOR_NS)
@@ -286,13 +286,13 @@ class OneWay(Saved):
     def fresh(self, field: str) -> Level:
         return Level()
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         if self._smallest:
             self.bin_end_ns = self._bin_start_ns + BIN_NS
             self._judge()
 
 
-def believed(upper_ns: int, floor_ns: int) -> int:
+def believe(upper_ns: int, floor_ns: int) -> int:
     """Return the offset of a clock that is not considered to be behind.
 
     It is 0 unless the clock is ahead by more than the floor. Beyond that, it moves continuously to

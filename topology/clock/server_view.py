@@ -153,7 +153,7 @@ class Belief(Saved):
             self.newest, self.received_ns = new, new.received_ns
         elif not agree(newest, new, self._config.max_skew_ppb):
             return False
-        if not self._bound(new):
+        if not self._narrow(new):
             return False
         if newest is not None and new.newer_than(newest):
             self.newest = new
@@ -163,7 +163,7 @@ class Belief(Saved):
             self._first_three.append(plain)
         return True
 
-    def _bound(self, new: Round) -> bool:
+    def _narrow(self, new: Round) -> bool:
         config = self._config
         uppers, lowers = self._uppers.copy(), self._lowers.copy()
         tighter = uppers.add(new.sent_ns, new.upper_ns)
@@ -225,7 +225,7 @@ class Belief(Saved):
         """Return the estimated rate, in ppb, at which the offset changes."""
         return round(self._line()[1] * PPB)
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         if self.newest is not None:
             self.polygon = left_by(self._uppers, self._lowers, self._config)
 

@@ -186,7 +186,7 @@ class SourceClock(KnownSource):
         """
         folded = next((each for each in self.track.folded if each.rounds == self._rounds), None)
         if folded is not None:
-            self.measured = folded.copied()
+            self.measured = folded.copy()
             self.segment += folded.segments
             self.received = folded.place
             self.watched = True

@@ -64,11 +64,11 @@ def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
     taken = {stream.input: f"the input of stream `{n}`" for n, stream in topology.streams.items()}
     for key, topic in topology.topics:
         if isinstance(topic, str):
-            yield from _taken(("topics", key), topic, taken, "give it another name")
+            yield from _find_taken(("topics", key), topic, taken, "give it another name")
             taken.setdefault(topic, f"`topics.{key}` already")
     for name, stream in topology.streams.items():
         path = ("streams", name, "output")
-        yield from _taken(path, stream.output, taken, "write to another topic")
+        yield from _find_taken(path, stream.output, taken, "write to another topic")
     for name, stream in topology.streams.items():
         taken.setdefault(stream.output, f"the output of stream `{name}` already")
     for name, topic in topology.result_tables.items():
@@ -77,10 +77,10 @@ def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
             message = f"`{topic}` is not a name that Kafka accepts for a topic"
             yield Fault(("queries", name), message, f"{remedy}, of A-Z a-z 0-9 . _ -")
         else:
-            yield from _taken(("queries", name), topic, taken, remedy)
+            yield from _find_taken(("queries", name), topic, taken, remedy)
 
 
-def _taken(
+def _find_taken(
     path: tuple[str, ...], topic: str, taken: Mapping[str, str], remedy: str
 ) -> Iterator[Fault]:
     if topic in taken:

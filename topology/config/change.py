@@ -291,12 +291,12 @@ def _of_streams(
             )
             yield Difference(path, was, "", ENDS, effect)
     for name in added:
-        yield begun(name, topology)
+        yield judge_added(name, topology)
     for name in sorted(old.streams.keys() & new.streams.keys()):
         yield from _of_stream(name, old.streams[name], new.streams[name], topology, facts)
 
 
-def begun(name: str, topology: TopologyFile) -> Difference:
+def judge_added(name: str, topology: TopologyFile) -> Difference:
     """Return the verdict on a stream that was added."""
     effect = "begins with its first record"
     return Difference(f"streams.{name}", "", topology.streams[name].input, BEGINS, effect)
@@ -333,10 +333,10 @@ def _of_stream(
                 "write it as it was, stop the producers, and run the worker until `inorder explain`"
                 " shows no lag, and then each later stage alone (--stage); then change it"
             )
-            yield Difference(path, _shown(before), _shown(after), REFUSED, effect, remedy)
+            yield Difference(path, _format(before), _format(after), REFUSED, effect, remedy)
         else:
             effect = "applies to records from now on; buffered ones are read as before"
-            yield Difference(path, _shown(before), _shown(after), BEGINS, effect)
+            yield Difference(path, _format(before), _format(after), BEGINS, effect)
 
 
 def _of_counter(path: str, was: str | None, now: str | None, topology: TopologyFile) -> Difference:
@@ -371,7 +371,7 @@ def _of_queries(old: Contract, new: Contract) -> Iterator[Difference]:
             yield Difference(f"queries.{name}", then, now, BEGINS, FROM_NOW)
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     """Return the value as text; a reader's schema is shown by a digest, because it is long."""
     if isinstance(value, dict) and value.get("reader", "").startswith("{"):
         digest = blake2b(value["reader"].encode(), digest_size=SHOWN_BYTES).hexdigest()
@@ -385,7 +385,7 @@ BUFFERED: Final = "buffered events"
 UNREAD: Final = "unread records"
 
 
-def abandoned(stage: str, topic: str, left: str, topology: TopologyFile) -> Difference:
+def refuse_abandoned(stage: str, topic: str, left: str, topology: TopologyFile) -> Difference:
     """Return the verdict on a state that no stage of the new file continues.
 
     The state is that of `stage` for the input `topic`. `left` is the data that would be lost with
@@ -424,7 +424,7 @@ def abandoned(stage: str, topic: str, left: str, topology: TopologyFile) -> Diff
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 
-def regrouped(
+def refuse_regrouping(
     lane: tuple[str, int], was: tuple[str, int], now: tuple[str, int], topology: TopologyFile
 ) -> Difference:
     """Return the refusal to read a partition by another task than the one that has its state.
@@ -445,7 +445,7 @@ def regrouped(
     return Difference(f"input {lane[0]}", before, after, REFUSED, effect, remedy)
 
 
-def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
+def refuse_return(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
     """Return the refusal to return to an input that the application has read before."""
     effect = (
         f"the state of stage {stage} in {now} is from before {was} was read, so events that went"
@@ -462,7 +462,7 @@ def before(name: str) -> list[str]:
     return sorted([name, *rest], key=lambda each: operators().index(operators_named(each)[0]))
 
 
-def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Difference:
+def refuse_taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Difference:
     """Return the refusal to write to output topics that already have records.
 
     The records are those of another application, or of an earlier application of the same name.
@@ -479,7 +479,7 @@ def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Differe
 # -- Upstream partitions -------------------------------------------------------------------------
 
 
-def extended(
+def extend(
     known: Sequence[tuple[str, int, int]], partitions: Mapping[str, int]
 ) -> list[tuple[str, int, int]]:
     """Return the table of upstream partitions, extended by the partitions that are new.

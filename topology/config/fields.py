@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ValidationInfo
 
 from topology.query.zone import zone_name
-from topology.spelling.problem import Fault, refused, shown
+from topology.spelling.problem import Fault, format_value, refuse
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
 from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
@@ -24,11 +24,11 @@ Arrival = Literal["append", "timestamp", "read"]
 
 def _where(value: Any, info: ValidationInfo) -> str:
     if not isinstance(value, str):
-        raise refused(f"{shown(value)} is not text", "write a place, like payload.device")
+        raise refuse(f"{format_value(value)} is not text", "write a place, like payload.device")
     try:
         return str(parse_where(value, info.field_name or ""))
     except ValueError as wrong:
-        raise refused(*str(wrong).split("; ", 1)) from None
+        raise refuse(*str(wrong).split("; ", 1)) from None
 
 
 def _zone(value: Any, _: ValidationInfo) -> str:
@@ -40,7 +40,7 @@ def _time_form(value: Any, _: ValidationInfo) -> str:
         return time_form(value if isinstance(value, str) else "").text
     except ValueError as wrong:
         message, remedy = str(wrong).split("; ", 1)
-        raise refused(f"{shown(value)} {message}", remedy) from None
+        raise refuse(f"{format_value(value)} {message}", remedy) from None
 
 
 TimeFormText = Annotated[

@@ -24,7 +24,7 @@ from topology.config.stages import (
 )
 from topology.config.stream import HeaderConfig, StreamConfig
 from topology.model.user_functions import NOTHING, UserFunctions
-from topology.spelling.problem import refused, shown
+from topology.spelling.problem import format_value, refuse
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     DurationNs,
@@ -85,13 +85,13 @@ class TopicsConfig(Section):
 
 def _name(value: Any, _: ValidationInfo) -> str:
     if not isinstance(value, str):
-        raise refused(f"the name {shown(value)} is not text", "write it in quotes")
+        raise refuse(f"the name {format_value(value)} is not text", "write it in quotes")
     if not 1 <= len(value) <= MAX_NAME:
         remedy = f"use 1 to {MAX_NAME} characters"
-        raise refused(f"the name has {len(value)} characters", remedy)
+        raise refuse(f"the name has {len(value)} characters", remedy)
     if not (value.isascii() and value.isprintable()):
         remedy = "use printable ASCII: A-Z a-z 0-9 . _ - and the like"
-        raise refused(f"the name {shown(value)} is not printable ASCII", remedy)
+        raise refuse(f"the name {format_value(value)} is not printable ASCII", remedy)
     return value
 
 
@@ -102,11 +102,11 @@ def _redis_url(value: Any, _: ValidationInfo) -> str:
     # The message does not repeat the value, because it may contain a password.
     known = ("redis://", "rediss://", "unix://")
     if not isinstance(value, str) or not value.startswith(known) or value in known:
-        raise refused("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
+        raise refuse("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
     before, at = value.partition("://")[2].partition("/")[0].rpartition("@")[:2]
     if (at and ":" in before) or "password=" in value:
         remedy = "leave it out, and set INORDER_REDIS_PASSWORD or INORDER_REDIS_PASSWORD_FILE"
-        raise refused("contains a password, which a file should not", remedy)
+        raise refuse("contains a password, which a file should not", remedy)
     return value
 
 

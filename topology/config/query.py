@@ -19,7 +19,7 @@ from topology.config.experimental import QueryMethods, quality_faults
 from topology.detector.settings import DetectorSettings
 from topology.join.settings import AS_OF, FULL, MIN_SIDES, SIDES, JoinSettings
 from topology.pattern.settings import PatternSettings
-from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.problem import Fault, format_value, meant, refuse, refused_at
 from topology.spelling.section import key_of
 from topology.spelling.values import Given, or_nothing, user_functions_of
 from topology.window.settings import WindowSettings, fill_faults
@@ -61,7 +61,7 @@ def _pattern(value: Any, info: ValidationInfo) -> Query:
         return _without_parameters(value)
     if not isinstance(value, str) or not value.strip():
         remedy = 'write it like "PATTERN SEQ(A a, B b) WITHIN 5 s"'
-        raise refused(f"{shown(value)} is not a pattern", remedy)
+        raise refuse(f"{format_value(value)} is not a pattern", remedy)
     try:
         return pattern(value, user_functions_of(info).functions)
     except QueryRefused as problem:
@@ -76,7 +76,7 @@ def _without_parameters(query: Query) -> Query:
         for part in walk(expr):
             if isinstance(part, Param):
                 message = f"the parameter `${part.name}` has no value"
-                raise refused(message, "write the value itself: a topology has no parameters")
+                raise refuse(message, "write the value itself: a topology has no parameters")
     return query
 
 

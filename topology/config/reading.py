@@ -16,10 +16,10 @@ from topology.spelling.problem import (
     Path,
     Problem,
     TopologyError,
+    format_value,
     meant,
     nearest,
-    shown,
-    spelled,
+    spell,
 )
 from topology.spelling.section import Section
 from topology.spelling.values import FromFile
@@ -27,7 +27,7 @@ from topology.spelling.values import FromFile
 OWN: Final = "functions"
 
 
-def _nested(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
+def _nest(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
     """Yield the sections in the type of a field, with the path to each.
 
     `*` in a path stands for a name that the user chooses.
@@ -35,11 +35,11 @@ def _nested(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield (), annotation
     elif get_origin(annotation) is Mapping:
-        for path, section in _nested(get_args(annotation)[1]):
+        for path, section in _nest(get_args(annotation)[1]):
             yield ("*", *path), section
     else:
         for part in get_args(annotation):
-            yield from _nested(part)
+            yield from _nest(part)
 
 
 def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[Section]]]:
@@ -50,8 +50,8 @@ def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[S
     yield path, section
     below = [
         ((*path, key, *inner), found)
-        for key, (_, field) in section.spelled().items()
-        for inner, found in _nested(field.annotation)
+        for key, (_, field) in section.list_keys().items()
+        for inner, found in _nest(field.annotation)
     ]
     below.sort(key=lambda each: each[0][-1] == "*")
     for inner, found in below:
@@ -69,12 +69,12 @@ def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -
 
     `TopologyError` is raised with all problems found, in the order of the file.
     """
-    return _parsed(source, lambda path: (bring or _no_file)(path) if path else NOTHING)
+    return _parse(source, lambda path: (bring or _no_file)(path) if path else NOTHING)
 
 
 def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> Topology:
     """Return the topology as `parse` does, with the functions `own` instead of those of a file."""
-    return _parsed(source, lambda _: own)
+    return _parse(source, lambda _: own)
 
 
 def _no_file(_: str) -> UserFunctions:
@@ -82,9 +82,9 @@ def _no_file(_: str) -> UserFunctions:
     raise BadFunctions("a file of functions cannot be run here", remedy)
 
 
-def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
+def _parse(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
     if isinstance(source, Mapping):
-        return _checked(source, {}, [], bring)
+        return _check(source, {}, [], bring)
     from topology.config.yaml_text import load  # A topology given as a mapping needs no YAML.
 
     try:
@@ -94,13 +94,13 @@ def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
         raise TopologyError([Problem("", message, "save it as UTF-8", None)]) from None
     if loaded.value is None:
         raise TopologyError(loaded.problems or [_EMPTY])
-    return _checked(loaded.value, loaded.lines, loaded.problems, bring)
+    return _check(loaded.value, loaded.lines, loaded.problems, bring)
 
 
 _EMPTY: Final = Problem("", "the file is empty", "write at least streams: {default: {}}", 1)
 
 
-def _checked(
+def _check(
     value: Any, lines: Mapping[Path, int], problems: list[Problem], bring: Bring
 ) -> Topology:
     wanted = value.get(OWN) if isinstance(value, Mapping) else None
@@ -124,7 +124,7 @@ def _checked(
 def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
     known = (fault.path[:size] for size in range(len(fault.path), -1, -1))
     line = next((lines[path] for path in known if path in lines), None)
-    return Problem(spelled(fault.path), fault.message, fault.remedy, line)
+    return Problem(spell(fault.path), fault.message, fault.remedy, line)
 
 
 def _faults(error: Any) -> Iterator[Fault]:
@@ -140,15 +140,15 @@ def _faults(error: Any) -> Iterator[Fault]:
             remedy = MOVED.get((*_pattern(path[:-1]), path[-1])) or _place(path, error["input"])
             yield Fault(path, "there is no such key", remedy)
         case "invalid_key":
-            yield Fault(path, f"the key {shown(path[-1])} is not text", "write it in quotes")
+            yield Fault(path, f"the key {format_value(path[-1])} is not text", "write it in quotes")
         case "missing":
             yield Fault(path, "is missing", f"add it; {_EMPTY.remedy}")
         case "model_type" | "dict_type" | "mapping_type":
-            message = f"{shown(error['input'])} is not a mapping"
+            message = f"{format_value(error['input'])} is not a mapping"
             keys = ", ".join(_keys(path))
             yield Fault(path, message, f"write keys with values, known: {keys}")
         case _:
-            yield Fault(path, error["msg"], f"correct {shown(error['input'])}")
+            yield Fault(path, error["msg"], f"correct {format_value(error['input'])}")
 
 
 _NO_QUERIES: Final = "leave it out: write patterns into the file, and restart the workers"
@@ -216,7 +216,7 @@ def _place(path: Path, value: Any) -> str:
         close = get_close_matches(str(key), known, n=2)
         if close:  # A typo is more likely than a key of a distant section.
             likely = " or ".join(f"`{each}`" for each in sorted(close, key=len))
-            return f"did you mean {likely}? {shown(key)} is a key {_place_text(homes[0])}"
+            return f"did you mean {likely}? {format_value(key)} is a key {_place_text(homes[0])}"
     if homes:
         least = min(_apart(here, home) for home in homes)
         places = [_place_text(home) for home in homes if _apart(here, home) == least]
@@ -257,7 +257,7 @@ def _apart(one: Path, other: Path) -> int:
 
 
 def _place_text(home: Path) -> str:
-    spelled_out = spelled(tuple("<name>" if part == "*" else part for part in home))
+    spelled_out = spell(tuple("<name>" if part == "*" else part for part in home))
     return f"under {spelled_out}" if home else "at the top of the file"
 
 
@@ -268,4 +268,4 @@ def _pattern(path: Path) -> Path:
 def _keys(path: Path) -> tuple[str, ...]:
     """Return the keys of the section at `path` as written in the file; none for other paths."""
     pattern = _pattern(path)
-    return tuple(SECTIONS[pattern].spelled()) if pattern in SECTIONS else ()
+    return tuple(SECTIONS[pattern].list_keys()) if pattern in SECTIONS else ()

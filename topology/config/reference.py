@@ -74,7 +74,9 @@ def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
 
 
 def _all_of(section: type[Section]) -> Document:
-    defaults = ((key, default_of(name, field)) for key, (name, field) in section.spelled().items())
+    defaults = (
+        (key, default_of(name, field)) for key, (name, field) in section.list_keys().items()
+    )
     return {key: default for key, default in defaults if default is not None}
 
 
@@ -117,7 +119,7 @@ def words_of(section: type[Section]) -> dict[str, str]:
 
 def _describe(described: Document, section: type[Section]) -> None:
     words = words_of(section)
-    for key, (name, field) in section.spelled().items():
+    for key, (name, field) in section.list_keys().items():
         entry = described["properties"][key]
         entry["description"] = words.get(name, "")
         entry.pop("default", None)
@@ -130,13 +132,13 @@ def _describe(described: Document, section: type[Section]) -> None:
 # -- The file with every key -----------------------------------------------------------------------
 
 
-def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
+def fill(document: Mapping[str, Any], bring: Bring | None = None) -> str:
     """Return the document as a file to which every other allowed key is added.
 
     `TopologyError` is raised if the document itself is refused.
     """
     stages = [stage.name for stage in parse(document, bring).stages]
-    whole = _filled(document, ())
+    whole = _fill(document, ())
     whole = {"streams": whole["streams"], "stages": stages, **whole}
     for _ in range(MAX_ROUNDS):
         try:
@@ -150,19 +152,19 @@ def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
     return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=1_000)
 
 
-def _filled(given: Any, path: Path) -> Any:
+def _fill(given: Any, path: Path) -> Any:
     if path in SECTIONS:
         given = SECTIONS[path].unfold(given)
         if given is None:
             return False
         whole: Document = {}
-        for key, (name, field) in SECTIONS[path].spelled().items():
+        for key, (name, field) in SECTIONS[path].list_keys().items():
             value = given[key] if key in given else default_of(name, field)
             if value not in (None, "") or key in given:
-                whole[key] = _filled(value, (*path, key))
+                whole[key] = _fill(value, (*path, key))
         return whole
     if isinstance(given, Mapping) and (*path, "*") in SECTIONS:
-        return {name: _filled(each, (*path, "*")) for name, each in given.items()}
+        return {name: _fill(each, (*path, "*")) for name, each in given.items()}
     return given
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import refused
+from topology.spelling.problem import refuse
 from topology.spelling.section import Section
 from topology.spelling.values import Given, names, text
 
@@ -22,10 +22,10 @@ def _registry(value: Any, _: ValidationInfo) -> str:
     except (ValueError, TypeError, AttributeError):
         is_url = False
     if not is_url:
-        raise refused("is not the URL of a schema registry", "write it like http://registry:8081")
+        raise refuse("is not the URL of a schema registry", "write it like http://registry:8081")
     if parts.username or parts.password:
         remedy = "set INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD"
-        raise refused("contains a user name or password, which a file should not", remedy)
+        raise refuse("contains a user name or password, which a file should not", remedy)
     return str(value).rstrip("/")
 
 
@@ -72,7 +72,7 @@ class SchemaConfig(Section):
         """The path in `reader`; None if there is none, or if the schema has been read already."""
         return None if self.reader is None or self.reader.startswith("{") else self.reader
 
-    def located(self, folder: str) -> SchemaConfig:
+    def locate(self, folder: str) -> SchemaConfig:
         """Return the section with its paths relative to `folder`."""
         paths = {"file": self.file, "reader": self.reader_file}
         found = {

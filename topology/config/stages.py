@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.problem import Fault, format_value, meant, refuse, refused_at
 from topology.spelling.values import is_from_file
 
 REORDER: Final = "reorder"
@@ -117,7 +117,7 @@ def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
     `StageConfig` in code, and its fields as a list in a JSON dump.
     """
     if not isinstance(value, list | tuple):
-        raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE)
+        raise refuse(f"{format_value(value)} is not a list of stages", _EXAMPLE)
     stages: list[StageConfig] = []
     faults: list[Fault] = []
     for at, entry in enumerate(value):
@@ -128,12 +128,14 @@ def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
                 is_default = text.strip() == ALL
                 named = [*usual_operators()] if is_default else [p.strip() for p in text.split("+")]
             case _:
-                message = f"{shown(entry)} is not the name of a stage"
+                message = f"{format_value(entry)} is not the name of a stage"
                 faults.append(Fault((at,), message, _EXAMPLE))
                 continue
         stages.append(StageConfig(tuple(named), is_default))
         faults += (
-            Fault((at,), f"{shown(name)} is not an operator", meant(name, [*operators(), ALL]))
+            Fault(
+                (at,), f"{format_value(name)} is not an operator", meant(name, [*operators(), ALL])
+            )
             for name in named
             if name not in operators()
         )

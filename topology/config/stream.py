@@ -150,7 +150,7 @@ class StreamConfig(Section):
         return self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate"
 
     @model_validator(mode="after")
-    def _filled(self) -> StreamConfig:
+    def _fill(self) -> StreamConfig:
         """Set the fields that depend on other fields. The value is frozen afterwards."""
         reorder = self.reorder
         of_clock: dict[str, Any] = {
@@ -172,7 +172,7 @@ class StreamConfig(Section):
     def with_schema_from(self, folder: str) -> StreamConfig:
         """Return the stream with the paths of its schema files, if any, relative to `folder`."""
         schema = self.value_schema
-        located = None if schema is None else schema.located(folder)
+        located = None if schema is None else schema.locate(folder)
         if located is schema:
             return self
         return self.model_copy(update={"value_schema": located})

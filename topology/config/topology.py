@@ -38,13 +38,13 @@ class Topology(TopologyFile):
             name: stream.model_copy(update={"merge": stream.merge.model_copy(update=of_merge)})
             for name, stream in self.streams.items()
         }
-        self.__dict__["queries"] = {name: self._filled(name) for name in self.queries}
+        self.__dict__["queries"] = {name: self._fill(name) for name in self.queries}
         return self
 
     def faults(self) -> Iterator[Fault]:
         return faults(self)
 
-    def _filled(self, name: str) -> QueryConfig:
+    def _fill(self, name: str) -> QueryConfig:
         query = self.queries[name]
         streams = self.streams_of(query)
         sides = {

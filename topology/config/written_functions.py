@@ -30,11 +30,11 @@ def written_entries(path: object, tree: ast.Module, name: str) -> dict[str, ast.
     entries: dict[str, ast.expr] = {}
     plain: list[ast.AST] = []
     for statement in tree.body:
-        target, value = _assigned(statement)
+        target, value = _split_assignment(statement)
         if value is None:
             continue
         if isinstance(target, ast.Name) and target.id == name:
-            entries = _written(path, name, value)
+            entries = _find_written(path, name, value)
             plain.append(target)
         elif isinstance(target, ast.Subscript) and _is_named(target.value, name):
             entries |= {_key(path, name, target.slice): value}
@@ -66,7 +66,7 @@ class _Needed:
         self._tree = tree = ast.parse(source)
         self._binding: dict[str, list[int]] = {}
         for at, statement in enumerate(tree.body):
-            for name in _bound(statement):
+            for name in _iter_bound(statement):
                 self._binding.setdefault(name, []).append(at)
 
     def texts(self, kind: str, names: Collection[str]) -> dict[str, str]:
@@ -80,16 +80,16 @@ class _Needed:
         if root is self._tree:
             return self._source
         places: set[int] = set()
-        waiting = [_EVERYTHING, *_mentioned(root)]
+        waiting = [_EVERYTHING, *_iter_mentioned(root)]
         while waiting:
             for at in self._binding.get(waiting.pop(), ()):
                 if at not in places:
                     places.add(at)
-                    waiting += _mentioned(self._tree.body[at])
+                    waiting += _iter_mentioned(self._tree.body[at])
         parts = [root, *(self._tree.body[at] for at in sorted(places))]
-        return "\n".join(self._written(part) for part in parts)
+        return "\n".join(self._write(part) for part in parts)
 
-    def _written(self, part: ast.AST) -> str:
+    def _write(self, part: ast.AST) -> str:
         """Return the source lines of a part of the file, with its decorators."""
         assert isinstance(part, ast.expr | ast.stmt)
         decorators = part.decorator_list if isinstance(part, _DEFINITIONS) else []
@@ -97,11 +97,11 @@ class _Needed:
         return "\n".join(self._source.splitlines()[first - 1 : part.end_lineno])
 
 
-def _mentioned(part: ast.AST) -> Iterator[str]:
+def _iter_mentioned(part: ast.AST) -> Iterator[str]:
     return (each.id for each in ast.walk(part) if isinstance(each, ast.Name))
 
 
-def _bound(statement: ast.stmt) -> Iterator[str]:
+def _iter_bound(statement: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement of the file binds, or whose values it may change."""
     if isinstance(statement, _DEFINITIONS):
         yield statement.name
@@ -116,9 +116,9 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
         elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store | ast.Del):
             yield each.id
         elif isinstance(each, ast.Subscript | ast.Attribute) and not isinstance(each.ctx, ast.Load):
-            yield from _mentioned(each.value)
+            yield from _iter_mentioned(each.value)
         elif isinstance(each, ast.Expr):
-            yield from _mentioned(each)  # A call may change its arguments.
+            yield from _iter_mentioned(each)  # A call may change its arguments.
 
 
 def check_name(path: object, name: Any, taken: Collection[str]) -> None:
@@ -127,7 +127,7 @@ def check_name(path: object, name: Any, taken: Collection[str]) -> None:
         raise BadFunctions(f"{path}: {message}", remedy)
 
 
-def _assigned(statement: ast.stmt) -> tuple[ast.expr | None, ast.expr | None]:
+def _split_assignment(statement: ast.stmt) -> tuple[ast.expr | None, ast.expr | None]:
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         return statement.targets[0], statement.value
     if isinstance(statement, ast.AnnAssign):
@@ -148,7 +148,7 @@ def _is_named(each: ast.AST, name: str) -> bool:
     return isinstance(each, ast.Name) and each.id == name
 
 
-def _written(path: object, name: str, value: ast.expr) -> dict[str, ast.expr]:
+def _find_written(path: object, name: str, value: ast.expr) -> dict[str, ast.expr]:
     if isinstance(value, ast.Dict):
         keys = [_key(path, name, key) for key in value.keys]
         return dict(zip(keys, value.values, strict=True))

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from topology.spelling.problem import Path, Problem, shown, spelled
+from topology.spelling.problem import Path, Problem, format_value, spell
 
 MAX_CHARS: Final = 1_000_000
 MAX_MERGED: Final = 10_000
@@ -120,11 +120,11 @@ def _survey_mapping(node: yaml.MappingNode, path: Path, loaded: Loaded, visited:
         identity = (key.tag, key.value)
         if identity in first:
             message = (
-                f"{shown(key.value)} appears here twice (line {mark.line + 1}, "
+                f"{format_value(key.value)} appears here twice (line {mark.line + 1}, "
                 f"column {mark.column + 1}; first in line {first[identity]})"
             )
             remedy = "keep one of the two"
-            loaded.problems.append(Problem(spelled(here), message, remedy, mark.line + 1))
+            loaded.problems.append(Problem(spell(here), message, remedy, mark.line + 1))
         first.setdefault(identity, mark.line + 1)
         loaded.lines.setdefault(here, mark.line + 1)
         _survey(value, here, loaded, visited)

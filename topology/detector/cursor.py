@@ -30,7 +30,7 @@ from topology.detector.detector import (
 from topology.detector.item import FIRST, KEY, LAST, TIMER, Key, LogEntry, Seen, timer_at
 from topology.detector.values import VALUE, NotAValue, glance, same, size_of
 from topology.model.operator import NEVER
-from topology.model.result import Member, ResultIds, framed
+from topology.model.result import Member, ResultIds, frame
 from topology.model.saved import BIG, FLAG, INT, TEXT, Shape, list_of, record
 from topology.query.numbers import is_text, text_of
 
@@ -306,9 +306,9 @@ class Cursor:
             raise TypeError(f"it returned a {type(found.values).__name__}; return a mapping")
         if found.id is None:
             text = f"{cause[0]}/{cause[1]}/{cause[3]:d}/{cause[4]:d}/{at}"
-            id_ = self._ids.of(framed(b"") + framed(cause[2].encode()) + framed(text.encode()))
+            id_ = self._ids.of(frame(b"") + frame(cause[2].encode()) + frame(text.encode()))
         elif isinstance(found.id, str | int):
-            id_ = self._ids.of(framed(text_of(found.id).encode()))
+            id_ = self._ids.of(frame(text_of(found.id).encode()))
         else:
             raise TypeError(f"the id {found.id!r} is neither a text nor a number")
         for alias in found.events:

@@ -41,10 +41,10 @@ from topology.detector.item import Seen
 from topology.detector.values import (
     NotAValue,
     classes_in,
-    copied,
-    packed,
+    copy,
+    pack,
     size_of,
-    unpacked,
+    unpack,
 )
 from topology.model.operator import Plain
 
@@ -173,7 +173,7 @@ class Behaviour:
         if self.is_cheap or isinstance(state, Stopped):
             return state
         try:
-            return copied(state)
+            return copy(state)
         except NotAValue as wrong:
             return Stopped(f"its state cannot be stored: {wrong}")
         except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
@@ -186,7 +186,7 @@ class Behaviour:
         """
         if isinstance(state, Stopped):
             return [STOPPED, state.why]
-        return packed(state, self.classes)
+        return pack(state, self.classes)
 
     def unpack(self, plain: Plain) -> Any:
         """Return a state from its stored form.
@@ -197,7 +197,7 @@ class Behaviour:
         if isinstance(plain, list | tuple) and plain[0] == STOPPED:
             return Stopped(plain[1])
         try:
-            return unpacked(plain, self.classes)
+            return unpack(plain, self.classes)
         except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
             return Stopped(f"its state cannot be read back: {type(wrong).__name__}: {wrong}")
 
@@ -253,15 +253,15 @@ def behaviour_of(given: Any) -> Behaviour:
             raise TypeError("`correct` cannot be used with timers; leave one of them out")
         if isinstance(given.types, str):
             raise TypeError("its types are a single text; write a list of texts")
-        return _checked(Behaviour(given))
+        return _check(Behaviour(given))
     if isinstance(given, type) and "on_event" in dir(given):
         if "deadline" in dir(given) and "on_time" not in dir(given):
             raise TypeError("it has `deadline` but no `on_time`; write on_time(self, time_ns)")
-        return _checked(Behaviour(_methods_of(given), given))
+        return _check(Behaviour(_methods_of(given), given))
     raise TypeError("it is neither a Detector nor a class with on_event; write Detector(step)")
 
 
-def _checked(behaviour: Behaviour) -> Behaviour:
+def _check(behaviour: Behaviour) -> Behaviour:
     """Return the behaviour after checking that its initial state can be stored and copied."""
     try:
         state = behaviour.initial()

@@ -237,11 +237,11 @@ class KeyLog:
             self.is_thin = True
             return since + 1
         self._since = 0
-        entry.after = self._frozen(cursor)
+        entry.after = self._freeze(cursor)
         self._counts.checkpoints += 1
         return 0
 
-    def _frozen(self, cursor: Cursor) -> Any:
+    def _freeze(self, cursor: Cursor) -> Any:
         """Return a copy of the cursor's state for rollbacks; stop the key if copying fails."""
         frozen = self._behaviour.copy_of(cursor.state)
         if isinstance(frozen, Stopped) and not isinstance(cursor.state, Stopped):
@@ -254,7 +254,7 @@ class KeyLog:
         self._counts.checkpoints += 1
 
     def _set_base(self, cursor: Cursor) -> None:
-        frozen = self._frozen(cursor)
+        frozen = self._freeze(cursor)
         self.base = Savepoint(frozen, cursor.high_ns, cursor.last, cursor.ticks, cursor.due_ns)
 
     def _go_back(self, number: int) -> tuple[int, Cursor]:
@@ -475,7 +475,7 @@ class KeyLog:
 
     # -- state -------------------------------------------------------------------------------------
 
-    def kept(self) -> tuple[Any, ...]:
+    def keep(self) -> tuple[Any, ...]:
         """Return the values to store, as of C, in the order of `_LOG`."""
         at, behaviour = self.base or self.live, self._behaviour
         try:
@@ -490,7 +490,7 @@ class KeyLog:
         return state, at.high_ns, at.last, at.ticks, shown, floor, self._runs()
 
     def begin_with(self, kept: tuple[Any, ...]) -> None:
-        """Restore what `kept` returned; nothing after C counts as read."""
+        """Restore what `keep` returned; nothing after C counts as read."""
         packed, high_ns, last, ticks, shown, floor, self._begun_with = kept
         behaviour, ids, counts = self._behaviour, self._ids, self._counts
         state = behaviour.unpack(packed)
@@ -498,7 +498,7 @@ class KeyLog:
         if isinstance(state, Stopped) and packed[0] != STOPPED:
             counts.note("stopped", state.why)
         for id_, revision, live, final, cause in shown:
-            content = None if cause is None else _buried(id_, cause)
+            content = None if cause is None else _bury(id_, cause)
             self.shown[id_] = CurrentResult(content, revision, live=live, final=final)
         self.floor = {output.id: output for output in floor}
 
@@ -509,7 +509,7 @@ def cause_of_buried(shown: Current) -> Key | None:
     return None if shown.live or output is None or not output.is_own else output.cause
 
 
-def _buried(id_: str, cause: Key) -> DetectorOutput:
+def _bury(id_: str, cause: Key) -> DetectorOutput:
     """Return a placeholder for a retracted output that only its item can emit again."""
     return DetectorOutput(id_, cause, 0, {}, 0, 0, [], last=True, unsure=False, is_own=True)
 
@@ -522,7 +522,7 @@ class SavedLog(ValueKind):
         self._make = make
 
     def dump(self, value: KeyLog) -> Plain:
-        return _LOG.dump(value.kept())
+        return _LOG.dump(value.keep())
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> KeyLog:
         log = self._make(field)

@@ -91,7 +91,7 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
             return False
         state, found, kept = said
         live.emit(found, seen, entry.key, emitted_now, unsure=unsure)
-        left = _left(behind, given, list(kept), high_ns)
+        left = _keep_rest(behind, given, list(kept), high_ns)
     except Exception:  # noqa: BLE001 - a user's code may raise anything; a replay decides
         return False
     if left is None:
@@ -108,7 +108,7 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
     return True
 
 
-def _left(
+def _keep_rest(
     behind: list[DetectorOutput], given: list[Emitted], kept: list[Any], high_ns: int
 ) -> list[DetectorOutput] | None:
     """Return the outputs after the late event, as `correct` has changed them.

@@ -58,7 +58,7 @@ from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
-from topology.model.result import framed
+from topology.model.result import frame
 from topology.model.saved import FLAG, INT, Shape, list_of
 from topology.model.tables import SavedState
 from topology.query.fields import KeyTexts
@@ -150,9 +150,7 @@ class Detecting(KeepingQuery):
         self._key_path = key_path(query.key)
         # This class implements `final` itself, so it needs the frontier of `early` for all answers.
         self._frontier = Frontier(query.model_copy(update={"answer": EARLY}))
-        self.unit = Unit(
-            behaviour, framed(begun), LOG, finals=query.finals, max_keys=query.max_keys
-        )
+        self.unit = Unit(behaviour, frame(begun), LOG, finals=query.finals, max_keys=query.max_keys)
         self.load = LoadModel(query.granted_ppm, query.clock.max_ahead_ns)
         self._seen_work = (0, 0)
         """The counts of first and repeated steps that the load model already has.

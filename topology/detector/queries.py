@@ -160,8 +160,8 @@ class DetectorQueries(KeepingQueries[Detecting]):
         step = Step(now_ns, list(events))
         both = sorted([*events, *self._read_events], key=at_ns)
         self._read_events = []
-        self._climbed(both, step)
-        step.results += self._found((), now_ns)
+        self._climb(both, step)
+        step.results += self._find((), now_ns)
         step.results.sort(key=at_ns)
         return self._finish(step)
 

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from topology.answer.settings import AnswerSettings, key_path
 from topology.clock.settings import ClockConfig
 from topology.model.user_functions import NAME
-from topology.spelling.problem import meant, refused, shown
+from topology.spelling.problem import format_value, meant, refuse
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 
 def _detector(value: Any, info: ValidationInfo) -> str:
     if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise refused(f"{shown(value)} is not the name of a detector", "write detector: stops")
+        raise refuse(
+            f"{format_value(value)} is not the name of a detector", "write detector: stops"
+        )
     own = user_functions_of(info).detectors
     if is_from_file(info) and value not in own:
         remedy = meant(value, (*own,)) if own else "add it to the `functions` file"
-        raise refused(f"there is no detector `{value}`", remedy)
+        raise refuse(f"there is no detector `{value}`", remedy)
     return value
 
 

@@ -66,7 +66,7 @@ class ClassShape:
 shape_of: Final[Callable[[Any], ClassShape]] = lru_cache(MAX_SHAPES)(ClassShape)
 
 
-def made(kind: type, attributes: Mapping[str, Any]) -> Any:
+def make(kind: type, attributes: Mapping[str, Any]) -> Any:
     """Make an object from its attributes, even a frozen one.
 
     Its `__init__` is not called, because it may need other arguments.

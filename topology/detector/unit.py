@@ -39,7 +39,7 @@ from topology.detector.key_log import MAX_SPACING, STORED, KeyLog, SavedLog, cau
 from topology.detector.mend import mend
 from topology.detector.result_event import Edit, net
 from topology.detector.values import same
-from topology.model.result import RETRACT, ResultIds, framed
+from topology.model.result import RETRACT, ResultIds, frame
 from topology.model.saved import INT, Shape, list_of
 from topology.model.tables import Table
 from topology.model.timers import Timers
@@ -180,7 +180,7 @@ class Unit:
         self.table.note(key)
 
     def _new_log(self, key: str) -> KeyLog:
-        ids = ResultIds(self._begun + framed(key.encode()))
+        ids = ResultIds(self._begun + frame(key.encode()))
         behaviour, spacing = self._behaviour, self.spacing
         return KeyLog(key, behaviour, ids, self.counts, spacing, self._converges, self._edits)
 

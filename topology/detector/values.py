@@ -29,7 +29,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from topology.detector.item import Seen
-from topology.detector.shapes import made, shape_of
+from topology.detector.shapes import make, shape_of
 from topology.model.operator import Plain
 from topology.model.saved import ValueKind, Written
 from topology.query.numbers import is_text
@@ -135,7 +135,7 @@ def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
         return False
 
 
-def copied(value: Any, depth: int = 0) -> Any:
+def copy(value: Any, depth: int = 0) -> Any:
     """Return a copy that shares nothing mutable with the value; immutable values are not copied.
 
     NotAValue is raised if part of the value is not a value.
@@ -148,16 +148,16 @@ def copied(value: Any, depth: int = 0) -> Any:
         raise _too_deep()
     if kind is dict:
         return {
-            (name if type(name) in _FIXED else copied(name, below)): (
-                each if type(each) in _FIXED else copied(each, below)
+            (name if type(name) in _FIXED else copy(name, below)): (
+                each if type(each) in _FIXED else copy(each, below)
             )
             for name, each in value.items()
         }
     if kind is list:
-        return [each if type(each) in _FIXED else copied(each, below) for each in value]
+        return [each if type(each) in _FIXED else copy(each, below) for each in value]
     if kind is set or kind is frozenset:
         is_flat = _FIXED.issuperset(map(type, value))
-        return kind(value if is_flat else [copied(each, below) for each in value])
+        return kind(value if is_flat else [copy(each, below) for each in value])
     return _copied_object(kind, value, below)
 
 
@@ -165,13 +165,13 @@ def _copied_object(kind: type, value: Any, below: int) -> Any:
     shape = shape_of(kind)
     if kind is tuple or shape.is_named(value):
         is_flat = _FIXED.issuperset(map(type, value))
-        return value if is_flat else tuple.__new__(kind, [copied(each, below) for each in value])
+        return value if is_flat else tuple.__new__(kind, [copy(each, below) for each in value])
     if shape.is_member:
         return value
     if not shape.is_object:
         raise _no_value(kind)
     inside = shape.inside(value)
-    return made(kind, {name: copied(each, below) for name, each in inside.items()})
+    return make(kind, {name: copy(each, below) for name, each in inside.items()})
 
 
 def _too_deep() -> NotAValue:
@@ -185,7 +185,7 @@ def _no_value(kind: type) -> NotAValue:
     )
 
 
-def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
+def pack(value: Any, classes: Classes, depth: int = 0) -> Plain:
     """Return the value in a form that every codec can write.
 
     NotAValue is raised if part of the value is not a value.
@@ -203,7 +203,7 @@ def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
         parts = [part for pair in value.items() for part in pair]
     elif kind is Seen:
         parts = _of_event(value)
-    row = [packed(each, classes, depth + 1) for each in parts]
+    row = [pack(each, classes, depth + 1) for each in parts]
     return [tag, *(sorted(row, key=repr) if kind is set or kind is frozenset else row)]
 
 
@@ -219,11 +219,11 @@ def _packed_object(value: Any, classes: Classes, below: int) -> Plain:
     if shape.is_member:
         return ["n", name, _packed_member(value)]
     if is_named:
-        return ["o", name, *[packed(each, classes, below) for each in value]]
+        return ["o", name, *[pack(each, classes, below) for each in value]]
     inside = shape.inside(value)
     if shape.fields is not None and list(inside) == shape.fields:
-        return ["o", name, *[packed(each, classes, below) for each in inside.values()]]
-    return ["v", name, packed(inside, classes, below)]
+        return ["o", name, *[pack(each, classes, below) for each in inside.values()]]
+    return ["v", name, pack(inside, classes, below)]
 
 
 def _packed_member(member: Any) -> Plain:
@@ -267,7 +267,7 @@ _GROUP_OF: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
 }
 
 
-def unpacked(plain: Plain, classes: Classes) -> Any:
+def unpack(plain: Plain, classes: Classes) -> Any:
     """Return the value from its packed form (`packed`).
 
     KeyError is raised for a class, or a member of an Enum, that no longer exists.
@@ -281,25 +281,25 @@ def unpacked(plain: Plain, classes: Classes) -> Any:
         members: Any = classes[plain[1]]
         return members[plain[2]] if isinstance(plain[2], str) else members(plain[2])
     if tag == "v":
-        return made(classes[plain[1]], unpacked(plain[2], classes))
+        return make(classes[plain[1]], unpack(plain[2], classes))
     if tag == "o":
         kind = classes[plain[1]]
-        parts = [unpacked(each, classes) for each in plain[2:]]
+        parts = [unpack(each, classes) for each in plain[2:]]
         if issubclass(kind, tuple):
             return kind(*parts)
-        return made(kind, dict(zip(shape_of(kind).fields or (), parts, strict=True)))
-    return _GROUP_OF[tag]([unpacked(each, classes) for each in plain[1:]])
+        return make(kind, dict(zip(shape_of(kind).fields or (), parts, strict=True)))
+    return _GROUP_OF[tag]([unpack(each, classes) for each in plain[1:]])
 
 
 class SavedValue(ValueKind):
     """The stored form of values that contain no object of a known class (`Classes`)."""
 
     def dump(self, value: Any) -> Plain:
-        return packed(value, {})
+        return pack(value, {})
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         try:
-            return unpacked(plain, {})
+            return unpack(plain, {})
         except (KeyError, TypeError, ValueError) as wrong:
             raise self.refusal(plain) from wrong
 

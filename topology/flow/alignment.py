@@ -148,7 +148,7 @@ class Alignment(Operator):
 
         Cost: O(buffered events).
         """
-        for event in self.held():
+        for event in self.iter_held():
             if (event.source, event.seq) == (source, seq) and epoch in {NO_EPOCH, event.epoch}:
                 where = {"stream": event.stream, "epoch": event.epoch, "since": event.at_ns}
                 return {**where, "waiting_for": self.waiting_for()}
@@ -236,7 +236,7 @@ class Alignment(Operator):
         row = (self._now_ns, self._newest_ns, waived, self.waivers, self.overtaken)
         return {STATE: SAVED_LANES.dump(row)}
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         for queue in self._queues:
             yield from queue
 

@@ -56,7 +56,7 @@ BYTES_PER_CHAR: Final = 6
 """The maximum number of bytes that JSON takes for a character, which may be escaped."""
 
 
-def bounded(found: list[Finding], most_bytes: int) -> list[Finding]:
+def drop_large(found: list[Finding], most_bytes: int) -> list[Finding]:
     """Return the findings, without those that are too large.
 
     Each finding that is too large is replaced by a retraction of its earlier revision, an overflow,

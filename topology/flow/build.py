@@ -57,7 +57,7 @@ class Site(NamedTuple):
     def config(self) -> StreamConfig:
         return self.topology.streams[self.stream]
 
-    def asked(self, kind: str) -> dict[str, QueryConfig]:
+    def select_asked(self, kind: str) -> dict[str, QueryConfig]:
         """Return the queries of this kind that read the site's streams and input alone, by name."""
         topology = self.topology
         return {
@@ -138,7 +138,7 @@ def windows(site: Site) -> Operator | None:
             announced=topology.watermark,
             payloads=site.payloads if _calls_none(topology, query) else None,
         )
-        for query in site.asked(WINDOW).values()
+        for query in site.select_asked(WINDOW).values()
     ]
     return Queries(found) if found else None
 
@@ -150,7 +150,7 @@ def _calls_none(topology: Topology, query: QueryConfig) -> bool:
 
 
 def pattern(site: Site) -> Operator | None:
-    queries = site.asked(PATTERN)
+    queries = site.select_asked(PATTERN)
     if not queries:
         return None
     from topology.pattern.operator import Pattern
@@ -195,7 +195,7 @@ def joins(site: Site) -> Operator | None:
             announced=site.topology.watermark,
             payloads=site.payloads,
         )
-        for query in site.asked(JOIN).values()
+        for query in site.select_asked(JOIN).values()
     ]
     return JoinQueries(found, site.place) if found else None
 
@@ -219,7 +219,7 @@ def detectors(site: Site) -> Operator | None:
             inputs_of(topology, query),
             functions_digest=functions_digest(topology, query),
         )
-        for query in site.asked(DETECTOR).values()
+        for query in site.select_asked(DETECTOR).values()
     ]
     return DetectorQueries(found, site.place) if found else None
 
@@ -275,9 +275,9 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
     rules = "".join(map(rules_digest, sorted(zones)))
     if not own.texts:
         return rules
-    from topology.pattern.tree.mentions import called
+    from topology.pattern.tree.mentions import find_called
 
-    names["functions"] = {name for pattern in read for name in called(pattern)}
+    names["functions"] = {name for pattern in read for name in find_called(pattern)}
     return own.state_digest(names) + rules
 
 

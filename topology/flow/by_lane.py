@@ -69,7 +69,7 @@ class ByLane(Composite):
                     continue
                 batch = []
             steps.append(self._in_lane(lane, operator.on_batch(batch, now_ns)))
-        return _joined(steps, now_ns)
+        return _join(steps, now_ns)
 
     def on_time(self, now_ns: int) -> Step:
         steps = []
@@ -77,11 +77,11 @@ class ByLane(Composite):
             due_ns = operator.next_deadline_ns()
             if due_ns is not None and due_ns <= now_ns:
                 steps.append(self._in_lane(lane, operator.on_time(now_ns)))
-        return _joined(steps, now_ns)
+        return _join(steps, now_ns)
 
     def on_end(self, now_ns: int) -> Step:
         ended = [self._in_lane(lane, it.on_end(now_ns)) for lane, it in self.operators.items()]
-        return _joined(ended, now_ns)
+        return _join(ended, now_ns)
 
     def _in_lane(self, lane: int, step: Step) -> Step:
         """Note the lane in the events that the operator itself has made."""
@@ -139,7 +139,7 @@ def lanes_in(operator: Operator) -> Sequence[tuple[str, Operator]]:
     return [(f"{lane}/", each) for lane, each in operator.operators.items()]
 
 
-def _joined(steps: Sequence[Step], now_ns: int) -> Step:
+def _join(steps: Sequence[Step], now_ns: int) -> Step:
     """Return the steps of the lanes as one, in the order of the instants, then of the lanes."""
     if len(steps) == 1:
         return steps[0]

@@ -127,7 +127,7 @@ class Chain(Composite):
         if self.passed is None:
             return UNKNOWN, 0
         merge = self._merge if reader.reads_accepted else None
-        held = () if merge is None else merge.operator.held()
+        held = () if merge is None else merge.operator.iter_held()
         return self.passed.since_ns(held), self.passed.error_ns
 
     def prefix_of(self, key: str) -> str:

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from topology.clock.drift_table import KEPT, DriftTable, Place
-from topology.clock.models import FOLDED, Rounds, unfolded
+from topology.clock.models import FOLDED, Rounds, unfold
 from topology.clock.operator import Clock
 from topology.config.stages import REORDER
 from topology.flow.by_lane import lanes_in
@@ -84,14 +84,14 @@ class ClockReports:
         found = list(self._table.long(KEPT))
         if not found:
             return
-        waiting = [event.arrival_ns for each in self._before for event in each.held()]
+        waiting = [event.arrival_ns for each in self._before for event in each.iter_held()]
         oldest = (min([now_ns, *waiting]) - self._activation_ns, LAST_OFFSET)
         for source in found:
-            if self._table.fold(source, self._taken(source, oldest), [*self._prefixes]):
+            if self._table.fold(source, self._take(source, oldest), [*self._prefixes]):
                 self._moved.add(source)
                 self._folded.add(source)
 
-    def _taken(self, source: str, until: Place) -> Place:
+    def _take(self, source: str, until: Place) -> Place:
         """Return the last `Place` that all CLOCKs which know the source have reached in its rounds.
 
         It is at most `until`.
@@ -112,7 +112,7 @@ class ClockReports:
     def changes(self) -> Changes:
         changes = self._rows(self._moved)
         self._moved.clear()
-        for source in [each for each in self._folded if not self._table.folded(each)]:
+        for source in [each for each in self._folded if not self._table.find_folded(each)]:
             self._folded.discard(source)
             for prefix in self._prefixes.values():
                 changes[prefix + source] = None
@@ -122,7 +122,7 @@ class ClockReports:
         return {
             self._prefixes[each.rounds] + source: each.dump()
             for source in sources
-            for each in self._table.folded(source)
+            for each in self._table.find_folded(source)
         }
 
     def restore(self, state: Mapping[str, Plain]) -> None:
@@ -130,7 +130,7 @@ class ClockReports:
         for rounds, prefix in self._prefixes.items():
             for key, value in state.items():
                 if key.startswith(prefix):
-                    folded = unfolded(rounds, value)
+                    folded = unfold(rounds, value)
                     source = key[len(prefix) :]
                     if folded is not None:
                         self._table.put(source, folded)

@@ -201,7 +201,7 @@ def graph_of(
     junctions: list[Junction] = []
     for name, place in places_of(operators).items():
         row = _row_of(name)
-        for met in _joined(topology, streams) if row.takes_several else ():
+        for met in _join(topology, streams) if row.takes_several else ():
             is_accepted = name != row.name
             site = Site(topology, met, place, is_accepted=is_accepted, payloads=payloads)
             operator = row.build(site)
@@ -213,7 +213,7 @@ def graph_of(
     return Graph(chains, junctions, own_clocks=begins_ordered)
 
 
-def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
+def ty(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
     """Return the streams grouped by the joins that connect them.
 
     The groups are in the order of their first streams.
@@ -224,10 +224,10 @@ def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
     return list(found.values())
 
 
-def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
-    """Return the groups (`tied`) that contain all streams of some join."""
+def _join(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
+    """Return the groups (`ty`) that contain all streams of some join."""
     joins = topology.joined_streams
-    return [met for met in tied(topology, streams) if any(each <= {*met} for each in joins)]
+    return [met for met in ty(topology, streams) if any(each <= {*met} for each in joins)]
 
 
 def _edge(chain: Chain, name: str, place: int) -> JoinInput:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from topology.clock.drift_table import DriftTable
 from topology.config import Topology
 from topology.flow.clock_reports import ClockReports
-from topology.flow.registry import tied
+from topology.flow.registry import ty
 from topology.flow.stage import Stage
 from topology.model.event import Event, offset_of
 from topology.model.field_use import FieldUse
@@ -121,7 +121,7 @@ class Replay:
         """End the input and emit the buffered events in order; return None without any input."""
         return None if self.now_ns is None else self._stage.on_end(self.now_ns)
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         """Return the buffered events, including control events."""
         return self._stage.waiting()
 
@@ -129,7 +129,7 @@ class Replay:
         """Return copies of the events that operators keep."""
         return self._stage.held_copies()
 
-    def saved(self) -> SavedReplay | None:
+    def save(self) -> SavedReplay | None:
         """Return all state that a new replay needs to continue, or None before any input."""
         if self.now_ns is None:
             words = self._table.words()
@@ -183,4 +183,4 @@ class Replay:
 
 def groups(topology: Topology) -> list[list[str]]:
     """Return all streams grouped by the joins that connect them, in the order of the file."""
-    return tied(topology, topology.streams)
+    return ty(topology, topology.streams)

@@ -10,7 +10,7 @@ source's partition. State that concerns all sources goes to each partition. Fold
 left out, because a worker reads the reports from their topic.
 
 In their states, operators identify held events by offset. Most operators rebuild these parts of
-their state from the events. Marks of joins are not rebuilt, so `renumbered` replaces their offsets.
+their state from the events. Marks of joins are not rebuilt, so `renumber` replaces their offsets.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _source_of(key: str) -> str:
     return key.partition("/")[2]
 
 
-def renumbered(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
+def renumber(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
     """Return a stage's state with other offsets of its held events.
 
     `numbers` has the new offset of each old one.

@@ -31,13 +31,13 @@ from topology.clock.drift_table import DriftTable
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE, PATTERN, REORDER, WINDOW
 from topology.flow.alignment import Alignment
-from topology.flow.bounded import bounded
+from topology.flow.bounded import drop_large
 from topology.flow.by_lane import lanes_in
 from topology.flow.chain import Chain
 from topology.flow.graph import ACCEPTED_JOINS, Graph
 from topology.flow.lanes import Lanes, lane_of, lanes_of
 from topology.flow.node import BATCH, END, TIME
-from topology.flow.registry import ALIGN_PLACE, graph_of, tied, waiting_places
+from topology.flow.registry import ALIGN_PLACE, graph_of, ty, waiting_places
 from topology.merge.operator import Merge
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, twin
@@ -96,7 +96,7 @@ class Stage(Composite):
         self.streams = list(topology.streams if streams is None else streams)
         """The streams that can occur in the input."""
         self._order = {stream: at for at, stream in enumerate(self.streams)}
-        groups = tied(topology, self.streams)
+        groups = ty(topology, self.streams)
         self._groups = {stream: group for group in groups for stream in group}
         """For each stream, all streams that it is joined with, including itself."""
         is_derived = operators[0] == MERGE
@@ -198,11 +198,11 @@ class Stage(Composite):
 
     def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         if self.alignment is None:
-            return self._bounded(self._through(inputs, now_ns))
+            return self._drop_large(self._through(inputs, now_ns))
         aligned = self.alignment.on_batch([e for e in inputs if isinstance(e, Event)], now_ns)
         if self._moved is not None:
             self._moved += aligned.released
-        step = self._bounded(self._through(aligned.released, aligned.now_ns))
+        step = self._drop_large(self._through(aligned.released, aligned.now_ns))
         step.reports += [dead for dead in inputs if not isinstance(dead, Event)]
         return step
 
@@ -217,7 +217,7 @@ class Stage(Composite):
     def on_time(self, now_ns: int) -> Step:
         if self.alignment is not None:
             now_ns = self.alignment.on_time(now_ns).now_ns
-        return self._bounded(self._graph.on(TIME, {}, now_ns))
+        return self._drop_large(self._graph.on(TIME, {}, now_ns))
 
     def on_end(self, now_ns: int) -> Step:
         """End the input; results that only the end has decided are emitted, but are not final."""
@@ -230,16 +230,16 @@ class Stage(Composite):
             step.add(self._graph.on(TIME, {}, now_ns))
         self.seal()
         step.add(self._graph.on(END, {}, now_ns))
-        step = self._bounded(self._graph.in_order(step))
+        step = self._drop_large(self._graph.in_order(step))
         for result in step.results:
             if isinstance(result, Result) and result.confidence in LEAVES_AS:
                 result.confidence, result.final = LEAVES_AS[result.confidence], False
         return step
 
-    def _bounded(self, step: Step) -> Step:
+    def _drop_large(self, step: Step) -> Step:
         self._payloads.clear()
         if step.results:
-            step.results = bounded(step.results, self._most_bytes)
+            step.results = drop_large(step.results, self._most_bytes)
         if self._moved is not None:
             self._moved += step.freed
         return step
@@ -325,15 +325,15 @@ class Stage(Composite):
         topic.
         """
         assert self.alignment is None, "a stage that reads a topic rereads held events from it"
-        return [twin(event) for event in self.held()]
+        return [twin(event) for event in self.iter_held()]
 
     def waiting(self) -> Iterable[Event]:
         """Yield the held events that have not been emitted, which figures count as `held`."""
         if self.alignment is not None:
-            yield from self.alignment.held()
+            yield from self.alignment.iter_held()
         for node in self._graph.nodes:
             if not node.operator.keeps_passed:
-                yield from node.operator.held()
+                yield from node.operator.iter_held()
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         met = {key.split(SEPARATOR, 2)[key.startswith(SEPARATOR)] for key in state}

@@ -48,7 +48,7 @@ class AsOfRows(Rows):
 
     # -- Bonds -------------------------------------------------------------------------------------
 
-    def bonded(self, entry: JoinEntry) -> list[Owner]:
+    def find_bonded(self, entry: JoinEntry) -> list[Owner]:
         found = self._owners_of(entry) if entry.side else self._candidates(entry)
         return [(NO_CELL, other) for other in found]
 
@@ -98,7 +98,7 @@ class AsOfRows(Rows):
 
     # -- Rows --------------------------------------------------------------------------------------
 
-    def joined(self, entry: JoinEntry) -> Iterator[JoinRow]:
+    def iter_joined(self, entry: JoinEntry) -> Iterator[JoinRow]:
         """Yield nothing, because a later event may change any row."""
         return iter(())
 

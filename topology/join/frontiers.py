@@ -146,13 +146,13 @@ class Frontiers(QueryProgress):
     def explain(self) -> dict[str, Any]:
         """Return the closed and the final instant of each stream; None if an instant is unknown."""
         return {
-            "closed": {name: _known(each.goal_ns) for name, each in self.of_stream.items()},
-            "final": {name: _known(each.final_ns) for name, each in self.of_stream.items()},
+            "closed": {name: _known_or_none(each.goal_ns) for name, each in self.of_stream.items()},
+            "final": {name: _known_or_none(each.final_ns) for name, each in self.of_stream.items()},
             **super().explain(),
         }
 
 
-def _known(time_ns: int) -> int | None:
+def _known_or_none(time_ns: int) -> int | None:
     return time_ns if -NEVER < time_ns < NEVER else None
 
 

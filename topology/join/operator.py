@@ -201,16 +201,16 @@ class Join(KeepingQuery):
         self._fresh.append(entry)
         self.kept.append(entry.event)
         left = self._max_rows - shown
-        for row in islice(self._rows.joined(entry), left + 1):
+        for row in islice(self._rows.iter_joined(entry), left + 1):
             shown += 1
             if shown > self._max_rows:
                 self._emitter.overflow(entry, shown - 1)
             else:
                 self._emitter.emit(row, self._emitter.id_of(row))
-        bonded = self._rows.bonded(entry)
+        bonded = self._rows.find_bonded(entry)
         self._retention.keep(entry, bonded)
         if self._owners.emitted:
-            for owner in self._rows.touched(entry, bonded):
+            for owner in self._rows.find_touched(entry, bonded):
                 self._owners.correct(owner)
         if self._has_owners:
             for owner in self._rows.owners(entry):
@@ -237,9 +237,9 @@ class Join(KeepingQuery):
     def _give_up(self, entry: JoinEntry) -> None:
         self._given_up += 1
         self._retention.forget(entry)
-        bonded = self._rows.bonded(entry)
+        bonded = self._rows.find_bonded(entry)
         if self._has_owners:
-            for owner in chain(self._rows.owners(entry), self._rows.touched(entry, bonded)):
+            for owner in chain(self._rows.owners(entry), self._rows.find_touched(entry, bonded)):
                 self._owners.abandon(owner)
         self._drop(entry)
         if self._as_of is not None and entry.side:
@@ -292,7 +292,7 @@ class Join(KeepingQuery):
         if self._as_of is not None:
             self._as_of.given_up_ns = given_up_ns
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         return (entry.event for entry in self._index)
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
@@ -319,7 +319,7 @@ class Join(KeepingQuery):
         # These events were counted before the restart.
         self._reading.unreadable = self._reading.unkeyed = 0
         for entry in list(self._index):
-            self._retention.keep(entry, self._rows.bonded(entry))
+            self._retention.keep(entry, self._rows.find_bonded(entry))
             if entry.event.offset in self._came_late:
                 entry.is_fresh = True
                 self._fresh.append(entry)

@@ -22,20 +22,20 @@ class JoinQueries(KeepingQueries[Join]):
         """Process a batch; ramps of several streams advance side by side."""
         step = Step(now_ns, list(events))
         if any(map(is_ramp, events)):
-            self._climbed(events, step)
+            self._climb(events, step)
             events = ()
-        step.results += self._found(events, now_ns)
+        step.results += self._find(events, now_ns)
         step.results.sort(key=at_ns)
         return self._finish(step)
 
-    def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
+    def _find(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         """Process events one by one if there are several queries, as each emits rows at once."""
         found: list[Finding] = []
         if len(self._queries) > 1:
             for event in events:
-                found += super()._found([event], event.at_ns)
+                found += super()._find([event], event.at_ns)
             events = ()
-        found += super()._found(events, now_ns)
+        found += super()._find(events, now_ns)
         return found
 
     def _settle(self) -> None:

@@ -150,7 +150,7 @@ class ByWindow:
         is_inside = self._holds(cell, other)
         if not other.error_ns and not (owner.error_ns and owner.has_clock_of(other)):
             return CERTAIN if is_inside else NO_BOND
-        inside, shifts = self._given(cell, owner, other)
+        inside, shifts = self._count_given(cell, owner, other)
         if inside == shifts > 0:
             return CERTAIN
         if is_inside and (inside or (self._may_be_plain and self._holds(cell, owner))):
@@ -161,7 +161,7 @@ class ByWindow:
         """Return whether the corrected timestamp of the entry is in the cell."""
         return cell <= entry.ref_ns < cell + self._size_ns
 
-    def _given(self, cell: int, owner: JoinEntry, other: JoinEntry) -> tuple[int, int]:
+    def _count_given(self, cell: int, owner: JoinEntry, other: JoinEntry) -> tuple[int, int]:
         """Count the instants at which `other` may be, given that the owner is in the window.
 
         Return the count of those in the window, and the count of all.
@@ -218,7 +218,7 @@ class ByWindow:
         return max(0, end_ns - begin_ns + 1) / (most_ns - least_ns + 1)
 
     def odds_of_bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> float:
-        inside, shifts = self._given(cell, owner, other)
+        inside, shifts = self._count_given(cell, owner, other)
         return inside / shifts if shifts else 0.0
 
     def end(self, cell: int, owner: JoinEntry) -> int:

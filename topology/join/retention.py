@@ -81,7 +81,7 @@ class Retention:
                 if before_ns > self._relation.end(cell, given_up):
                     continue
                 entry.until_ns = 0
-                self._bind(entry, self._rows.bonded(entry))
+                self._bind(entry, self._rows.find_bonded(entry))
                 if entry.until_ns < before_ns:
                     self._leaving.arm(entry, entry.until_ns)
 

@@ -5,8 +5,8 @@ A row has a cell (`relation`), and one event or null for each side. Rows with a 
 too, and its only row contains nothing but the event. On each other side, the owner has partners, or
 null if there are none. Its rows are all combinations of these.
 
-Rows without a null are found when the last of their events arrives (`joined`). Rows with a null are
-computed on demand (`lacking`), and again after each event that may have changed them.
+Rows without a null are found when the last of their events arrives (`iter_joined`). Rows with a
+null are computed on demand (`lacking`), and again after each event that may have changed them.
 
 Events are partners by corrected timestamp. With BOUNDS all possible events are partners, and null
 is added unless one of them is certain.
@@ -73,11 +73,11 @@ class Rows:
             if relation.bond(cell, owner, other) >= least and other.event is not owner.event
         ]
 
-    def _related(self, entry: JoinEntry) -> Sequence[int]:
+    def _find_related(self, entry: JoinEntry) -> Sequence[int]:
         """Return the sides on which the entry can have partners."""
         return (0,) if entry.side else range(1, self._sides)
 
-    def bonded(self, entry: JoinEntry) -> list[Owner]:
+    def find_bonded(self, entry: JoinEntry) -> list[Owner]:
         """Return the events of related sides that may be partners of the entry, with their cells.
 
         The first side is related to all others. For an inner join of two sides the list is empty,
@@ -88,11 +88,11 @@ class Rows:
         return [
             (cell, other)
             for cell in self._relation.cells(entry, POSSIBLE)
-            for side in self._related(entry)
+            for side in self._find_related(entry)
             for other in self.partners(cell, entry, side, POSSIBLE)
         ]
 
-    def touched(self, entry: JoinEntry, bonded: Iterable[Owner]) -> Iterator[Owner]:
+    def find_touched(self, entry: JoinEntry, bonded: Iterable[Owner]) -> Iterator[Owner]:
         """Yield the owners among `bonded` with rows that the entry may change."""
         if entry.side or self._is_full:
             for cell, other in bonded:
@@ -111,7 +111,7 @@ class Rows:
 
     # -- Rows --------------------------------------------------------------------------------------
 
-    def joined(self, entry: JoinEntry) -> Iterator[JoinRow]:
+    def iter_joined(self, entry: JoinEntry) -> Iterator[JoinRow]:
         """Yield the rows without a null that contain the entry."""
         for cell in self._relation.cells(entry, self._least):
             firsts = [entry]
@@ -132,7 +132,7 @@ class Rows:
         chosen: list[list[JoinEntry | None]] = [[None]] * self._sides
         chosen[entry.side] = [entry]
         possible: list[list[JoinEntry]] = [[]] * self._sides
-        for side in self._related(entry):
+        for side in self._find_related(entry):
             found = possible[side] = self.partners(cell, entry, side, POSSIBLE)
             bonds = [self._relation.bond(cell, entry, other) for other in found]
             options: list[JoinEntry | None] = [

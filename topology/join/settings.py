@@ -44,13 +44,13 @@ from topology.model.paths import Names as Path
 from topology.model.paths import likely_path, payload_path
 from topology.query.fields import KeyPath, path_of
 from topology.spelling.kinds import Kinds
-from topology.spelling.problem import refused, shown
+from topology.spelling.problem import format_value, refuse
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     Count,
     Given,
     Named,
-    dotted,
+    join_path,
     one_of,
     or_nothing,
     text,
@@ -112,7 +112,7 @@ class JoinedValue(NamedTuple):
     path: Path
 
     def __str__(self) -> str:
-        return f"{self.side}.{dotted(self.path)}"
+        return f"{self.side}.{join_path(self.path)}"
 
 
 class SideConfig(Section):
@@ -161,14 +161,14 @@ def _condition(value: Any, info: ValidationInfo) -> JoinCondition:
 
 def _sides(value: Any) -> Any:
     if not isinstance(value, Mapping):
-        raise refused(f"{shown(value)} is not a mapping", SIDES)
+        raise refuse(f"{format_value(value)} is not a mapping", SIDES)
     if not MIN_SIDES <= len(value) <= MAX_SIDES:
         message = f"a join has {MIN_SIDES} to {MAX_SIDES} sides, not {len(value)}"
-        raise refused(message, SIDES)
+        raise refuse(message, SIDES)
     for alias in value:
         if not isinstance(alias, str) or re.fullmatch(_ALIAS, alias, re.ASCII) is None:
             remedy = "begin the name with a letter or _, then use letters, digits and _"
-            raise refused(f"{shown(alias)} cannot be the name of a side", remedy)
+            raise refuse(f"{format_value(alias)} cannot be the name of a side", remedy)
     return value
 
 
@@ -179,7 +179,7 @@ def _value(value: Any, _: ValidationInfo) -> JoinedValue:
     if found is None or path is None:
         near = f", or {found[1]}.{likely_path(found[2])}" if found else ""
         remedy = f"write it like {VALUE}{near}"
-        raise refused(f"{shown(spelled)} is not a value of a side", remedy)
+        raise refuse(f"{format_value(spelled)} is not a value of a side", remedy)
     return JoinedValue(found[1], path)
 
 

@@ -526,7 +526,7 @@ class Merge(SavedOperator):
             self._now_ns,
             (since_ns, self._heartbeat_ns),
         )
-        self._passage.settled()
+        self._passage.derive()
         if said is not None:
             step.released.append(said)
 
@@ -631,7 +631,7 @@ class Merge(SavedOperator):
 
     # -- State -------------------------------------------------------------------------------------
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         yield from self._queues.late
         for progress in self._sources.values():
             yield from progress.queue

@@ -133,6 +133,6 @@ class Passage(Saved):
         """Record that the last events were emitted for lack of room."""
         self._pushed_ns = self.last[0]
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         """Update the floor after a change of the last event or of the watermark."""
         self.floor_ns = max(self._watermark.ns, self.last[0])

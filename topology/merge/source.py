@@ -243,7 +243,7 @@ class SourceProgress(KnownSource):
         """
         self.released = received - self.late - self.duplicate
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         self.warm = self.delays.trials >= WARM_DELAYS
 
     def busy(self) -> bool:

@@ -41,7 +41,7 @@ class UncertainWatermark(Watermark):
         """Set the watermark to the first event's time, and return the record that announces it."""
         self.ns = first.ref_time_ns
         self.complete_ns = self._completeness(self.ns)
-        return self._announced(first.stream, first.at_ns)
+        return self._announce(first.stream, first.at_ns)
 
 
 class UncertainPassage(Passage):

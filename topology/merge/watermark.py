@@ -134,7 +134,7 @@ class Watermark(Saved):
             return None
         self.news_ns = now_ns if has_news else NEVER
         self.complete_ns = complete_ns
-        event = self._announced(stream, now_ns)
+        event = self._announce(stream, now_ns)
         if every_ns and since_ns < now_ns:
             ramp(event, since_ns, every_ns, since_complete_ns)
         return event
@@ -162,7 +162,7 @@ class Watermark(Saved):
         else:
             self.lacking.discard(progress.source)
 
-    def _announced(self, stream: str, now_ns: int) -> Event:
+    def _announce(self, stream: str, now_ns: int) -> Event:
         """Return the control event with W, C and the errors."""
         event = Event(stream, "", 0, 0, self.ns, now_ns, kind=WATERMARK)
         event.complete_ns = self.complete_ns

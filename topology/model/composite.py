@@ -81,9 +81,9 @@ class Composite(Operator):
                 changes[part.prefix + key] = value
         return changes
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         """Return the events that any part holds, each once."""
-        held = {id(event): event for part in self._parts for event in part.operator.held()}
+        held = {id(event): event for part in self._parts for event in part.operator.iter_held()}
         return held.values()
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:

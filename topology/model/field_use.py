@@ -43,7 +43,7 @@ class FieldUse(NamedTuple):
         return sum(each.n for each in self.unusable)
 
 
-def joined(one: FieldUse, other: FieldUse) -> FieldUse:
+def join(one: FieldUse, other: FieldUse) -> FieldUse:
     """Return the sum of two uses of one field, with the examples of the first."""
     found = {each.kind: each for each in one.unusable}
     for each in other.unusable:

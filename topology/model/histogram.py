@@ -161,6 +161,6 @@ class Histogram(Saved):
         self._counts = {b: n // 2 for b, n in self._counts.items() if n > 1}
         self._above = sum(n for b, n in self._counts.items() if b > self._index)
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         counts = self._counts
         self._above = sum(counts.values()) - counts.get(0, 0)

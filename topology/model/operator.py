@@ -124,7 +124,7 @@ class Operator:
         """
         return self.snapshot()
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         return ()
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:

@@ -48,7 +48,7 @@ def parse_path(text: str, at: int = 0) -> Path:
             reason = f"is deeper than {MAX_STEPS} steps" if found else "is not a path"
             raise ValueError(f"`{text}` {reason} at character {at + 1}; {REMEDY}")
         index, name = found.groups()
-        steps.append(int(index) if index else unquoted(name))
+        steps.append(int(index) if index else unquot(name))
         at = found.end()
     return tuple(steps)
 
@@ -96,7 +96,7 @@ def in_backquotes(name: str) -> str:
     return f"`{doubled}`"
 
 
-def unquoted(name: str) -> str:
+def unquot(name: str) -> str:
     """Return the name that a text means, with or without backquotes."""
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 

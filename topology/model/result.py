@@ -201,7 +201,7 @@ Finding = Result | Overflow
 
 def result_id(*parts: bytes) -> str:
     """Return a digest of the parts; the length of each part is included, which separates them."""
-    return digest_of(b"".join([framed(part) for part in parts]))
+    return digest_of(b"".join([frame(part) for part in parts]))
 
 
 def digest_of(framed_parts: bytes) -> str:
@@ -221,6 +221,6 @@ class ResultIds:
         return digest.hexdigest()
 
 
-def framed(part: bytes) -> bytes:
+def frame(part: bytes) -> bytes:
     """Return the part with its length before it, which separates it from the next part."""
     return len(part).to_bytes(8, "big") + part

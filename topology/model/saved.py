@@ -143,13 +143,13 @@ class Scalar(ValueKind):
     """
 
     def dumper(self) -> Callable[[Any], Plain]:
-        return packed
+        return pack
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         if type(plain) in self.types:
             return plain
         try:
-            return unpacked(row_of(plain, self, 1))
+            return unpack(row_of(plain, self, 1))
         except (TypeError, ValueError) as wrong:
             raise self.refusal(plain) from wrong
 
@@ -280,7 +280,7 @@ class RecordKind(Fielded):
         super().__init__(f"({' '.join(parts)})", kinds, fields, make, is_plain=is_plain)
 
     def lines(self) -> list[str]:
-        values = [f"{loaded(at, kind)}, " for at, kind in enumerate(self.kinds)]
+        values = [f"{load_expression(at, kind)}, " for at, kind in enumerate(self.kinds)]
         made = f"return {'make' if self._make else ''}({''.join(values)})"
         return [*unpacking(len(values)), made]
 
@@ -319,14 +319,14 @@ def row_of(plain: Plain, kind: ValueKind, length: int = -1) -> Any:
     return plain
 
 
-def packed(value: Any) -> Plain:
+def pack(value: Any) -> Plain:
     """Return the value, or a hex text in a list for an integer beyond 64 bits."""
     if type(value) is int and not -_FITS <= value < _FITS:
         return [hex(value)]
     return value
 
 
-def unpacked(value: Plain) -> Any:
+def unpack(value: Plain) -> Any:
     return int(value[0], 16) if isinstance(value, _ROW) else value
 
 
@@ -334,7 +334,7 @@ def unpacked(value: Plain) -> Any:
 
 
 @cache
-def _compiled(text: str) -> CodeType:
+def _compile(text: str) -> CodeType:
     return compile(text, "<shape>", "exec")
 
 
@@ -347,7 +347,7 @@ def function(
         names |= {one.__name__: one for one in each.types}
         names[f"types{at}"], names[f"kind{at}"] = each.types, each
         names[f"dump{at}"], names[f"load{at}"] = each.dumper(), each.loader()
-    exec(_compiled("\n ".join([f"def made({arguments}):", *lines])), names)
+    exec(_compile("\n ".join([f"def made({arguments}):", *lines])), names)
     made: Callable[..., Any] = names["made"]
     return made
 
@@ -370,7 +370,7 @@ def all_loaded(at: int, kind: ValueKind) -> str:
     return f"v{at} if types{at}.issuperset(map(type, v{at})) else {read}" if kind.types else read
 
 
-def loaded(at: int, kind: ValueKind, rest: str = REST) -> str:
+def load_expression(at: int, kind: ValueKind, rest: str = REST) -> str:
     """Return an expression that reads the value `v<at>` of a row."""
     load = f"load{at}(v{at}, {rest})"
     if not kind.types:
@@ -404,7 +404,7 @@ class Shape(Fielded):
         assert not both, f"{name} has fields that it has dropped: {', '.join(sorted(both))}"
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
-        self.digest = crc32(repr(described(self)).encode())
+        self.digest = crc32(repr(describe(self)).encode())
         """A checksum of the shape and of all shapes within it.
 
         It is used for a row that contains the description of its own shape.
@@ -439,10 +439,10 @@ class Shape(Fielded):
             if isinstance(kind, Shape):
                 lines.append(f"kind{at}.put(one.{name}, v{at})")
             elif type(kind).read_into is ValueKind.read_into:
-                lines.append(f"one.{name} = {loaded(at, kind, f'None, one, {name!r}')}")
+                lines.append(f"one.{name} = {load_expression(at, kind, f'None, one, {name!r}')}")
             else:
                 lines.append(f"kind{at}.read_into(one, {name!r}, v{at}, None)")
-        lines += ["if isinstance(one, SavedPart):", "  one.settled()"]
+        lines += ["if isinstance(one, SavedPart):", "  one.derive()"]
         self._read = function("one, plain", lines, self, SavedPart=SavedPart)
         self._read(one, plain)
 
@@ -460,7 +460,7 @@ class Shape(Fielded):
             except ShapeRefused as wrong:
                 raise ShapeRefused(f"{name} of {self.title}: {wrong}") from wrong
         if isinstance(one, SavedPart):
-            one.settled()
+            one.derive()
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
         self.put(getattr(one, name), plain, written)
@@ -482,7 +482,7 @@ def shapes_in(shape: Shape, tables: Mapping[str, ValueKind]) -> dict[str, Shape]
     return found
 
 
-def described(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
+def describe(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
     """Return the description of the shape, the shapes within it and the tables, as a state has it.
 
     A table is described by its prefix, which ends in a slash, and by the kind of its rows.
@@ -495,7 +495,7 @@ class Written:
     """The shapes in which a state was written, if they differ from the current ones."""
 
     def __init__(self, said: Plain) -> None:
-        """Read the description of the shapes (`described`) in a state."""
+        """Read the description of the shapes (`describe`) in a state."""
         try:
             self._shapes: dict[str, tuple[Any, dict[str, str]]] = {
                 name: (number, dict(fields)) for name, number, fields in said
@@ -545,7 +545,7 @@ def written_in(
     ShapeRefused is raised if a shape cannot be read. A shape within others may be missing from the
     state, which then has no row of that shape.
     """
-    if said == described(shape, tables):
+    if said == describe(shape, tables):
         return None
     written = Written(said)
     written.check_tables(tables)
@@ -561,7 +561,7 @@ class SavedPart:
 
     __slots__ = ()
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         """Compute the attributes that are not state, after all fields have been read."""
 
     def fresh(self, field: str) -> Any:

@@ -108,7 +108,7 @@ class SourceTable(Table[str, S]):
         """Whether a source has changed since the last checkpoint."""
         return bool(self._changed)
 
-    def changed(self) -> Iterator[S]:
+    def iter_changed(self) -> Iterator[S]:
         """Yield the sources that have changed since the last checkpoint and are still known."""
         for key in self._changed:
             row = self.rows.get(key)

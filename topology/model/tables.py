@@ -17,7 +17,7 @@ from topology.model.saved import (
     ShapeRefused,
     ValueKind,
     Written,
-    described,
+    describe,
     written_in,
 )
 
@@ -193,7 +193,7 @@ class SavedState:
         return self._key in state
 
     def snapshot(self, one: Any) -> State:
-        state = {SHAPES: described(self._shape, self._kinds()), self._key: self._shape.dump(one)}
+        state = {SHAPES: describe(self._shape, self._kinds()), self._key: self._shape.dump(one)}
         for table in self._tables:
             state |= table.snapshot()
         return state
@@ -206,7 +206,7 @@ class SavedState:
             self._row = changes[self._key] = row
         if not self.is_followed:
             self.is_followed = True
-            changes[SHAPES] = described(self._shape, self._kinds())
+            changes[SHAPES] = describe(self._shape, self._kinds())
         for table in self._tables:
             changes |= table.changes()
         return changes

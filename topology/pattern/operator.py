@@ -357,7 +357,7 @@ class Pattern(InstantOperator):
     def changes(self) -> Changes:
         return self._engine.changes() | super().changes()
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:

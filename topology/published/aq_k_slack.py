@@ -67,8 +67,8 @@ class AQKSlack(MPKSlack):
     def _window_of(self, ts_ns: int) -> int:
         return -(-ts_ns // self._window_ns)
 
-    def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
-        super()._arrived(ts_ns, now_ns, moves)
+    def _arrive(self, ts_ns: int, now_ns: int, moves: bool) -> None:
+        super()._arrive(ts_ns, now_ns, moves)
         if ts_ns < self._clock_ns:
             self._note_lateness(self._clock_ns - ts_ns)
         window = self._window_of(ts_ns)
@@ -120,7 +120,7 @@ class AQKSlack(MPKSlack):
     def figures(self) -> Figures:
         return {**super().figures(), "wait_share_ppm": int(self.alpha * 1e6)}
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         self._open = list(self._windows)
         heapify(self._open)
         self._sorted = sorted(self._latenesses)

@@ -38,13 +38,13 @@ class ClockedSlack(FlooredSlack):
         """Return the current wait K."""
         raise NotImplementedError
 
-    def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
+    def _arrive(self, ts_ns: int, now_ns: int, moves: bool) -> None:
         """Handle an arrival; if it `moves` the clock, the clock advances to `ts_ns` afterwards."""
 
     def _observe(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns
         moves = ts_ns > self._clock_ns
-        self._arrived(ts_ns, now_ns, moves)
+        self._arrive(ts_ns, now_ns, moves)
         if moves:
             self._clock_ns = ts_ns
             self._moved_ns = now_ns

@@ -43,7 +43,7 @@ class LDOP(ClockedSlack):
             return 0
         return max(0, self._factor_ppm * self._sum_ns // (PPM * len(self._delays)))
 
-    def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
+    def _arrive(self, ts_ns: int, now_ns: int, moves: bool) -> None:
         delays = self._delays
         while delays and (delays[0][0] <= now_ns - self._window_ns or len(delays) > MAX_KEPT):
             self._sum_ns -= delays.popleft()[1]

@@ -43,7 +43,7 @@ class MPKSlack(ClockedSlack):
     def slack_ns(self) -> int:
         return self.k_ns
 
-    def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
+    def _arrive(self, ts_ns: int, now_ns: int, moves: bool) -> None:
         if self._next_tick:
             if self._lowest_ns is None or ts_ns < self._lowest_ns:
                 self._lowest_ns = ts_ns

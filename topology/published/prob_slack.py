@@ -137,19 +137,19 @@ class ProbSlack(SlackPolicy):
             if due is not None:
                 self._make(due.apart, due.delays)
 
-    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
+    def note_closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
         self._closed += windows
 
-    def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
+    def note_resolved(self, missed: bool, by: str, windows: int = 1) -> None:
         if not missed or by not in PROMISED:
             return
-        before = self._guarded()
+        before = self._is_guarded()
         self._missed += 1
-        if self._guarded() and not before:
+        if self._is_guarded() and not before:
             self._fitting.clear()
             self._model = self._polyline = None
 
-    def _guarded(self) -> bool:
+    def _is_guarded(self) -> bool:
         if self._theta == 0:
             return True
         return self._guard and self._missed * ONE >= self._theta * self._closed > 0
@@ -176,7 +176,7 @@ class ProbSlack(SlackPolicy):
     def passes(self, bound_ns: int, now_ns: int) -> bool:
         if bound_ns <= self.confirmed_ns(now_ns):
             return True
-        if self._polyline is None or self._guarded():
+        if self._polyline is None or self._is_guarded():
             return False
         hat = self._polyline.hat(self._beta(now_ns))
         return hat is None or self._alpha(bound_ns) < hat
@@ -185,7 +185,7 @@ class ProbSlack(SlackPolicy):
         return -(-(bound_ns - self._last_ns) // self._step_ns)
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
-        if self._polyline is None or self._guarded():
+        if self._polyline is None or self._is_guarded():
             return None
         assert self._fitting.base_ns is not None
         first = self._polyline.first_beta(self._alpha(bound_ns))
@@ -196,8 +196,8 @@ class ProbSlack(SlackPolicy):
         return self._last_ns
 
     def figures(self) -> Figures:
-        return {"closed": self._closed, "missed": self._missed, "guarded": int(self._guarded())}
+        return {"closed": self._closed, "missed": self._missed, "guarded": int(self._is_guarded())}
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         if self._model is not None:
             self._make(*self._model)

@@ -53,10 +53,10 @@ class Thesis(Timeout):
         # The epoch, sequence number and time of the last event that was not buffered.
         self._direct = (0, -2, 0)
 
-    def opened(self) -> None:
+    def note_opened(self) -> None:
         self._opened += 1
 
-    def filled(self, fill_ns: int) -> None:
+    def note_filled(self, fill_ns: int) -> None:
         self._filled += 1
 
     def in_order(self, epoch: int, seq: int, at_ns: int) -> None:
@@ -79,7 +79,7 @@ class Thesis(Timeout):
         wait_ns = max([t.average_ns + self._deviations * t.deviation_ns for t in times])
         return min(self.max_wait_ns, wait_ns)
 
-    def measured(self) -> Thesis:
+    def measure(self) -> Thesis:
         return self
 
 
@@ -107,14 +107,14 @@ class PacedBuffer(NumberedBuffer):
     def new_timeout(self) -> Timeout:
         return Thesis(self.shared.max_wait_ns, self._is_rfc)
 
-    def _paced(self) -> Thesis:
+    def _pace(self) -> Thesis:
         thesis = self.estimator()
         assert isinstance(thesis, Thesis)
         return thesis
 
     def _leaves_unheld(self, event: Event, now_ns: int) -> None:
         at_ns = event.ts_ns if self._by_event_clock else now_ns
-        self._paced().in_order(event.epoch, event.seq, at_ns)
+        self._pace().in_order(event.epoch, event.seq, at_ns)
 
     def _release(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
         self._leaves_unheld(event, now_ns)
@@ -128,7 +128,7 @@ class PacedBuffer(NumberedBuffer):
             if event is self._arriving:
                 self._leaves_unheld(event, now_ns)
             else:
-                self._paced().left_hold(each_ns)
+                self._pace().left_hold(each_ns)
 
 
 class PacedReorder(Reorder):

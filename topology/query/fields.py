@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from topology.query.numbers import distinguished, list_text, text_of
+from topology.query.numbers import distinguish, list_text, text_of
 
 KeyPath = tuple[Any, ...]
 """The names on the path to a key, or such a path for each part of a key that is a list."""
@@ -84,7 +84,7 @@ class KeyTexts:
             known = self._texts.get(value)
             if known is not None:
                 return known
-        named = distinguished(value)
+        named = distinguish(value)
         if named is None:
             return None
         text = text_of(named)

@@ -4,7 +4,7 @@ A number is a finite float, or an integer whose magnitude does not exceed the la
 and false are not numbers. A scalar is a number, a text of at most `MAX_TEXT_CHARS` characters, or a
 truth value. Aggregates skip all other values of a payload, and count how many they skipped.
 
-Keys must be distinguishable (`distinguished`), so a float outside the 64-bit integer range cannot
+Keys must be distinguishable (`distinguish`), so a float outside the 64-bit integer range cannot
 be a key. JSON parsers turn integers that need more than 64 bits into floats, and several
 neighbouring integers become the same float.
 
@@ -50,7 +50,7 @@ def scalar(value: Any) -> Any:
     return value if kind is bool else number(value)
 
 
-def distinguished(value: Any) -> Any:
+def distinguish(value: Any) -> Any:
     """Return the scalar, or None if a JSON parser may have made other integers the same float."""
     is_merged = type(value) is float and not _LAST_MERGED < value < _FIRST_MERGED
     return None if is_merged else scalar(value)

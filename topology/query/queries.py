@@ -97,7 +97,7 @@ class Queries(Composite, Generic[Q]):
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
         for piece, until_ns in pieces(events, now_ns, self.is_due):
-            step.results += self._found(piece, until_ns)
+            step.results += self._find(piece, until_ns)
         if len(self._queries) > 1:  # Each query emits its results in order.
             step.results.sort(key=at_ns)
         return self._finish(step)
@@ -106,7 +106,7 @@ class Queries(Composite, Generic[Q]):
         """Complete the step; subclasses add everything that is not a result."""
         return step
 
-    def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
+    def _find(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         found: list[Finding] = []
         for name, each in zip(self._names, self._runners, strict=True):
             begun_ns = self._meter.begin()
@@ -176,8 +176,8 @@ class KeepingQueries(Queries[K]):
         self._freed: list[Event] = []
         """The events that no query keeps any more and that no step has reported yet."""
 
-    def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
-        found = super()._found(events, now_ns)
+    def _find(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
+        found = super()._find(events, now_ns)
         self._settle()
         return found
 
@@ -207,15 +207,15 @@ class KeepingQueries(Queries[K]):
         step.freed += freed
         return step
 
-    def _climbed(self, events: Sequence[Event], step: Step) -> None:
+    def _climb(self, events: Sequence[Event], step: Step) -> None:
         """Add the results of these events; watermarks of several streams advance side by side."""
         for ramps, between in side_by_side(events):
             for watermarks in climb(ramps, self.is_due) if ramps else ():
-                step.results += self._found(watermarks, watermarks[0].at_ns)
+                step.results += self._find(watermarks, watermarks[0].at_ns)
             if between:
-                step.results += self._found(between, between[-1].at_ns)
+                step.results += self._find(between, between[-1].at_ns)
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         return list(self._times)
 
     def takers(self, event: Event) -> Sequence[CompositePart]:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from topology.spelling.problem import refused, shown
+from topology.spelling.problem import format_value, refuse
 from topology.wire.time_forms import NS_PER_S
 from topology.wire.times import zone_meant, zone_of
 
@@ -114,4 +114,4 @@ def zone_name(value: Any) -> str:
     except ValueError:
         pass
     remedy = "write its name, like " + zone_meant(str(value), "Europe/Berlin or UTC")
-    raise refused(f"{shown(value)} is not a time zone of this machine", remedy)
+    raise refuse(f"{format_value(value)} is not a time zone of this machine", remedy)

@@ -85,7 +85,7 @@ class SourceBuffer(KnownSource):
     def forget(self) -> None:
         """Remove the state of the source that is kept outside this buffer."""
 
-    def explained(self) -> dict[str, Any]:
+    def explain(self) -> dict[str, Any]:
         """Return why the source's events are buffered, since when and until when, for display."""
         raise NotImplementedError
 

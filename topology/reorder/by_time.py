@@ -140,10 +140,10 @@ class TimedBuffer(SourceBuffer):
             step.released.append(Event(self._stream, self.source, 0, number, 0, now_ns, kind=kind))
 
     def waiting(self) -> Iterable[Event]:
-        return self._order.held()
+        return self._order.iter_held()
 
-    def explained(self) -> dict[str, Any]:
-        since_ns = min(event.arrival_ns for event in self._order.held())
+    def explain(self) -> dict[str, Any]:
+        since_ns = min(event.arrival_ns for event in self._order.iter_held())
         return {
             "source": self.source,
             "epoch": 0,

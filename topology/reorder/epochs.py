@@ -44,7 +44,7 @@ from topology.model.event import DEAD, Event
 from topology.model.native import mypyc_attr
 from topology.reorder.buffer import SourceBuffer
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
-from topology.reorder.shared import Shared, extended
+from topology.reorder.shared import Shared, extend
 
 FALLS: Final = 2
 """A timestamp may be older by as many of the usual falls of its source."""
@@ -131,7 +131,7 @@ class Epochs(SourceBuffer):
         known = target if target is not None else self.retired
         modulus = self.shared.modulus
         if modulus and known is not None:
-            event.seq = numbered(known, event.seq, modulus)
+            event.seq = complete_number(known, event.seq, modulus)
             if event.seq < self.shared.first and known.next == UNSTARTED:
                 known.raise_by(modulus)
                 self.shared.recents.raise_numbers(self.source, modulus)
@@ -170,7 +170,7 @@ class Epochs(SourceBuffer):
         before, newest = self.before_newest(), self.newest()
         if before is None or event.at_ns > self.until_ns:
             return False
-        number = numbered(before, event.seq, self.shared.modulus)
+        number = complete_number(before, event.seq, self.shared.modulus)
         if number <= newest.hi + 1:
             return False
         return number > before.hi or (self.fall_ns > 0 and before.lacks(number))
@@ -193,10 +193,10 @@ class Epochs(SourceBuffer):
         return [self.retired, self.current, *self.later][-2]
 
 
-def numbered(sequence: Sequence, sent: int, modulus: int) -> int:
+def complete_number(sequence: Sequence, sent: int, modulus: int) -> int:
     """Return the full number for the number sent, which is the same if no other number is known.
 
     The same holds if `modulus` is 0, since the counter does not wrap.
     """
     near = sequence.next if sequence.next != UNSTARTED else sequence.hi
-    return extended(sent, modulus, near) if modulus and near >= 0 else sent
+    return extend(sent, modulus, near) if modulus and near >= 0 else sent

@@ -22,14 +22,14 @@ from topology.reorder.sequence import UNSTARTED, OpenGap, Sequence
 from topology.reorder.source import NumberedBuffer
 
 
-def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
+def locate(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
     """Return the location of an event; the epoch `NO_EPOCH` means the current one."""
     current = buffer.current
     wanted = current.epoch if epoch == NO_EPOCH else epoch
     until_ns = buffer.trial[0].at_ns + buffer.shared.max_wait_ns if buffer.trial else 0
     for event in buffer.trial:
         if event.seq == number and epoch in {NO_EPOCH, buffer.newest_epoch()}:
-            answer = {**_held(event), "reason": "restart", "until": until_ns}
+            answer = {**_locate_held(event), "reason": "restart", "until": until_ns}
             return {**answer, "epoch": wanted, "epoch_in_force": current.epoch}
     for sequence in buffer.sequences():
         if sequence.epoch == wanted:
@@ -49,10 +49,10 @@ def _in_sequence(sequence: Sequence, number: int, max_wait_ns: int) -> dict[str,
     for event in sequence.suspects:
         if event.seq == number:
             until_ns = event.at_ns + max_wait_ns
-            return {**answer, **_held(event), "reason": "jump", "until": until_ns}
+            return {**answer, **_locate_held(event), "reason": "jump", "until": until_ns}
     waits = sequence.waiting_as(number)
     if waits is not None:
-        return {**answer, **_held(waits), **_behind(sequence)}
+        return {**answer, **_locate_held(waits), **_behind(sequence)}
     for gap in sequence.gaps:
         if gap.first <= number <= gap.last:
             return {**answer, "where": AWAITED, **_of(gap)}
@@ -69,7 +69,7 @@ def _in_sequence(sequence: Sequence, number: int, max_wait_ns: int) -> dict[str,
     return {**answer, "where": PASSED}
 
 
-def _held(event: Event) -> dict[str, Any]:
+def _locate_held(event: Event) -> dict[str, Any]:
     return {"where": HELD, "arrival": event.arrival_ns, "since": event.at_ns, "ts": event.ts_ns}
 
 

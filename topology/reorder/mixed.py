@@ -140,7 +140,7 @@ class MixedReorder(Composite):
         self._before = state
         yield from super().restoring(state, held)
         self._before = {}
-        self._blocked = set(self._numbered.blocked())
+        self._blocked = set(self._numbered.list_blocked())
 
 
 def _kind(event: Event) -> tuple[int, bool]:

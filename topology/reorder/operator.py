@@ -37,7 +37,7 @@ from topology.model.saved import INT, Shape, ShapeRefused
 from topology.model.sources import SourceTable
 from topology.model.tables import Table
 from topology.reorder.buffer import Fullest
-from topology.reorder.locate import located
+from topology.reorder.locate import locate
 from topology.reorder.recent import (
     FIRST_PAGE,
     LAST,
@@ -219,7 +219,7 @@ class Reorder(Shell[NumberedBuffer]):
             # The event fills another number.
             elif ahead < 0 and (known_ns := current.fill(event)) != UNKNOWN:
                 shared.filled += 1
-                buffer.estimator().filled(at_ns - known_ns)
+                buffer.estimator().note_filled(at_ns - known_ns)
             else:
                 self._take(buffer, event, step)
                 continue
@@ -253,13 +253,13 @@ class Reorder(Shell[NumberedBuffer]):
             if isinstance(value, bytes):
                 buffer.held_bytes += len(value)
                 shared.held_bytes += len(value)
-            if (  # Otherwise `_bound` would do nothing.
+            if (  # Otherwise `_check_bound` would do nothing.
                 buffer.held > self._max_held
                 or shared.held > max_held_total
                 or shared.held_bytes > max_held_bytes
                 or fullest.heap is not None
             ):
-                self._bound(buffer, at_ns, step)
+                self._check_bound(buffer, at_ns, step)
                 self._arm(buffer)
         self._pass_time(now_ns, step)
         return step
@@ -267,7 +267,7 @@ class Reorder(Shell[NumberedBuffer]):
     def changes(self) -> Changes:
         if self._sources.has_changes:
             self._pool.note("")
-        for buffer in self._sources.changed():
+        for buffer in self._sources.iter_changed():
             recent, hi = buffer.recent, buffer.newest().hi
             if recent is not None:
                 self._shared.recents.note_pages(buffer.source, recent.unsaved, hi)
@@ -291,7 +291,7 @@ class Reorder(Shell[NumberedBuffer]):
         before = buffer.held
         buffer.take(event, step)
         if buffer.held > before:
-            self._bound(buffer, event.at_ns, step)
+            self._check_bound(buffer, event.at_ns, step)
         self._arm(buffer)
 
     def _refuse(self, buffer: NumberedBuffer, event: Event, step: Step) -> None:
@@ -332,7 +332,7 @@ class Reorder(Shell[NumberedBuffer]):
 
     # -- Bounds ------------------------------------------------------------------------------------
 
-    def _bound(self, buffer: NumberedBuffer, now_ns: int, step: Step) -> None:
+    def _check_bound(self, buffer: NumberedBuffer, now_ns: int, step: Step) -> None:
         while buffer.held > self._max_held:
             self._shared.overflows += 1
             buffer.give_up_oldest(OVERFLOW, now_ns, step)
@@ -362,7 +362,7 @@ class Reorder(Shell[NumberedBuffer]):
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
         buffer = self._table.get(source)
-        return None if buffer is None else located(buffer, epoch, seq)
+        return None if buffer is None else locate(buffer, epoch, seq)
 
     def figures(self) -> Figures:
         figures = super().figures()

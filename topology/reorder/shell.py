@@ -149,7 +149,7 @@ class Shell(SavedOperator, Generic[Buffer]):
     def knows(self, source: str) -> bool:
         return source in self._table
 
-    def blocked(self) -> list[str]:
+    def list_blocked(self) -> list[str]:
         """Return the sources that are blocked, as far as MERGE knows."""
         return [source for source, buffer in self._table.items() if buffer.blocked]
 
@@ -176,12 +176,12 @@ class Shell(SavedOperator, Generic[Buffer]):
 
     def explain(self) -> dict[str, Any]:
         """Return the figures, and why each source buffers events, since when and until when."""
-        waiting = [buffer.explained() for _, buffer in sorted(self._table.items()) if buffer.held]
+        waiting = [buffer.explain() for _, buffer in sorted(self._table.items()) if buffer.held]
         return {**self.figures(), "waiting": waiting}
 
     # -- State -------------------------------------------------------------------------------------
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         for buffer in self._table.values():
             yield from buffer.waiting()
 

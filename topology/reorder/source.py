@@ -51,7 +51,7 @@ from topology.model.outcome import (
 from topology.model.saved import FLAG, INT, Saved, Shape, list_of, optional, tuple_of
 from topology.reorder.epochs import MAX_TAIL
 from topology.reorder.sequence import NO_STAMP, SEQUENCE, UNSTARTED, OpenGap, Sequence
-from topology.reorder.shared import Shared, extended, size_of
+from topology.reorder.shared import Shared, extend, size_of
 from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
 from topology.reorder.trial import Trials
 
@@ -148,7 +148,7 @@ class NumberedBuffer(Trials):
         if number < sequence.next:
             self._past(sequence, event, step)
         elif (first := sequence.waiting_as(number)) is not None:
-            self.duplicated(event, step, first)
+            self.take_duplicate(event, step, first)
         elif number > sequence.hi and sequence.epoch < self.newest_epoch():
             self._above(sequence, event, step)
         elif sequence.next != UNSTARTED and number - sequence.hi > self.shared.max_jump:
@@ -164,7 +164,7 @@ class NumberedBuffer(Trials):
             if number > sequence.hi:
                 sequence.hi = number
             else:
-                self._filled(now_ns - sequence.pass_first())
+                self._count_filled(now_ns - sequence.pass_first())
             self._release(sequence, event, now_ns, step)
             self._drain(sequence, now_ns, step)
             self._expire_overdue(sequence, now_ns, step)
@@ -187,7 +187,7 @@ class NumberedBuffer(Trials):
             sequence.front.insert(0, event)
             sequence.low = number
         else:
-            self._filled(now_ns - sequence.fill(event))
+            self._count_filled(now_ns - sequence.fill(event))
         self.count_held(event)
         if is_unstarted and number == self.shared.first:
             self._start(sequence, now_ns, step)
@@ -206,7 +206,7 @@ class NumberedBuffer(Trials):
         found = sequence.take_lost(event.seq, now_ns)
         if found is not None:
             self.shared.outlived += 1
-            self.estimator().filled(now_ns - found.known_at_ns)
+            self.estimator().note_filled(now_ns - found.known_at_ns)
             self.note(sequence, event)
             self.late_by(event, GAP, now_ns - found.lost_at_ns, step)
         elif event.seq > sequence.hi:
@@ -222,7 +222,7 @@ class NumberedBuffer(Trials):
             is_newest = sequence is self.newest()
             self.late_by(event, CONFLICT if is_newest else OLD_EPOCH, 0, step)
         else:
-            self.duplicated(event, step, None)
+            self.take_duplicate(event, step, None)
 
     def _above(self, sequence: Sequence, event: Event, step: Step) -> None:
         """Process an event with a number above all that came in its epoch, which is not the newest.
@@ -239,7 +239,7 @@ class NumberedBuffer(Trials):
                 last = sequence.gaps[-1]
                 last.deadline_ns = min(last.deadline_ns, self.until_ns)
         elif is_before_newest and event.seq in self.tail:
-            self.duplicated(event, step, None)
+            self.take_duplicate(event, step, None)
         elif is_tail and is_finished and len(self.tail) < MAX_TAIL:
             if event.kind == DATA:
                 self.tail.append(event.seq)
@@ -259,7 +259,7 @@ class NumberedBuffer(Trials):
         else:
             step.reports.append(Late(event.at_ns, event, reason, by_ns))
 
-    def duplicated(self, event: Event, step: Step, first: Event | None) -> None:
+    def take_duplicate(self, event: Event, step: Step, first: Event | None) -> None:
         if event.kind != DATA:
             return
         self.duplicate += 1
@@ -277,7 +277,7 @@ class NumberedBuffer(Trials):
         max_jump = self.shared.max_jump
         for other in sequence.suspects:
             if other.seq == event.seq:
-                self.duplicated(event, step, other)
+                self.take_duplicate(event, step, other)
                 return
             near = abs(other.seq - event.seq) <= max_jump
             # Two corrupt numbers prove nothing.
@@ -356,10 +356,10 @@ class NumberedBuffer(Trials):
             self.timeout = self.new_timeout()
         return self.timeout
 
-    def _filled(self, fill_ns: int) -> None:
+    def _count_filled(self, fill_ns: int) -> None:
         """Count a missing number that arrived in time, `fill_ns` after its gap became known."""
         self.shared.filled += 1
-        self.estimator().filled(fill_ns)
+        self.estimator().note_filled(fill_ns)
 
     def new_timeout(self) -> Timeout:
         shared = self.shared
@@ -585,7 +585,7 @@ class NumberedBuffer(Trials):
     @property
     def measured(self) -> Saved | None:
         """The measurements of the timeout rule, or None if there are none."""
-        return None if self.timeout is None else self.timeout.measured()
+        return None if self.timeout is None else self.timeout.measure()
 
     @measured.setter
     def measured(self, measured: Saved | None) -> None:
@@ -610,7 +610,7 @@ class NumberedBuffer(Trials):
 
     def fresh(self, field: str) -> Saved:
         if field == "measured":
-            return self.estimator().measured() or FillTimes(0)
+            return self.estimator().measure() or FillTimes(0)
         return self.new_sequence(0, active=True)
 
     def hold_again(self, held: list[Event]) -> None:
@@ -645,7 +645,7 @@ class NumberedBuffer(Trials):
         self._named = NONE_NAMED
         modulus = self.shared.modulus
         for event in others.values():
-            number = extended(event.seq, modulus, current.next) if modulus else event.seq
+            number = extend(event.seq, modulus, current.next) if modulus else event.seq
             self._hold_again(current, event, number, found[0])
         for sequence, waiting in zip(sequences, found, strict=True):
             sequence.settle(waiting, self.last_arrival_ns)
@@ -671,7 +671,7 @@ class NumberedBuffer(Trials):
             yield from sequence.suspects
         yield from self.trial
 
-    def explained(self) -> dict[str, Any]:
+    def explain(self) -> dict[str, Any]:
         current = self.current
         gap = current.gaps[0] if current.gaps else None
         reason = "hole" if gap is not None else "restart" if self.trial else "jump"

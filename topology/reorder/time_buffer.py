@@ -253,7 +253,7 @@ class TimeBuffer(InstantOperator):
 
     # -- State -------------------------------------------------------------------------------------
 
-    def held(self) -> Iterable[Event]:
+    def iter_held(self) -> Iterable[Event]:
         for _, event in self.heap:
             yield event
 

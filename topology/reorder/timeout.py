@@ -4,9 +4,9 @@
   computed from measured fill times, including those of gaps that filled after they were given up.
 * `fixed`: always `max_wait`.
 
-A rule is notified of events (`opened`, `filled`) and asked once per gap (`wait_ns`, or both in one:
-`open`). The deadline of the gap is fixed at that moment. All times are integer nanoseconds. Each
-call is O(1).
+A rule is notified of events (`note_opened`, `note_filled`) and asked once per gap (`wait_ns`, or
+both in one: `open`). The deadline of the gap is fixed at that moment. All times are integer
+nanoseconds. Each call is O(1).
 
 A source is cold until 32 of its gaps have filled or 100 have opened. For a cold source, `miss` uses
 the pooled measurements of the stream's sources in this partition. While the pool is cold too, the
@@ -35,22 +35,22 @@ class Timeout(Saved):
     def __init__(self, max_wait_ns: int) -> None:
         self.max_wait_ns = max_wait_ns
 
-    def opened(self) -> None:
+    def note_opened(self) -> None:
         """Record that a gap was opened. Call it after `wait_ns`."""
 
     def open(self) -> int:
         """Return the wait for a new gap in nanoseconds, and record the gap."""
         wait_ns = self.wait_ns()
-        self.opened()
+        self.note_opened()
         return wait_ns
 
-    def filled(self, fill_ns: int) -> None:
+    def note_filled(self, fill_ns: int) -> None:
         """Record that a missing event arrived, `fill_ns` after its gap became known."""
 
     def wait_ns(self) -> int:
         return self.max_wait_ns
 
-    def measured(self) -> Saved | None:
+    def measure(self) -> Saved | None:
         """Return the measurements that are saved as the rule's state, or None if there are none."""
         return None
 
@@ -73,7 +73,7 @@ class FillTimes(Saved):
         self._filled = 0
         self._opened = 0
 
-    def opened(self) -> None:
+    def note_opened(self) -> None:
         self.histogram.trial()
         if not self.warm:
             self._opened += 1
@@ -112,11 +112,11 @@ class Miss(Timeout):
         self._own = FillTimes(pool.histogram.miss_ppm)
         self._pool = pool
 
-    def opened(self) -> None:
-        self._own.opened()
-        self._pool.opened()
+    def note_opened(self) -> None:
+        self._own.note_opened()
+        self._pool.note_opened()
 
-    def filled(self, fill_ns: int) -> None:
+    def note_filled(self, fill_ns: int) -> None:
         bucket = bucket_of(fill_ns)
         self._own.filled_in(bucket)
         self._pool.filled_in(bucket)
@@ -128,5 +128,5 @@ class Miss(Timeout):
         wait_ns = times.wait_ns()
         return wait_ns if wait_ns < self.max_wait_ns else self.max_wait_ns
 
-    def measured(self) -> FillTimes:
+    def measure(self) -> FillTimes:
         return self._own

@@ -46,7 +46,7 @@ from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.late import CONFLICT
 from topology.model.native import mypyc_attr
 from topology.model.outcome import OVERFLOW, Step
-from topology.reorder.epochs import FALLS, Epochs, numbered
+from topology.reorder.epochs import FALLS, Epochs, complete_number
 from topology.reorder.recent import SIZE, Recent, digest_of
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.shared import Shared
@@ -143,7 +143,7 @@ class Trials(Epochs):
 
     def _passes(self, event: Event, newest: Sequence) -> bool:
         """Return whether an event is of the old run, and not a repeated number of it."""
-        number = numbered(newest, event.seq, self.shared.modulus)
+        number = complete_number(newest, event.seq, self.shared.modulus)
         is_older = event.ts_ns < self.trial[0].ts_ns
         return is_older and (number > newest.hi or newest.lacks(number))
 
@@ -156,7 +156,7 @@ class Trials(Epochs):
         """
         (suspect, *behind), self.trial = self.trial, []
         newest = self.newest()
-        number = numbered(newest, suspect.seq, self.shared.modulus)
+        number = complete_number(newest, suspect.seq, self.shared.modulus)
         boundary_ns = self.restart_ns(suspect, number, newest)
         if begins is None:
             if boundary_ns is None and self._is_first_of_gateway(suspect, number, newest):
@@ -222,7 +222,7 @@ class Trials(Epochs):
         newest = self.newest()
         if self.is_of_before(event):
             return False
-        number = numbered(newest, event.seq, self.shared.modulus)
+        number = complete_number(newest, event.seq, self.shared.modulus)
         if number > newest.hi:
             return False
         if self._remembers(number, newest):
@@ -237,7 +237,7 @@ class Trials(Epochs):
         if event.epoch >= 0 or event.kind == DEAD:
             return None
         suspect, newest, shared = self.trial[0], self.newest(), self.shared
-        number = numbered(newest, event.seq, shared.modulus)
+        number = complete_number(newest, event.seq, shared.modulus)
         is_newer = event.ts_ns >= suspect.ts_ns or self.fall_ns > 0
         next_sent = shared.first if suspect.seq == shared.last else suspect.seq + 1
         follows = event.seq == next_sent
@@ -306,7 +306,7 @@ class Trials(Epochs):
 
     def _may_be_new(self, suspect: Event, newest: Sequence) -> bool:
         """Return whether an epoch may begin with a suspect that repeats the highest number."""
-        number = numbered(newest, suspect.seq, self.shared.modulus)
+        number = complete_number(newest, suspect.seq, self.shared.modulus)
         is_copied = self._remembers(number, newest) and self._is_like(suspect, number)
         return not is_copied and self.restart_ns(suspect, number, newest) is not None
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import meant, refused, shown
+from topology.spelling.problem import format_value, meant, refuse
 from topology.spelling.values import MAX_LENGTH_NS, NS_PER, in_unit
 
 MAX_SLICES: Final = 10_000
@@ -23,22 +23,22 @@ def length_ns(word: str) -> int:
     """Return the length of a window, written like `10s`, in nanoseconds."""
     found_ns = in_unit(word, NS_PER, "10s")
     if found_ns == 0:
-        raise refused(f"{shown(word)} is not a length", "write more than 0, like 10s")
+        raise refuse(f"{format_value(word)} is not a length", "write more than 0, like 10s")
     if found_ns > MAX_LENGTH_NS:
-        raise refused(f"{shown(word)} is longer than 100 years", "write a shorter one")
+        raise refuse(f"{format_value(word)} is longer than 100 years", "write a shorter one")
     return found_ns
 
 
 def _reach_ns(word: str) -> int:
     reach_ns = in_unit(word.removeprefix("-"), NS_PER, "2s")
     if reach_ns > MAX_LENGTH_NS:
-        raise refused(f"{shown(word)} is more than 100 years", "write a shorter one")
+        raise refuse(f"{format_value(word)} is more than 100 years", "write a shorter one")
     return -reach_ns if word.startswith("-") else reach_ns
 
 
 def _events(word: str) -> int:
     if not (word.isascii() and word.isdigit()) or len(word) > MAX_DIGITS or int(word) < 1:
-        raise refused(f"{shown(word)} is not a number of events", "write it like count 100")
+        raise refuse(f"{format_value(word)} is not a number of events", "write it like count 100")
     return int(word)
 
 
@@ -73,30 +73,30 @@ class Kinds(NamedTuple):
         """Return the value written as text, or check the value given in code."""
         if not isinstance(value, str | self.of):
             remedy = f"write one of: {', '.join(self.examples)}"
-            raise refused(f"{shown(value)} is not a {self.noun}", remedy)
+            raise refuse(f"{format_value(value)} is not a {self.noun}", remedy)
         if not isinstance(value, str):
             self.check_amounts(value)
         text = str(value)
         words = text.split() or [""]
         kinds = [*dict.fromkeys(example.split()[0] for example in self.examples)]
         if words[0] not in kinds:
-            raise refused(f"{shown(text)} is not a {self.noun}", meant(words[0], kinds))
+            raise refuse(f"{format_value(text)} is not a {self.noun}", meant(words[0], kinds))
         for parts in map(str.split, self.spellings):
             given = [*zip(parts, words, strict=False)]
             if len(words) == len(parts) and all(p in AMOUNTS or p == word for p, word in given):
                 fields = {part: AMOUNTS[part](word) for part, word in given if part in AMOUNTS}
-                _check(shown(text), **fields)
+                _check(format_value(text), **fields)
                 return self.of(words[0], **fields)
         like = next(each for each in reversed(self.examples) if each.startswith(words[0]))
-        wrong = f"{shown(text)} is not {self.called.format(words[0])}"
-        raise refused(wrong, f"write it like {like}")
+        wrong = f"{format_value(text)} is not {self.called.format(words[0])}"
+        raise refuse(wrong, f"write it like {like}")
 
     def check_amounts(self, value: Any) -> None:
         """Refuse a value made in code whose amounts are not integers."""
         for name, amount in zip(value._fields, value, strict=True):
             if name in AMOUNTS and type(amount) is not int:
                 remedy = "write a whole number of ns or events"
-                raise refused(f"{shown(amount)} is not a whole number", remedy)
+                raise refuse(f"{format_value(amount)} is not a whole number", remedy)
 
 
 def _check(
@@ -105,9 +105,9 @@ def _check(
     """Raise an error if amounts that are valid by themselves do not fit together."""
     if every_ns > size_ns:
         message = f"{said} has gaps between its windows"
-        raise refused(message, "make the step at most the size")
+        raise refuse(message, "make the step at most the size")
     if every_ns and size_ns > MAX_SLICES * every_ns:
         message = f"{said}: each event would be in more than {MAX_SLICES} windows"
-        raise refused(message, "write a longer step or a shorter window")
+        raise refuse(message, "write a longer step or a shorter window")
     if low_ns > high_ns:
-        raise refused(f"{said} ends before it begins", "write the smaller bound first")
+        raise refuse(f"{said} ends before it begins", "write the smaller bound first")

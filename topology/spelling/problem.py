@@ -72,7 +72,7 @@ class Fault(NamedTuple):
 
     def text_in_code(self) -> str:
         """Return the message for people who write Python."""
-        place = f"{spelled(self.path)}: " if self.path else ""
+        place = f"{spell(self.path)}: " if self.path else ""
         before, write, written = self.remedy.partition("write ")
         if self.is_yaml:
             written = re.sub(f"`[^`]*`|{_YAML}", _in_python, written)
@@ -93,7 +93,7 @@ def _in_python(yaml_text: re.Match[str]) -> str:
     return f"{key}={value}" if key else value
 
 
-def refused(message: str, remedy: str) -> PydanticCustomError:
+def refuse(message: str, remedy: str) -> PydanticCustomError:
     """Return the error to raise for the value that is being read."""
     return refused_at(Fault((), message, remedy))
 
@@ -104,7 +104,7 @@ def refused_at(*faults: Fault) -> PydanticCustomError:
     return PydanticCustomError("refused", "{text}", {"text": text, "faults": list(faults)})
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a short text for a wrong value, for use in messages."""
     if value is None:
         return "an empty value"
@@ -137,7 +137,7 @@ def meant(word: Any, known: Sequence[str]) -> str:
     return f"did you mean `{close}`?" + (f" known: {every}" if len(known) <= MANY else "")
 
 
-def spelled(path: Path) -> str:
+def spell(path: Path) -> str:
     """Return the path in the usual notation, with quotes around a name that contains a dot."""
     text = ""
     for part in path:

@@ -83,7 +83,7 @@ class Section(BaseModel):
         return cls.model_construct()
 
     @classmethod
-    def spelled(cls) -> dict[str, tuple[str, FieldInfo]]:
+    def list_keys(cls) -> dict[str, tuple[str, FieldInfo]]:
         """Return the field name and the field for each key that a file may contain."""
         return {
             str(field.validation_alias): (name, field)

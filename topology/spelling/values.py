@@ -29,7 +29,7 @@ from pydantic_core import core_schema
 from inorder import contract
 from topology.model.paths import spelled_path
 from topology.model.user_functions import NOTHING, UserFunctions
-from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.problem import Fault, format_value, meant, refuse, refused_at
 
 
 class FromFile(NamedTuple):
@@ -122,7 +122,7 @@ class Given:
 
     def _read_given(self, value: Any, info: ValidationInfo) -> Any:
         if value is None:
-            raise refused("has no value", self.instead)
+            raise refuse("has no value", self.instead)
         return self.read(value, info)
 
 
@@ -136,15 +136,15 @@ def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
     def read(value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, str | bool) and value in words:
             return value
-        said = f"{shown(value)} is not known here"
+        said = f"{format_value(value)} is not known here"
         of_yaml = is_from_file(info)  # Python's True is `true` in YAML.
         texts = [str(w).lower() if of_yaml and isinstance(w, bool) else str(w) for w in words]
         for word, spelled in zip(words, texts, strict=True):
             if isinstance(word, bool) and spelled.lower() == str(value).lower():
-                raise refused(said, f"write {spelled}, without quotes")
+                raise refuse(said, f"write {spelled}, without quotes")
         if isinstance(value, str) and value in moved:
-            raise refused(said, moved[value])
-        raise refused(said, meant(value, texts))
+            raise refuse(said, moved[value])
+        raise refuse(said, meant(value, texts))
 
     is_flag = all(isinstance(word, bool) for word in words)
     return Given(read, {"type": "boolean"} if is_flag else {"enum": list(words)})
@@ -161,9 +161,11 @@ def whole(low: int, high: int = MAX_INT) -> Given:
 
 def whole_number(value: Any, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise refused(f"{shown(value)} is not a whole number", f"write one from {low} to {high}")
+        raise refuse(
+            f"{format_value(value)} is not a whole number", f"write one from {low} to {high}"
+        )
     if not low <= value <= high:
-        raise refused(f"{shown(value)} is out of range", f"write one from {low} to {high}")
+        raise refuse(f"{format_value(value)} is out of range", f"write one from {low} to {high}")
     return value
 
 
@@ -172,25 +174,29 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
     found = _AMOUNT.fullmatch(text.strip())
     units = ", ".join(unit_sizes)
     if found is None:
-        raise refused(f"{shown(text)} is not a number with a unit", f"write it like {example}")
+        raise refuse(
+            f"{format_value(text)} is not a number with a unit", f"write it like {example}"
+        )
     number, unit = found.groups()
     if not unit:
-        raise refused(f"{shown(text)} has no unit", f"write {number}{_likely(unit_sizes)}")
+        raise refuse(f"{format_value(text)} has no unit", f"write {number}{_likely(unit_sizes)}")
     if unit not in unit_sizes:
         ours = ELSEWHERE.get(unit.lower())
         likely = f"write {number}{ours}; " if ours in unit_sizes else ""
-        wrong = f"{shown(text)} has an unknown unit `{unit}`"
-        raise refused(wrong, f"{likely}use one of: {units}")
+        wrong = f"{format_value(text)} has an unknown unit `{unit}`"
+        raise refuse(wrong, f"{likely}use one of: {units}")
     amount = Decimal(number) * unit_sizes[unit]
     smallest = next(iter(unit_sizes))
     if amount != int(amount):
-        raise refused(f"{shown(text)} is not a whole number of {smallest}", "use fewer decimals")
+        raise refuse(
+            f"{format_value(text)} is not a whole number of {smallest}", "use fewer decimals"
+        )
     if amount > MAX_INT:
-        raise refused(f"{shown(text)} is too large", f"write at most {MAX_INT} {smallest}")
+        raise refuse(f"{format_value(text)} is too large", f"write at most {MAX_INT} {smallest}")
     return int(amount)
 
 
-def dotted(path: Any) -> str:
+def join_path(path: Any) -> str:
     """Return a path as text; the text for a malformed path is not a valid path either."""
     if isinstance(path, tuple | list) and all(isinstance(part, str) and part for part in path):
         return spelled_path(path)
@@ -221,18 +227,18 @@ class Named:
     def _check(self, value: Any) -> Any:
         found = {} if value is None else value
         if not isinstance(found, Mapping):
-            raise refused(f"{shown(value)} is not a mapping", f"write {self.example}")
+            raise refuse(f"{format_value(value)} is not a mapping", f"write {self.example}")
         if len(found) < self.least:
-            raise refused("is empty", f"write at least one, like {self.example}")
+            raise refuse("is empty", f"write at least one, like {self.example}")
         if len(found) > self.most:
-            raise refused(f"{len(found)} are too many", f"write at most {self.most}")
+            raise refuse(f"{len(found)} are too many", f"write at most {self.most}")
         return found
 
 
 def name_fault(name: Any) -> str | None:
     """Return why `name` cannot be a name, or None if it can."""
     if not isinstance(name, str):
-        return f"{shown(name)} is not text"
+        return f"{format_value(name)} is not text"
     return None if name else "a name is empty"
 
 
@@ -256,9 +262,9 @@ def names(
 
     def read(value: Any, _: ValidationInfo) -> tuple[str, ...]:
         if not isinstance(value, list | tuple) or len(value) < least:
-            raise refused(f"{shown(value)} is not a list of {of}", remedy)
+            raise refuse(f"{format_value(value)} is not a list of {of}", remedy)
         if len(value) > most:
-            raise refused(f"{len(value)} {of} are too many", f"name at most {most}")
+            raise refuse(f"{len(value)} {of} are too many", f"name at most {most}")
         faults: list[Fault] = []
         known: set[str] = set()
         for at, name in enumerate(value):
@@ -266,7 +272,9 @@ def names(
                 quoted = "write the name, in quotes if it looks like a number"
                 faults.append(Fault((at,), fault, quoted))
             elif name in known:
-                faults.append(Fault((at,), f"{shown(name)} appears here twice", "name it once"))
+                faults.append(
+                    Fault((at,), f"{format_value(name)} appears here twice", "name it once")
+                )
             else:
                 known.add(name)
         if faults:
@@ -289,17 +297,21 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
         if isinstance(value, str):
             amount = in_unit(value, unit_sizes, example)
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise refused(f"{shown(value)} is not a number with a unit", f"write it like {example}")
+            raise refuse(
+                f"{format_value(value)} is not a number with a unit", f"write it like {example}"
+            )
         elif isinstance(value, float) and not is_from_file(info):
             remedy = f"write a whole number of {smallest}"
-            raise refused(f"{shown(value)} is not a whole number", remedy)
+            raise refuse(f"{format_value(value)} is not a whole number", remedy)
         elif is_from_file(info):
-            bare = shown(abs(value)).strip("`")
-            raise refused(f"{shown(value)} has no unit", f"write {bare}{_likely(unit_sizes)}")
+            bare = format_value(abs(value)).strip("`")
+            raise refuse(f"{format_value(value)} has no unit", f"write {bare}{_likely(unit_sizes)}")
         else:
             amount = whole_number(value, low, MAX_INT)
         if amount < low:
-            raise refused(f"{shown(value)} is too small", f"write more than 0, like {example}")
+            raise refuse(
+                f"{format_value(value)} is too small", f"write more than 0, like {example}"
+            )
         return amount
 
     units = "|".join(unit_sizes)
@@ -332,13 +344,13 @@ def share_ppm(value: Any, low: int, high: int, remedy: str) -> int:
     # `repr` gives the shortest decimals that represent the float, which are those in the file.
     found = None if isinstance(value, bool) else _DECIMAL.fullmatch(str(value).strip())
     if found is None:
-        raise refused(f"{shown(value)} is not a share", remedy)
+        raise refuse(f"{format_value(value)} is not a share", remedy)
     number, percent = found.groups()
     ppm = Decimal(number) * (MILLION // 100 if percent else MILLION)
     if not low <= ppm <= high:
-        raise refused(f"{shown(value)} is out of range", remedy)
+        raise refuse(f"{format_value(value)} is out of range", remedy)
     if ppm != int(ppm):
-        raise refused(f"{shown(value)} is finer than a millionth", "use at most six decimals")
+        raise refuse(f"{format_value(value)} is finer than a millionth", "use at most six decimals")
     return int(ppm)
 
 
@@ -348,9 +360,9 @@ def text(pattern: str, rule: str, remedy: str) -> Given:
 
     def read(value: Any, _: ValidationInfo) -> str:
         if not isinstance(value, str):
-            raise refused(f"{shown(value)} is not text", f"{remedy}, in quotes if necessary")
+            raise refuse(f"{format_value(value)} is not text", f"{remedy}, in quotes if necessary")
         if matching.fullmatch(value) is None:
-            raise refused(f"{shown(value)} is not {rule}", remedy)
+            raise refuse(f"{format_value(value)} is not {rule}", remedy)
         return value
 
     return Given(read, {"type": "string", "pattern": f"^(?:{pattern})$", "title": rule})
@@ -368,7 +380,9 @@ def text_names(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
     wrong = [name for name in value if not isinstance(name, str)]
     if wrong:
         remedy = "write it in quotes"
-        raise refused_at(*(Fault((str(n),), f"{shown(n)} is not text", remedy) for n in wrong))
+        raise refused_at(
+            *(Fault((str(n),), f"{format_value(n)} is not text", remedy) for n in wrong)
+        )
     return value
 
 

@@ -59,13 +59,13 @@ class AccuracyBudget(Saved):
         spent = self._missed + self._pending + 1
         return 0 if spent * PPM > self._delta_ppm * (self._closed + 1) else self._theta
 
-    def closed(self, by: str, windows: int) -> None:
+    def note_closed(self, by: str, windows: int) -> None:
         if by in PROMISED:
             self._closed += windows
         if by == PROBABLE:
             self._pending += windows
 
-    def resolved(self, missed: bool, by: str, windows: int) -> None:
+    def note_resolved(self, missed: bool, by: str, windows: int) -> None:
         if by not in PROMISED:
             return
         if by == PROBABLE:

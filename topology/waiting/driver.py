@@ -266,13 +266,13 @@ class WindowDriver(Saved):
             self.missed += 1
             if number >= self._next_pending:
                 by = self._pending[number - self._next_pending]
-                self.policy.resolved(missed=True, by=by)
+                self.policy.note_resolved(missed=True, by=by)
                 self.missed_apart += by not in PROMISED
             elif number in self._apart:
                 self.missed_apart += 1
             else:
                 # The window was resolved as complete, but the source's events are not in order.
-                self.policy.resolved(missed=True, by=CONFIRMED, windows=0)
+                self.policy.note_resolved(missed=True, by=CONFIRMED, windows=0)
         if len(self._missed) > 2 * self._max_pending:
             self._missed = set(sorted(self._missed)[self._max_pending :])
 
@@ -378,15 +378,15 @@ class WindowDriver(Saved):
             if by not in PROMISED:
                 self._apart.add(first, last)
             if filled:
-                self.policy.closed(bound_ns, now_ns, by, filled)
-                self.policy.resolved(missed=False, by=by, windows=filled)
+                self.policy.note_closed(bound_ns, now_ns, by, filled)
+                self.policy.note_resolved(missed=False, by=by, windows=filled)
             return
         if not filled and windows == 1:
             # An empty window counts until it is certain that it missed nothing.
             self._empty.add(last)
         self._pending.extend([by] * min(windows, self._max_pending))
         self._next_pending = max(self._next_pending, self._next - len(self._pending))
-        self.policy.closed(bound_ns, now_ns, by, windows)
+        self.policy.note_closed(bound_ns, now_ns, by, windows)
         while len(self._pending) > self._max_pending:
             self._settle(missed=True)
 
@@ -406,7 +406,7 @@ class WindowDriver(Saved):
             self._empty.discard(number)
             self.policy.void(by)
         elif number not in self._missed:
-            self.policy.resolved(missed=missed, by=by)
+            self.policy.note_resolved(missed=missed, by=by)
 
     def fresh(self, field: str) -> Filled:
         return Filled()

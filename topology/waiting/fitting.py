@@ -137,7 +137,7 @@ class Fitting(Saved):
         now.delays[delay] = now.delays.get(delay, 0) + 1
         return self._due()
 
-    def straggled(self, delay_ns: int) -> None:
+    def count_straggler(self, delay_ns: int) -> None:
         """Count an event that arrived after a later one of its source."""
         if self.base_ns is None:
             self.base_ns = delay_ns // self._step_ns * self._step_ns

@@ -15,8 +15,8 @@ strategy has no I/O and no clock: `now_ns` is an argument and never goes back.
 * `confirmed_ns(now_ns)` is the frontier of certainty: every live source has sent something after
   it. A source is live if it has been silent for less than `idle_ns`, and its last event was not an
   end-of-stream marker. A strategy without certainty returns its frontier.
-* `closed`, `resolved`, `void` and `late` tell the strategy what became of windows and events.
-  `leave` tells it about a source's end-of-stream marker.
+* `note_closed`, `note_resolved`, `void` and `late` tell the strategy what became of windows and
+  events. `leave` tells it about a source's end-of-stream marker.
 
 Asking does not change the strategy. So two drivers that ask at different instants decide alike, if
 each asks at the deadlines. tests/topology/waiting/test_laws.py has the laws for all strategies.
@@ -97,10 +97,10 @@ class SlackPolicy(Saved):
         """Return whether a source that has sent nothing after `bound_ns` is left out as idle."""
         return False
 
-    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
+    def note_closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
         """Handle the closing of `windows` windows, the last of which ends at `bound_ns`."""
 
-    def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
+    def note_resolved(self, missed: bool, by: str, windows: int = 1) -> None:
         """Handle the outcome of closed windows, once it is certain whether they missed an event."""
 
     def void(self, by: str) -> None:

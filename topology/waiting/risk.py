@@ -107,12 +107,12 @@ class Modelled(Saved):
     def make(self, sample: DelayTables, pace: StepRate | None) -> None:
         self.made_of = sample
         self.pace = pace
-        self.settled()
+        self.derive()
 
     def fresh(self, field: str) -> DelayTables:
         return DelayTables()
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         if self.made_of is not None:
             if self.fitting.base_ns is None:
                 raise ShapeRefused("the delays of a model have no `base_ns`")
@@ -216,9 +216,9 @@ class RiskSlack(SlackPolicy):
         if ts_ns < last_ns:
             self._ordered = False
             source.lateness_ns[0] = max(source.lateness_ns[0], last_ns - ts_ns)
-            self._all.fitting.straggled(now_ns - ts_ns)
+            self._all.fitting.count_straggler(now_ns - ts_ns)
             if several:
-                source.own.fitting.straggled(now_ns - ts_ns)
+                source.own.fitting.count_straggler(now_ns - ts_ns)
             return
         source.last_ns = ts_ns
         due = self._all.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
@@ -241,16 +241,16 @@ class RiskSlack(SlackPolicy):
         shifted = {grid_floor(d + shift): count for d, count in mine.delays.items()}
         return distance_ppm(shifted, others.delays) > OWN_PPM
 
-    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
-        self.budget.closed(by, windows)
+    def note_closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
+        self.budget.note_closed(by, windows)
 
-    def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
-        self.budget.resolved(missed, by, windows)
+    def note_resolved(self, missed: bool, by: str, windows: int = 1) -> None:
+        self.budget.note_resolved(missed, by, windows)
 
     def void(self, by: str) -> None:
         # The window no longer counts as closed. The target is still met, because the number of
         # missed windows is unchanged and this one cannot miss an event.
-        self.budget.closed(by, -1)
+        self.budget.note_closed(by, -1)
 
     def leave(self, source: str, now_ns: int) -> None:
         self._sources.leave(source)

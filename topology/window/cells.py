@@ -201,10 +201,10 @@ def _one(_: Any) -> int:
 def _unfailing(usable: Usable) -> Usable:
     """Return a function that returns None where `usable` raises."""
 
-    def tried(value: Any) -> Any:
+    def attempt(value: Any) -> Any:
         try:
             return usable(value)
         except Exception:  # noqa: BLE001
             return None
 
-    return tried
+    return attempt

@@ -116,7 +116,7 @@ class Counted:
             )
         )
 
-    def passed(self, time_ns: int) -> int:
+    def count_passed(self, time_ns: int) -> int:
         """Return how many kept events, from the first on, are certainly before `time_ns`."""
         later = (at for at, event in enumerate(self.kept) if latest(event) >= time_ns)
         return next(later, len(self.kept))

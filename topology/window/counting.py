@@ -110,7 +110,7 @@ class Counting(WindowKind):
                 del self._touched[key]
                 self._counted.note(key)
             self._emit_due(key, counted)
-            final = counted.passed(self._frontier.final_ns)
+            final = counted.count_passed(self._frontier.final_ns)
             self._fold(key, counted, min(final, self._foldable(counted)))
             self._await(key, counted)
 
@@ -166,7 +166,7 @@ class Counting(WindowKind):
             number,
             (counted.first(number), counted.members(number)[-1].ref_time_ns + 1),
             counted.current.get(number),
-            self._measure.plain(row) if is_apart else self._measure.blurred(row, ()),
+            self._measure.plain(row) if is_apart else self._measure.measure_blurred(row, ()),
             is_closed=latest_ns <= self._frontier.goal_ns,
             is_final=is_final,
             is_proven=latest_ns <= self._frontier.proven_ns,
@@ -201,7 +201,7 @@ class Counting(WindowKind):
     def figures(self) -> Figures:
         return {"windows": len(self._keys), "retained": self.kept, **super().figures()}
 
-    def loaded(self) -> None:
+    def load(self) -> None:
         for key, counted in self._keys.items():
             self.kept += len(counted.kept)
             if counted.is_touched:

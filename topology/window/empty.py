@@ -309,7 +309,7 @@ class FilledSpans(Spans):
         """Return whether a window without events is emitted."""
         return bool(self._fill) and next(self._silent(past, start_ns, start_ns), None) is not None
 
-    def _filled(self, past: KeyPast, start_ns: int, key: str) -> Measured:
+    def _fill_window(self, past: KeyPast, start_ns: int, key: str) -> Measured:
         """Return the values of a window without events."""
         nothing = self._nothing
         if self._fill != LAST:
@@ -318,7 +318,7 @@ class FilledSpans(Spans):
         before_ns = self._slices.last_start(slice_ns)
         last = past.last
         if self._panes.find((slice_ns, key)) is not None:
-            last = self._panes.measured(before_ns, key)
+            last = self._panes.measure(before_ns, key)
         if last is None:
             return nothing
         counts = {name: nothing.values[name] for name in self._counts}
@@ -395,13 +395,13 @@ class FilledSpans(Spans):
         doubt, after = self._doubt, self._doubt.after(frontier, self._changes_for_ns)
         return doubt.is_behind != after.is_behind or doubt.is_lost != after.is_lost
 
-    def _measured(self, start_ns: int, key: str) -> Measured | None:
-        measured = super()._measured(start_ns, key)
+    def _measure_window(self, start_ns: int, key: str) -> Measured | None:
+        measured = super()._measure_window(start_ns, key)
         past = self._pasts.rows.get(key)
         if measured is None:
             if past is None or not self._is_silent(past, start_ns):
                 return None
-            measured = self._filled(past, start_ns, key)
+            measured = self._fill_window(past, start_ns, key)
         return self._with_means(measured, past, start_ns, key) if self._fields else measured
 
     # -- Means by time -----------------------------------------------------------------------------
@@ -498,7 +498,7 @@ class FilledSpans(Spans):
             for key in self._panes.by_number[slice_ns]:
                 past = self._pasts.rows.get(key)
                 if past is not None and slice_ns in past.slices:
-                    past.last = self._panes.measured(self._slices.last_start(slice_ns), key)
+                    past.last = self._panes.measure(self._slices.last_start(slice_ns), key)
         for slice_ns in slices:
             for key in self._panes.by_number[slice_ns]:
                 past = self._pasts.rows.get(key)
@@ -529,8 +529,8 @@ class FilledSpans(Spans):
     def figures(self) -> Figures:
         return {**super().figures(), "keys": len(self._pasts.rows)}
 
-    def loaded(self) -> None:
-        super().loaded()
+    def load(self) -> None:
+        super().load()
         self._doubt = self._doubts.rows[""]
         self._watermark_ns = self._frontier.watermark_ns
         for key, past in self._pasts.rows.items():

@@ -67,5 +67,5 @@ class WindowKind:
     def figures(self) -> Figures:
         return {"expired": self.expired, "refused": self.refused, "given_up": self.given_up}
 
-    def loaded(self) -> None:
+    def load(self) -> None:
         """Rebuild the derived data after a restore has read the frontier and the tables."""

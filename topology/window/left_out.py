@@ -91,11 +91,11 @@ def kind_of(value: Any) -> str:
 def example_of(value: Any) -> str:
     """Return a short text of the value, in O(`EXAMPLE_CHARS`)."""
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        names = [_quoted(str(name)) for name, _ in zip(value, range(EXAMPLE_NAMES), strict=False)]
+        names = [_quote(str(name)) for name, _ in zip(value, range(EXAMPLE_NAMES), strict=False)]
         more = ["…"] * (len(value) > EXAMPLE_NAMES)
         return f"{{{', '.join([*names, *more])}}}"
     if isinstance(value, list | tuple):
@@ -105,6 +105,6 @@ def example_of(value: Any) -> str:
     return repr(value)[:EXAMPLE_CHARS] if isinstance(value, int | float) else type(value).__name__
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     cut = text if len(text) <= EXAMPLE_CHARS else f"{text[:EXAMPLE_CHARS]}…"
     return json.dumps(cut, ensure_ascii=not is_text(cut))

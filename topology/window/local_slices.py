@@ -45,7 +45,7 @@ class LocalSlices(Slices):
 
     def at(self, time_ns: int) -> int:
         if not self._last_ns <= time_ns < self._last_end_ns:
-            self._last_ns = self._begun(time_ns)
+            self._last_ns = self._begin(time_ns)
             self._last_end_ns = self._next(self._last_ns)
         return self._last_ns
 
@@ -76,7 +76,7 @@ class LocalSlices(Slices):
             return range(first_ns, slice_ns + 1, self.every_ns)
         found = [slice_ns]
         while len(found) < self._steps:
-            found.append(self._begun(found[-1] - 1))
+            found.append(self._begin(found[-1] - 1))
         return found[::-1]
 
     def first_end(self, slice_ns: int, after_ns: int) -> int:
@@ -106,7 +106,7 @@ class LocalSlices(Slices):
 
     # -- Local time --------------------------------------------------------------------------------
 
-    def _begun(self, time_ns: int) -> int:
+    def _begin(self, time_ns: int) -> int:
         """Return the newest start at or before the instant."""
         while True:
             stretch = self._clock.stretch(time_ns)

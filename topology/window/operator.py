@@ -352,7 +352,7 @@ class Windows(QueryOperator):
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
-        self._windows.loaded()
+        self._windows.load()
 
     def _take_others(self, others: State) -> None:
         if TARGET not in others:

@@ -20,7 +20,7 @@ from topology.model.event import Event
 from topology.model.native import mypyc_attr
 from topology.model.saved import FLAG, INT, ValueKind, list_of, optional, record
 from topology.model.tables import Grid, NumberAndKey
-from topology.window.aggregates.cell import merged
+from topology.window.aggregates.cell import merge_cells
 from topology.window.cells import AggregateRow, CellsKind, Makers, RowCells, Values
 from topology.window.slices import Slices
 from topology.window.unsure.event import UNSURE_EVENT, Span, UnsureEvent, unsure_of
@@ -112,11 +112,11 @@ class Panes(Grid[Pane]):
         self._held_from_ns = None
         return keys
 
-    def changed(self, key: str) -> None:
+    def drop_sums(self, key: str) -> None:
         """Forget the sums of a key, because one of its panes in emitted windows has changed."""
         self._sums.pop(key, None)
 
-    def settled(self, closed_ns: int) -> None:
+    def forget_closed(self, closed_ns: int) -> None:
         """Forget the sums of windows closed long ago, which only corrections might still read."""
         time_ns = closed_ns - 2 * self._slices.size_ns
         for key in [key for key, sums in self._sums.items() if sums.start_ns < time_ns]:
@@ -134,11 +134,11 @@ class Panes(Grid[Pane]):
         if not self._is_sliding:
             return [start_ns] if start_ns in self.by_number else []
         if self._held_from_ns != start_ns:
-            self._held = self._slices.held(self.by_number, start_ns)
+            self._held = self._slices.find_held(self.by_number, start_ns)
             self._held_from_ns = start_ns
         return self._held
 
-    def measured(self, start_ns: int, key: str) -> Measured | None:
+    def measure(self, start_ns: int, key: str) -> Measured | None:
         """Return the values of a window, or None if no event can belong to it."""
         end_ns = self._slices.end(start_ns)
         held: Held = []
@@ -158,7 +158,7 @@ class Panes(Grid[Pane]):
             return None
         row = self._row_of(key, held, start_ns, end_ns)
         if is_blurred:
-            return self._measure.blurred(row, self._own(held))
+            return self._measure.measure_blurred(row, self._own(held))
         if unsure:
             return self._measure.span(row, unsure, (start_ns, end_ns))
         return self._measure.plain(row)
@@ -170,7 +170,7 @@ class Panes(Grid[Pane]):
         sums = self._sums.get(key)
         # An old window that is emitted again is computed from its panes.
         if sums is not None and start_ns < sums.start_ns:
-            together: AggregateRow = merged(held[0][1], [row for _, row in held[1:]])
+            together: AggregateRow = merge_cells(held[0][1], [row for _, row in held[1:]])
             return together
         if sums is None or start_ns >= sums.turn_ns:
             sums = self._sums[key] = Sums(held, start_ns, end_ns)

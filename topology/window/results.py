@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from topology.answer.frontier import Frontier
-from topology.model.result import EMIT, UNCERTAIN, ResultIds, WindowResult, framed
+from topology.model.result import EMIT, UNCERTAIN, ResultIds, WindowResult, frame
 from topology.model.saved import FLAG, INT, record
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter, confidence_of
@@ -31,7 +31,7 @@ class WindowEmitter(ResultEmitter):
     def __init__(self, stream: str, query: WindowSettings, frontier: Frontier) -> None:
         super().__init__(stream, query.name, is_keyed=query.key is not None)
         self._names = [*query.outputs]
-        self._ids = ResultIds(framed(fingerprint(query)))
+        self._ids = ResultIds(frame(fingerprint(query)))
         self._frontier = frontier
         self.prefix = ""
         """A prefix of the numbers that identify windows."""
@@ -64,7 +64,7 @@ class WindowEmitter(ResultEmitter):
         if op == NO_NEWS:
             return current
         confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
-        self._put(key, self._named(number), span_ns, op, current, confidence, measured[:4])
+        self._put(key, self._name(number), span_ns, op, current, confidence, measured[:4])
         return current
 
     def emit_plain(
@@ -84,7 +84,7 @@ class WindowEmitter(ResultEmitter):
         is_sure = not self._frontier.is_incomplete(end_ns)
         is_proven = end_ns <= self._frontier.proven_ns
         confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
-        named, current = self._named(start_ns), CurrentResult(0, 0, live=True, final=is_final)
+        named, current = self._name(start_ns), CurrentResult(0, 0, live=True, final=is_final)
         for key, said in zip(keys, values_of, strict=True):
             values = {name: said[i] for i, name in enumerate(self._names)}
             four = values, values, values, values
@@ -105,11 +105,11 @@ class WindowEmitter(ResultEmitter):
         If the window is open again, the retraction is not final.
         """
         op = current.retract(is_final=is_final)
-        self._put(key, self._named(number), span_ns, op, current, UNCERTAIN, ({}, {}, {}, {}))
+        self._put(key, self._name(number), span_ns, op, current, UNCERTAIN, ({}, {}, {}, {}))
 
-    def _named(self, number: int) -> bytes:
+    def _name(self, number: int) -> bytes:
         """Return the bytes that distinguish a window from others of its key."""
-        return framed(f"{self.prefix}{number}".encode())
+        return frame(f"{self.prefix}{number}".encode())
 
     def _put(
         self,
@@ -128,7 +128,7 @@ class WindowEmitter(ResultEmitter):
                 self.now_ns,
                 self._stream,
                 self._query,
-                self._ids.of(framed(key.encode()) + named),
+                self._ids.of(frame(key.encode()) + named),
                 op,
                 current.revision,
                 current.final,

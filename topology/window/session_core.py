@@ -26,7 +26,7 @@ from typing import Final
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
 from topology.model.saved import FLAG, INT, TEXT, ValueKind, record, tuple_of
-from topology.window.aggregates.cell import merged
+from topology.window.aggregates.cell import merge_cells
 from topology.window.cells import AggregateRow, Makers, row_kind
 
 Place = tuple[int, str, int, int]
@@ -120,5 +120,5 @@ def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
 
 
 def together(cores: Sequence[Core]) -> AggregateRow:
-    row: AggregateRow = merged(cores[0].row, [core.row for core in cores[1:]])
+    row: AggregateRow = merge_cells(cores[0].row, [core.row for core in cores[1:]])
     return row

@@ -243,7 +243,7 @@ class Sessions(WindowKind):
             start_ns,
             (start_ns, end_ns),
             before,
-            self._measured(envelope, session),
+            self._measure_window(envelope, session),
             is_closed=is_closed,
             is_final=is_final,
             is_proven=end_ns < self._frontier.proven_ns,
@@ -257,9 +257,9 @@ class Sessions(WindowKind):
             envelope.current[start_ns] = current, end_ns, is_closed
         self._note(key, envelope)
 
-    def _measured(self, envelope: Envelope, session: Cores) -> Measured:
+    def _measure_window(self, envelope: Envelope, session: Cores) -> Measured:
         if envelope.is_blurred:
-            return self._measure.blurred(together(session), ())
+            return self._measure.measure_blurred(together(session), ())
         if len(envelope.cores) == 1:
             return self._measure.plain(session[0].row)
         possibles = [core.row for core in envelope.cores if core is not session[0]]
@@ -322,7 +322,7 @@ class Sessions(WindowKind):
     def figures(self) -> Figures:
         return {"windows": self.count, "keys": len(self._by_key), **super().figures()}
 
-    def loaded(self) -> None:
+    def load(self) -> None:
         for key, known in self._by_key.items():
             known.envelopes.sort(key=lower_of_envelope)
             for envelope in known.envelopes:

@@ -34,7 +34,7 @@ from topology.model.paths import arguments_of, likely_path, payload_path
 from topology.query.fields import path_of
 from topology.query.zone import zone_name
 from topology.spelling.kinds import MAX_SLICES, Kinds
-from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.problem import Fault, format_value, meant, refuse, refused_at
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
@@ -44,7 +44,7 @@ from topology.spelling.values import (
     Given,
     Named,
     PositiveNs,
-    dotted,
+    join_path,
     one_of,
     share_ppm,
     text_names,
@@ -133,11 +133,11 @@ class Aggregate(NamedTuple):
         return f"Aggregate({', '.join(f'{name}={getattr(self, name)!r}' for name in said)})"
 
     def __str__(self) -> str:
-        arguments = [dotted(self.path)] if self.path else []
+        arguments = [join_path(self.path)] if self.path else []
         if self.function == "quantile" or self.quantile_ppm:
             arguments.append(_share_text(self.quantile_ppm))
         if self.by or self.function in RANKED:
-            arguments.append(dotted(self.by))
+            arguments.append(join_path(self.by))
         where = f" where {self.where}" if self.where else ""
         return f"{self.function}({', '.join(arguments)}){where}"
 
@@ -177,7 +177,7 @@ def _window(value: Any, info: ValidationInfo) -> Window:
         text = str(value) if type(value.from_ns) is int else ""
         if not text or (found := _window_of(text, info)) != value:
             remedy = "write whole minutes below the step in from_ns, and a name in zone"
-            raise refused(f"{shown(value)} has no text", remedy)
+            raise refuse(f"{format_value(value)} has no text", remedy)
         return found
     return _window_of(value, info) if isinstance(value, str) else WINDOWS.read(value, info)
 
@@ -189,25 +189,25 @@ def _window_of(text: str, info: ValidationInfo) -> Window:
     words = plain.split()
     if not {"from", "in"}.isdisjoint(map(str.lower, words)):
         remedy = "write it like tumbling 8h from 06:00 in Europe/Berlin"
-        raise refused(f"{shown(text)} does not end with `from HH:MM` and `in ZONE`", remedy)
+        raise refuse(f"{format_value(text)} does not end with `from HH:MM` and `in ZONE`", remedy)
     for word in words[1:]:
         if _MONTHS.fullmatch(word):
-            message = f"{shown(text)} has windows of months or years, which are not built"
-            raise refused(message, "write days or weeks, like tumbling 1d or tumbling 1w")
+            message = f"{format_value(text)} has windows of months or years, which are not built"
+            raise refuse(message, "write days or weeks, like tumbling 1d or tumbling 1w")
     found: Window = WINDOWS.read(" ".join(map(_in_days, words)), info)
     is_weekly = found.kind in (TUMBLING, SLIDING) and words[-1].endswith("w")
     if not (begin or zone or is_weekly):
         return found
     if found.kind not in (TUMBLING, SLIDING):
         remedy = "leave out `from` and `in`"
-        raise refused(f"{shown(text)}: a {found.kind} window begins with an event", remedy)
+        raise refuse(f"{format_value(text)}: a {found.kind} window begins with an event", remedy)
     step_ns = found.step_ns
     if step_ns % NS_PER_DAY and NS_PER_DAY % step_ns:
         remedy = "write a length that divides a day, like 8h, or whole days"
-        raise refused(f"{shown(text)} would begin at other times each day", remedy)
+        raise refuse(f"{format_value(text)} would begin at other times each day", remedy)
     if found.size_ns % step_ns:
         remedy = "make the size a whole number of steps"
-        raise refused(f"{shown(text)} is not a whole number of its steps", remedy)
+        raise refuse(f"{format_value(text)} is not a whole number of its steps", remedy)
     from_ns = (MONDAY_NS if is_weekly else 0) + (_time_of_day_ns(begin) if begin else 0)
     return found._replace(from_ns=from_ns % step_ns, zone=zone_name(zone) if zone else "")
 
@@ -218,14 +218,14 @@ def _in_days(word: str) -> str:
     if weeks is None:
         return word
     if word != f"{weeks[1]}w" or not weeks[1].isdigit() or len(weeks[1]) > MAX_WEEK_DIGITS:
-        raise refused(f"{shown(word)} is not a number of weeks", "write whole ones, like 1w")
+        raise refuse(f"{format_value(word)} is not a number of weeks", "write whole ones, like 1w")
     return f"{7 * int(weeks[1])}d"
 
 
 def _time_of_day_ns(text: str) -> int:
     found = _CLOCK.fullmatch(text)
     if found is None:
-        raise refused(f"{shown(text)} is not a time of day", "write it like 06:00")
+        raise refuse(f"{format_value(text)} is not a time of day", "write it like 06:00")
     return (60 * int(found[1]) + int(found[2])) * NS_PER_MIN
 
 
@@ -241,34 +241,36 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
         path_given: Any = value.path
         if isinstance(path_given, str):
             keys = tuple(path_given.split("."))
-            raise refused(f"{shown(path_given)} is text, not a path", f"write the path {keys}")
+            raise refuse(
+                f"{format_value(path_given)} is text, not a path", f"write the path {keys}"
+            )
         value = str(value)
     call = _CALL.fullmatch(value.strip()) if isinstance(value, str) else None
     if call is None:
         remedy = "write it like avg(payload.v), in quotes if it contains a comma"
-        raise refused(f"{shown(value)} is not an aggregate", remedy)
+        raise refuse(f"{format_value(value)} is not an aggregate", remedy)
     function, inner, condition = call.groups()
     where = _filter(condition, info) if condition else ""
     if function not in BUILT_IN and function not in own:
         remedy = f"{meant(function, (*BUILT_IN, *own))}, or add it to the `functions` file"
-        raise refused(f"`{function}` is not an aggregate", remedy)
+        raise refuse(f"`{function}` is not an aggregate", remedy)
     known = BUILT_IN.get(function)
     remedy = f"write it like {known.example if known else f'{function}(payload.v)'}"
     wanted = known.arguments if known else 1
     arguments = arguments_of(inner) if inner.strip() else []
     if len(arguments) != wanted:
-        raise refused(f"`{function}` takes {wanted} arguments, not {len(arguments)}", remedy)
+        raise refuse(f"`{function}` takes {wanted} arguments, not {len(arguments)}", remedy)
     paths = arguments if function in RANKED else arguments[:1]
     for at, text in enumerate(paths):
         if payload_path(text) is None:
             likely = [*arguments[:at], likely_path(text), *arguments[at + 1 :]]
             remedy = f"write {function}({', '.join(likely)})"
-            raise refused(f"{shown(text)} is not a path into the payload", remedy)
+            raise refuse(f"{format_value(text)} is not a path into the payload", remedy)
     path, by = [*(payload_path(each) or () for each in paths), (), ()][:2]
     if function != "quantile":
         return Aggregate(function, path, by=by, where=where)
     if re.fullmatch(r"0?\.[0-9]{1,6}|0|1", arguments[1]) is None:
-        raise refused(f"{shown(arguments[1])} is not a quantile between 0 and 1", remedy)
+        raise refuse(f"{format_value(arguments[1])} is not a quantile between 0 and 1", remedy)
     share = share_ppm(f"0{arguments[1]}", 0, MILLION, remedy)
     return Aggregate(function, path, share, where=where)
 
@@ -281,7 +283,7 @@ def _filter(value: Any, _: ValidationInfo) -> str:
     from topology.pattern.tree.errors import QueryRefused
 
     if not isinstance(value, str) or not value.strip():
-        raise refused(f"{shown(value)} is not a condition", "write it like payload.t > 80")
+        raise refuse(f"{format_value(value)} is not a condition", "write it like payload.t > 80")
     try:
         return expression_text(read_filter(value))
     except QueryRefused as problem:

@@ -48,7 +48,7 @@ class Slices:
             found.append(following)
         return found[:at_most]
 
-    def held(self, slices: Collection[int], start_ns: int) -> list[int]:
+    def find_held(self, slices: Collection[int], start_ns: int) -> list[int]:
         """Return those of `slices` that are part of the window at `start_ns`, ascending."""
         end_ns = self.end(start_ns)
         most = 2 * (self.size_ns // self.every_ns + 1)

@@ -69,12 +69,12 @@ class Shown(Grid[Current]):
         """Return the current result of a window; replace a placeholder by a real result."""
         current = self.find((start_ns, key))
         if current in AS_ITS_PANE:
-            current = self.by_number[start_ns][key] = self._spelled(start_ns, key, current)
+            current = self.by_number[start_ns][key] = self._spell(start_ns, key, current)
         return current
 
-    def _spelled(self, start_ns: int, key: str, current: Current | None) -> Current:
+    def _spell(self, start_ns: int, key: str, current: Current | None) -> Current:
         """Return the current result that a placeholder stands for (`AS_ITS_PANE`)."""
-        measured = self._panes.measured(start_ns, key)
+        measured = self._panes.measure(start_ns, key)
         assert measured is not None
         span_ns = start_ns, self._slices.end(start_ns)
         return emitted_plain(span_ns, measured, is_sure=current is AS_ITS_PANE[True])
@@ -82,7 +82,7 @@ class Shown(Grid[Current]):
     def peek(self, key: NumberAndKey) -> Plain:
         current = self.find(key)
         if current in AS_ITS_PANE:
-            current = self._spelled(*key, current)
+            current = self._spell(*key, current)
         return None if current is None else self.kind.dump(current)
 
 
@@ -199,7 +199,7 @@ class Spans(WindowKind):
     def _make_room(self) -> None:
         oldest_ns = self._timers.ending.next_ns
         if oldest_ns <= self._frontier.closed_ns:
-            self._emit_all(self._closed(), is_closed=True)
+            self._emit_all(self._list_closed(), is_closed=True)
             before = self._panes.count
             self._frontier.give_up(oldest_ns)
             self.settle()
@@ -214,7 +214,7 @@ class Spans(WindowKind):
         self._panes.note((slice_ns, key))
         closed_ns = self._closed_ns
         if slice_ns < self._emitted_ns:
-            self._panes.changed(key)
+            self._panes.drop_sums(key)
         is_early = self._early_ns > 0
         if not is_early and self._slices.after(slice_ns) > closed_ns:
             return False
@@ -234,7 +234,7 @@ class Spans(WindowKind):
         frontier = self._frontier
         due: list[tuple[int, str]] = []
         if self._touched:
-            due = self._closed()
+            due = self._list_closed()
         if frontier.goal_ns > self._closed_ns:
             before_ns, self._closed_ns = self._closed_ns, frontier.goal_ns
             closing = self._timers.closing(before_ns, self._closed_ns)
@@ -263,7 +263,7 @@ class Spans(WindowKind):
     def has_fresh(self) -> bool:
         return bool(self._touched)
 
-    def _closed(self) -> list[tuple[int, str]]:
+    def _list_closed(self) -> list[tuple[int, str]]:
         """Return the closed windows that have changed since they were emitted."""
         end = self._slices.end
         return [window for window in self._touched if end(window[0]) <= self._closed_ns]
@@ -316,7 +316,7 @@ class Spans(WindowKind):
         self._emitted_ns = max(self._emitted_ns, end_ns)
         if start_ns < self._beginning.since_ns:
             return
-        measured = self._measured(start_ns, key)
+        measured = self._measure_window(start_ns, key)
         if measured is None:
             return
         is_final = end_ns <= self._frontier.final_ns
@@ -335,8 +335,8 @@ class Spans(WindowKind):
         else:
             self._keep(start_ns, (key,), current)
 
-    def _measured(self, start_ns: int, key: str) -> Measured | None:
-        return self._panes.measured(start_ns, key)
+    def _measure_window(self, start_ns: int, key: str) -> Measured | None:
+        return self._panes.measure(start_ns, key)
 
     def _forget(self, start_ns: int, key: str) -> None:
         if self._shown.by_number.get(start_ns, {}).pop(key, None) is not None:
@@ -361,7 +361,7 @@ class Spans(WindowKind):
             if self._panes.is_followed:
                 for key in keys:
                     self._panes.note((slice_ns, key))
-        self._panes.settled(self._closed_ns)
+        self._panes.forget_closed(self._closed_ns)
 
     def _leave(self, slices: Sequence[int]) -> None:
         """Note that these slices are dropped next; plain windows need nothing of them."""
@@ -375,7 +375,7 @@ class Spans(WindowKind):
             **super().figures(),
         }
 
-    def loaded(self) -> None:
+    def load(self) -> None:
         self._closed_ns = self._frontier.goal_ns
         for slice_ns in self._panes.by_number:
             self._timers.expect(slice_ns, self._closed_ns)

@@ -139,7 +139,7 @@ class Look:
         type_, kind = self.text("type") or "", self.kind()
         id_ = self.text("id") if is_timed and stream in reading.ids else None
         if self.faults or stream is None or source is None or epoch is None or seq is None:
-            dead = self.malformed(arrival_ns, offset, record)
+            dead = self.make_malformed(arrival_ns, offset, record)
             if seq is None and reading.by_time:
                 named = ", ".join(f"`{name}`" for name in sorted(reading.by_time)[:MAX_NAMED])
                 dead.detail += f"; no number is needed in stream {named}"
@@ -154,7 +154,7 @@ class Look:
             event.digest = digest_of_id(source, id_)
         return event
 
-    def malformed(self, at_ns: int, offset: int, record: Any) -> Malformed:
+    def make_malformed(self, at_ns: int, offset: int, record: Any) -> Malformed:
         """Return a dead letter with the faults, but without any field of the record."""
         self.faults.sort(key=rank)
         detail = "; ".join(fault.detail for fault in self.faults)
@@ -162,12 +162,12 @@ class Look:
 
     def refuse(self, field: str, fault: str, takes: str = "") -> None:
         place = self.places.get(field) or f"`{field}`"
-        shown = described(self.given.get(field), fault)
+        shown = describe(self.given.get(field), fault)
         if self.lacks is not None and fault == "missing":
             shown = self.lacks(field)
         self.faults.append(fault_of(field, fault, place, takes, shown))
 
-    def _found(self, field: str, *, needed: bool) -> object:
+    def _find(self, field: str, *, needed: bool) -> object:
         """Return the raw field, or None if it is absent or unreadable.
 
         A missing field that is needed is a fault.
@@ -182,7 +182,7 @@ class Look:
 
         With `max_bytes`, an empty text is a fault.
         """
-        value = self._found(field, needed=needed)
+        value = self._find(field, needed=needed)
         if value is None:
             return None
         if isinstance(value, bytes):
@@ -199,7 +199,7 @@ class Look:
 
     def integer(self, field: str, low: int, high: int, *, needed: bool = False) -> int | None:
         """Return the integer if it is within the bounds, or None if it is absent or faulty."""
-        value = self._found(field, needed=needed)
+        value = self._find(field, needed=needed)
         if value is None or (type(value) is int and low <= value <= high):
             return value
         takes = self.times if field == "ts" else integers_in(low, high)
@@ -216,7 +216,7 @@ class Look:
 
     def kind(self) -> str:
         """Return the kind, or DATA if the record has none or an invalid one."""
-        value = self._found("kind", needed=False)
+        value = self._find("kind", needed=False)
         if value is not None and (not isinstance(value, str) or value not in PRODUCER_KINDS):
             self.refuse("kind", "unknown")
         return value if isinstance(value, str) else DATA
@@ -288,7 +288,7 @@ def in_ns(ts: object, unit_ns: int) -> object:
     return ts if ts_ns is None else ts_ns
 
 
-def described(value: object, fault: str) -> str:
+def describe(value: object, fault: str) -> str:
     """Return a short description of a field's value for the detail of a fault, or "" for none."""
     if value is None or fault == "empty":
         return ""

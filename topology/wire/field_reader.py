@@ -37,7 +37,7 @@ from topology.wire.mapping import PLACES, Fields
 from topology.wire.reasons import WireFault, fault_of
 from topology.wire.rising_times import RisingTimes
 from topology.wire.times import Twice, instant_ns, reading_of
-from topology.wire.values import Decode, Pick, Picking, ValueFault, lacking, picking, walked
+from topology.wire.values import Decode, Pick, Picking, ValueFault, lacking, picking, walk
 from topology.wire.where import Where
 
 PLAIN: Final = PRESETS["plain"]
@@ -237,7 +237,7 @@ class FieldReader:
             elif where.place == "header":
                 found = dict(headers).get(str(where.path[0]))
             elif self.reads_keys:
-                found = walked(self._decodes["key"](key), where.path)
+                found = walk(self._decodes["key"](key), where.path)
         except ValueFault:
             return None
         found = made_out("id", found)

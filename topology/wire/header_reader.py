@@ -167,7 +167,7 @@ class HeaderReader:
 
         The record's Kafka timestamp is that of the record on the input topic.
         """
-        return self._stamped(SEQUENCED, STAGE_KINDS, headers, timestamp_ns, offset, record, value)
+        return self._stamp(SEQUENCED, STAGE_KINDS, headers, timestamp_ns, offset, record, value)
 
     def read_ordered(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
@@ -177,9 +177,9 @@ class HeaderReader:
         The event's arrival time is the time at which MERGE emitted it. No later operator needs an
         earlier time.
         """
-        return self._stamped(ORDERED, MERGE_KINDS, headers, timestamp_ns, offset, record, value)
+        return self._stamp(ORDERED, MERGE_KINDS, headers, timestamp_ns, offset, record, value)
 
-    def _stamped(
+    def _stamp(
         self,
         names: Sequence[str],
         kinds: frozenset[bytes],

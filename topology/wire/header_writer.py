@@ -51,7 +51,7 @@ class HeaderWriter:
 
     def stamp(self, event: Event, original: Headers, lane: int) -> Written:
         """Return the headers for `events.sequenced`; `lane` is the partition of the input."""
-        headers = self._settled(event, original)
+        headers = self._settle(event, original)
         arrival = b"%d" % event.arrival_ns
         headers += (
             ("arrival", arrival),
@@ -62,19 +62,19 @@ class HeaderWriter:
             headers.append(("late", event.late.encode()))
         return headers
 
-    def ordered(self, event: Event, original: Headers) -> Written:
+    def write_ordered(self, event: Event, original: Headers) -> Written:
         """Return the event's headers for `events.ordered`.
 
         `original` are the headers of its record on the input topic or on `events.sequenced`.
         Headers that stages write are replaced.
         """
-        headers = self._settled(event, original)
+        headers = self._settle(event, original)
         headers.append(("at", b"%d" % event.at_ns))
         if event.late:
             headers.append(("late", event.late.encode()))
         return headers
 
-    def _settled(self, event: Event, original: Headers) -> Written:
+    def _settle(self, event: Event, original: Headers) -> Written:
         """Return the original headers, with REORDER's number and epoch, and the common ones."""
         headers: Written = []
         seq, epoch = self._seq, self._epoch

@@ -30,7 +30,7 @@ class InputReader:
         self.reads_values = values is not None
         self.number = 0
 
-    def saved(self) -> tuple[Any, ...]:
+    def save(self) -> tuple[Any, ...]:
         """Return the number of the last input, and the state of the clock of timestamps."""
         stamps = self.lines.stamps
         return self.number, stamps.now_ns, None if stamps.doubted is None else (*stamps.doubted,)

@@ -70,7 +70,7 @@ PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
 """The keys of an event that is named in a line: a `Member` (`MEMBER`) and a `Partner`."""
 
 
-def _settled(epoch: int | None) -> int | None:
+def _settle(epoch: int | None) -> int | None:
     return epoch if epoch is not None and epoch >= 0 else None
 
 
@@ -87,7 +87,7 @@ def event_line(event: Event) -> JsonObject:
         "kind": "event",
         "source": event.source,
         "seq": event.seq,
-        "epoch": _settled(event.epoch),
+        "epoch": _settle(event.epoch),
         "stream": event.stream,
         "ts": event.ts_ns,
         "ref_time": event.ref_time_ns,
@@ -110,13 +110,13 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
     letter describes the fault and the remedy.
     """
     if isinstance(report, Gap):
-        return _line(report) | {"epoch": _settled(report.epoch)}
+        return _line(report) | {"epoch": _settle(report.epoch)}
     item = report if isinstance(report, Malformed) else report.event
     line: JsonObject = {
         "kind": "dead",
         "stream": item.stream,
         "source": item.source,
-        "epoch": _settled(item.epoch),
+        "epoch": _settle(item.epoch),
         "seq": item.seq,
         "reason": "",
         "line": item.offset if replayed else None,

@@ -173,7 +173,7 @@ class LineReader:
         self._log = AppendClock() if judges else None
         self.stamps = StampClock(max_ahead_ns)
 
-    def begun(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def begin(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Return the rows of a whole recording, once their first timestamps have begun the clock.
 
         It looks ahead to the second timestamp, by at most `LOOKED_AHEAD` rows.
@@ -359,7 +359,7 @@ class LineReader:
     def read(self, row: Row) -> Content:
         values = row.values
         if row.fault is not None:
-            return self._examined(row)
+            return self._examine(row)
         if values.get("clock") is not None:
             return self._clock_line(row)
         # A plain line becomes an event directly; all others go through the full check.
@@ -373,7 +373,7 @@ class LineReader:
             if is_mixed or name in self._by_time:
                 seq = _place(row)
                 if name in self._ids and get("id") is not None:
-                    return self._examined(row)
+                    return self._examine(row)
         if (
             type(source) is str
             and type(seq) is int
@@ -407,7 +407,7 @@ class LineReader:
                 )
                 event.is_stamped = _is_stamped(row, ts_ns, arrival_ns)
                 return event
-        return self._examined(row)
+        return self._examine(row)
 
     def _arrive(self, arrival_ns: int | None, ts_ns: int | None, source: str) -> int:
         """Advance the arrival clock by a good line, and return the line's arrival time."""
@@ -426,7 +426,7 @@ class LineReader:
         self.arrival_ns = arrival_ns = arrival_ns or 0
         return arrival_ns
 
-    def _examined(self, row: Row) -> Event | Malformed:
+    def _examine(self, row: Row) -> Event | Malformed:
         """Return the event or dead letter of a row after the full check."""
         given = row.values
         values: dict[str, object] = dict(given)
@@ -463,7 +463,7 @@ class LineReader:
         word = word_of(look, source or "", row.number)
         arrival_ns = look.integer("arrival", 0, MAX_ARRIVAL_NS)
         if look.faults or word is None:
-            dead = look.malformed(self._advance(None), row.number, values)
+            dead = look.make_malformed(self._advance(None), row.number, values)
             dead.source = source
             return dead
         before_ns = BEFORE_EVERYTHING_NS if self.arrival_ns is None else self.arrival_ns

@@ -50,7 +50,7 @@ class Form(NamedTuple):
     anew: str
     mended: str
 
-    def packed(self, values: Any) -> bytes:
+    def pack(self, values: Any) -> bytes:
         first = f"{self._first}{_WRITER}"
         rest = marshal.dumps(values, _MARSHAL)
         return f"{first}{_DIGEST}{_digest(first, rest)}\n".encode() + rest
@@ -70,7 +70,7 @@ class Form(NamedTuple):
                 f" one reads `{self._first}`; go on with the version that wrote it, or {self.anew}"
             )
         if digest != _digest(first, rest):
-            raise self._damaged("its digest does not match")
+            raise self._refuse_damaged("its digest does not match")
         try:
             return read(marshal.loads(rest))
         except StateUnreadable:
@@ -81,9 +81,9 @@ class Form(NamedTuple):
                 f" version that wrote it, or {self.anew}"
             ) from None
         except DAMAGES as wrong:
-            raise self._damaged(f"{type(wrong).__name__}: {wrong}") from None
+            raise self._refuse_damaged(f"{type(wrong).__name__}: {wrong}") from None
 
-    def _damaged(self, how: str) -> StateUnreadable:
+    def _refuse_damaged(self, how: str) -> StateUnreadable:
         return StateUnreadable(f"the state is damaged ({how}); {self.mended}")
 
     @property

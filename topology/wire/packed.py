@@ -56,7 +56,7 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
     form = packed[0]
     if form == EVENT:
         _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value, is_stamped, *digest = packed
-        seq = _settled(seq, number)
+        seq = _settle(seq, number)
         ts_ns = at_ns if ts_ns is None else ts_ns
         event = Event(stream, source, epoch, seq, ts_ns, at_ns, number, None, value, type_, kind)
         event.is_stamped = is_stamped
@@ -65,7 +65,7 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
         return event
     if form == DEAD:
         _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
-        seq = _settled(seq, number)
+        seq = _settle(seq, number)
         return Malformed(at_ns, number, reason, detail, stream, source, epoch, seq, None, kind)
     offset = number if packed[3] is None else packed[3]
     if form == SAMPLE:
@@ -75,7 +75,7 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
     return Declared(source, from_ns, offset_ns, error_ns, at_ns, offset)
 
 
-def _settled(seq: Any, number: int) -> Any:
+def _settle(seq: Any, number: int) -> Any:
     return number if seq == OF_LINE else ~number if seq == ~OF_LINE else seq
 
 

@@ -37,7 +37,7 @@ from inorder.signature import (
     TAG_BYTES,
     Mac,
     Scope,
-    derived,
+    derive,
     signed_content,
     signed_names,
 )
@@ -76,7 +76,7 @@ class SignatureCheck:
         self._names = names
         self._macs: dict[tuple[str, bytes], list[Mac]] = {}
 
-    def passed(
+    def admit(
         self, item: Event | Malformed, headers: Headers, value: bytes | None
     ) -> Event | Malformed:
         """Return `item` if its signature is valid or not required, or else a dead letter."""
@@ -85,12 +85,12 @@ class SignatureCheck:
         found = dict(headers)
         given = found.get(self._names.sig)
         if given is None:
-            return self._refused(item, UNSIGNED)
+            return self._refuse(item, UNSIGNED)
         names = [name for name, _ in headers if name in self._once]
         if len(names) != len(set(names)):
-            return self._refused(item, FORGED, ": a header of the contract occurs twice")
+            return self._refuse(item, FORGED, ": a header of the contract occurs twice")
         if not self._is_signed(given, found, value):
-            return self._refused(item, FORGED)
+            return self._refuse(item, FORGED)
         if isinstance(item, Event) and not item.is_stamped:
             detail = (
                 f"stream `{item.stream}` is signed, and the record's own timestamp is not; write"
@@ -113,7 +113,7 @@ class SignatureCheck:
         if macs is None:
             if len(self._macs) >= self._max_keys:
                 self._macs.clear()
-            macs = [Mac(derived(master, scope, name)) for master in self._masters]
+            macs = [Mac(derive(master, scope, name)) for master in self._masters]
             self._macs[scope, name] = macs
         content = signed_content(self._order, found, value)
         for place, mac in enumerate(macs):
@@ -123,7 +123,7 @@ class SignatureCheck:
                 return True
         return False
 
-    def _refused(self, item: Event | Malformed, reason: str, shown: str = "") -> Malformed:
+    def _refuse(self, item: Event | Malformed, reason: str, shown: str = "") -> Malformed:
         seq = -1 if item.seq is None else item.seq
         claim = "" if seq < 0 else f" (it claims number {seq:d}, epoch {item.epoch})"
         words = REASONS[reason]

@@ -87,7 +87,7 @@ def _iso(hyphen: str, colon: str) -> re.Pattern[str]:
 _ISO: Final = (_iso("-", ":"), _iso("", ""))
 
 
-def _named() -> Mapping[str, str]:
+def _name_forms() -> Mapping[str, str]:
     part = {name: _part(name, pattern) for name, pattern in _WORDS.items()}
     part |= {name: _digits(name, is_whole=False) for name in _WIDTHS}
     zone = _part("z", f"{_WORDS['z']}|UT|[ECMP][SD]T")
@@ -106,7 +106,7 @@ def _named() -> Mapping[str, str]:
     }
 
 
-NAMED: Final = _named()
+NAMED: Final = _name_forms()
 """The regular expressions of the forms that have a name."""
 
 
@@ -178,7 +178,7 @@ def time_form(text: str) -> TimeForm:
     if text in NAMED:
         pattern = NAMED[text]
     elif "%" in text:
-        pattern = _compiled(text)
+        pattern = _compile(text)
     else:
         raise ValueError(f"is not a form of times; write {', '.join(NAMED)}, or %d.%m.%Y %H:%M:%S")
     compiled = re.compile(pattern, re.IGNORECASE | re.ASCII)
@@ -192,7 +192,7 @@ def time_form(text: str) -> TimeForm:
     return TimeForm(text, compiled, granularity_ns, only_digits)
 
 
-def _compiled(text: str) -> str:
+def _compile(text: str) -> str:
     text = _DIRECTIVE.sub(lambda found: _SHORT.get(found[1], found[0]), text)
     names: list[str] = []
     parts: list[str] = []

@@ -122,11 +122,11 @@ def _read_ns(value: object, how: TimeReading, near_ns: int) -> int | Twice | str
     if isinstance(value, float):
         value = Decimal(repr(value))
     if isinstance(value, Decimal):
-        return _rounded(value, how.unit_ns)
+        return _round(value, how.unit_ns)
     return _text_ns(value, how) if isinstance(value, str) else UNREADABLE
 
 
-def _rounded(value: Decimal, unit_ns: int) -> int | str:
+def _round(value: Decimal, unit_ns: int) -> int | str:
     if not value.is_finite():
         return UNREADABLE
     if value and value.adjusted() > _MOST_DIGITS_LEFT:
@@ -140,7 +140,7 @@ def _text_ns(text: str, how: TimeReading) -> int | Twice | str:
         return int(text) * how.unit_ns
     number = text.translate(SWAP_SIGNS) if how.has_comma else text
     if _NUMBER.fullmatch(number):
-        return _rounded(Decimal(number), how.unit_ns)
+        return _round(Decimal(number), how.unit_ns)
     ns = rfc3339.parse_ns(text.encode("utf-8", "replace"))
     return ns if ns is not None else _moment_ns(iso_moment(text), how.zone)
 

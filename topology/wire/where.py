@@ -55,7 +55,7 @@ def parse_where(text: str, field: str = "", *, on_file: bool = False) -> Where:
 
     The message of the error includes the remedy.
     """
-    where = _parsed(text, on_file=on_file)
+    where = _parse(text, on_file=on_file)
     if field in {"payload", "arrival"} and where.place != "payload":
         raise ValueError(f"`{where}` is not part of the value; write payload.PATH, or leave it out")
     if field == "id" and where.place in {"topic", "partition", "text"}:
@@ -65,7 +65,7 @@ def parse_where(text: str, field: str = "", *, on_file: bool = False) -> Where:
     return where
 
 
-def _parsed(text: str, *, on_file: bool) -> Where:
+def _parse(text: str, *, on_file: bool) -> Where:
     if not text or len(text) > MAX_CHARACTERS:
         raise ValueError(f"{text[:40]!r} is not a place in a record; write {SPELLINGS}")
     if text.startswith("="):

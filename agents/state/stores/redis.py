@@ -165,7 +165,7 @@ class RedisStore:
     def _read_position(self) -> bytes:
         self._seen = self._ask("HGET", self._key, _POSITION) or _NOWHERE
         if not (self._seen == _NOWHERE or self._seen.isdigit() or self._seen.startswith(_TORN)):
-            raise self._damaged(f"has an invalid position, {self._seen!r}")
+            raise self._refuse_damaged(f"has an invalid position, {self._seen!r}")
         return self._seen
 
     def _apply(self, piece: Piece, base: bytes, target: bytes) -> None:
@@ -179,8 +179,8 @@ class RedisStore:
 
     def _stale(self, current: bytes, base: bytes) -> store.StaleStore:
         return store.StaleStore(
-            f"state copy {self._name} in Redis is at {_shown(current)}, but the change begins at"
-            f" {_shown(base)}: another worker has written it"
+            f"state copy {self._name} in Redis is at {_format(current)}, but the change begins at"
+            f" {_format(base)}: another worker has written it"
         )
 
     def _ask(self, *command: Any) -> Any:
@@ -213,10 +213,10 @@ class RedisStore:
                 time.sleep(BACKOFF_S * 2 ** (attempts - 1))
             except redis.RedisError as error:
                 if str(error).startswith("WRONGTYPE"):
-                    raise self._damaged("is not a hash") from error
+                    raise self._refuse_damaged("is not a hash") from error
                 raise self._unavailable(error, attempts) from error
 
-    def _damaged(self, what: str) -> store.StoreDamaged:
+    def _refuse_damaged(self, what: str) -> store.StoreDamaged:
         return store.StoreDamaged(f"state copy {self._name} in Redis, {self._key}, {what}")
 
     def _unavailable(self, error: Exception | str, attempts: int) -> store.StoreUnavailable:
@@ -244,7 +244,7 @@ def key_of(name: StoreName) -> str:
     return "inorder:state:" + ":".join(quote(part, safe="") for part in parts)
 
 
-def _shown(current: bytes) -> str:
+def _format(current: bytes) -> str:
     return current.decode("ascii", "replace") or "nothing"
 
 

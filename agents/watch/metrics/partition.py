@@ -92,7 +92,7 @@ class PartitionMetrics:
             found = self._places[name] = PlaceMetrics(self.metrics, name, partition)
         return found
 
-    def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
+    def count_received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
         counts = count_data(events)
         self.streams_seen.update(counts)
         for stream, count in counts.items():
@@ -103,10 +103,10 @@ class PartitionMetrics:
         if self.metrics.unmet is not None:
             self.metrics.unmet.look(events)
         self.deaths.read += len(dead)
-        self.emitted(Step(0, [], list(dead)))
+        self.count_emitted(Step(0, [], list(dead)))
 
-    def emitted(self, step: Step) -> None:
-        self.metrics.found(step.results)
+    def count_emitted(self, step: Step) -> None:
+        self.metrics.count_findings(step.results)
         if not (step.released or step.reports):
             return
         self.decisions.saw(step.reports)
@@ -126,7 +126,7 @@ class PartitionMetrics:
             self._went_late(self._place(stream).observe(part))
 
     def _went_late(self, events: Sequence[Event]) -> None:
-        self.decisions.passed(events)
+        self.decisions.note_late(events)
         self.unhealthy.came_late((event.stream, event.source) for event in events)
 
     def set_current(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
@@ -165,20 +165,20 @@ class PartitionMetrics:
         self.latest["checkpoint_bytes"] = size
         self.metrics.checkpoint_bytes.labels(*self._labels).inc(size)
 
-    def committed(self, seconds: float) -> None:
+    def count_commit(self, seconds: float) -> None:
         self.metrics.commits.labels(*self._labels).inc()
         self.metrics.commit_seconds.labels(*self._labels).observe(seconds)
 
-    def aborted(self) -> None:
+    def count_abort(self) -> None:
         self.metrics.aborts.labels(*self._labels).inc()
 
-    def unanswered(self, outcome: str) -> None:
+    def count_unanswered(self, outcome: str) -> None:
         self.metrics.unanswered.labels(*self._labels, outcome).inc()
 
     def offset_passed_over(self) -> None:
         self.metrics.offsets_passed_over.labels(*self._labels).inc()
 
-    def restored(self, seconds: float) -> None:
+    def count_restore(self, seconds: float) -> None:
         self.latest["restore_s"] = seconds
         self.metrics.restore_seconds.labels(self.metrics.stage).observe(seconds)
 

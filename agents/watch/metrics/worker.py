@@ -245,7 +245,7 @@ class Metrics(Collector):
         yield _wait_family(self.stage, self.waits)
         yield from late_families(self.stage, list(self.unhealthy.values()))
 
-    def found(self, findings: Sequence[Finding]) -> None:
+    def count_findings(self, findings: Sequence[Finding]) -> None:
         for finding in findings:
             query = self._queries.of(finding.query)
             self._answered.add(query)

@@ -50,7 +50,7 @@ def named_sources(
     waiting: Sequence[Entry], clocks: Sequence[Entry], unhealthy: Iterable[Entry]
 ) -> dict[str, list[Entry]]:
     """Return the three lists with the named sources only, the worst first in each list."""
-    summed = merged(unhealthy)
+    summed = merge_entries(unhealthy)
     named = {
         source_of(each)
         for chosen in (
@@ -77,7 +77,7 @@ def _of(named: set[StreamSource], entries: Iterable[Entry], rank: Rank) -> list[
     return list(found.values())
 
 
-def merged(unhealthy: Iterable[Entry]) -> list[dict[str, Any]]:
+def merge_entries(unhealthy: Iterable[Entry]) -> list[dict[str, Any]]:
     """Merge the entries of each source into one.
 
     Each stage counts the events that are late there. So the greatest count of any stage is a lower

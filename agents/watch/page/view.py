@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.watch.deaths import joined
+from agents.watch.deaths import join_counts
 from agents.watch.page.sources import IN_ORDER, named_sources
-from agents.watch.sentences import scattered, what_helps, why_held, why_late
+from agents.watch.sentences import scatter, what_helps, why_held, why_late
 from topology.config.stages import operators_named
 from topology.model.late import CAUSES
 from topology.model.result import EMIT
@@ -66,12 +66,12 @@ def view(
     `health` has the answers of `/live` and `/ready`, and `partitions` the answers of `/explain`.
     `metrics` has one text of `/metrics` for each stage, and `log` the last lines of each process.
     """
-    counts, results, reasons = _counted(metrics)
+    counts, results, reasons = _count(metrics)
     busy = [part for part in partitions if part["now"] or part["high_watermark"]]
     return {
         "health": health,
         "stages": _stages(partitions, counts, reasons["late"]),
-        "partitions": _owned(partitions),
+        "partitions": _list_owned(partitions),
         "late": _late(partitions),
         "log": _newest({"of": name, **line} for name in log for line in log[name]),
         "streams": [found for part in busy for found in _streams(part)][:MAX_PARTITIONS],
@@ -96,7 +96,7 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
     examples: dict[str, str] = {}
     remedies = {why: "; ".join([why_late(why), *what_helps(why)]) for why in CAUSES if why in late}
     for stage in dict.fromkeys(part["stage"] for part in partitions):
-        deaths = joined(part["deaths"] for part in partitions if part["stage"] == stage)
+        deaths = join_counts(part["deaths"] for part in partitions if part["stage"] == stage)
         if (alarm := deaths.alarm()) is not None:
             alarms.append(f"{stage}: {alarm}")
         for reason, first in deaths.reasons():
@@ -106,12 +106,12 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
         line
         for part in partitions
         for stream, operators in part["streams"].items()
-        for line in scattered(stream, operators.get("merge", {}).get("wandering", ()))
+        for line in scatter(stream, operators.get("merge", {}).get("wandering", ()))
     ]
     return {"alarms": alarms, "remedies": remedies, "examples": examples}
 
 
-def _counted(metrics: Iterable[str]) -> tuple[Table, Table, dict[str, Table]]:
+def _count(metrics: Iterable[str]) -> tuple[Table, Table, dict[str, Table]]:
     """Return three tables: counts by stage, results by query and operation, and reasons.
 
     `early` counts the results of a query that were emitted before they were final. Late events and
@@ -172,7 +172,7 @@ def _decides(stage: str, reason: str) -> bool:
     return cause is None or cause.decided_in.split(".")[1] in operators_named(stage)
 
 
-def _owned(partitions: Explained) -> list[View]:
+def _list_owned(partitions: Explained) -> list[View]:
     """Return the figures of each input partition, sorted by descending lag.
 
     Only the first of a task's partitions has the figures of the whole task.

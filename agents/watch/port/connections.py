@@ -46,11 +46,11 @@ class Connections:
         made, lost = server.connection_made, server.connection_lost
 
         def connection_made(handler: Any, transport: asyncio.Transport) -> None:
-            self._opened(transport)
+            self._note_opened(transport)
             made(handler, transport)
 
         def connection_lost(handler: Any, exc: BaseException | None = None) -> None:
-            self._lost(handler.transport)
+            self._note_lost(handler.transport)
             lost(handler, exc)
 
         server.connection_made = connection_made  # type: ignore[method-assign]
@@ -71,12 +71,12 @@ class Connections:
                 del self._asking[peer]
                 self._wait(peer, KEPT_S)
 
-    def _opened(self, peer: asyncio.Transport) -> None:
+    def _note_opened(self, peer: asyncio.Transport) -> None:
         if len(self._waiting) + len(self._asking) >= MOST:
             self._close(next(iter(self._waiting or self._asking)))
         self._wait(peer, HEAD_S)
 
-    def _lost(self, peer: asyncio.Transport) -> None:
+    def _note_lost(self, peer: asyncio.Transport) -> None:
         self._asking.pop(peer, None)
         timer = self._waiting.pop(peer, None)
         if timer is not None:
@@ -87,7 +87,7 @@ class Connections:
         self._waiting[peer] = loop.call_later(most_s, self._close, peer)
 
     def _close(self, peer: asyncio.Transport) -> None:
-        self._lost(peer)
+        self._note_lost(peer)
         peer.abort()
         self._closed += 1
         now_s = asyncio.get_running_loop().time()

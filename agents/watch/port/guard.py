@@ -37,7 +37,7 @@ def guard(token: str, port: int) -> Middleware:
     content = hmac.digest(token.encode(), cookie.encode(), "sha256").hex()
 
     @web.middleware
-    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in OPEN:
             return await handler(request)
         if request.path.startswith(OTHER_HOSTS):
@@ -57,7 +57,7 @@ def guard(token: str, port: int) -> Middleware:
             headers={"WWW-Authenticate": BEARER.strip()},
         )
 
-    return guarded
+    return guard
 
 
 def guards(host: str, port: int, token: str | None) -> list[Middleware]:

@@ -104,12 +104,12 @@ class HttpServer:
     def __post_init__(self) -> None:
         self._connections = Connections()
         self._routes = (
-            web.get("/live", _guarded(_health(self.live))),
-            web.get("/ready", _guarded(_health(self.ready))),
-            web.get("/health", _guarded(self._health_of_both)),
-            web.get("/metrics", _guarded(self._metrics)),
-            web.get("/explain", _guarded(lambda _: _found(self.explain()))),
-            *(() if self.event is None else (web.get("/event", _guarded(self._located)),)),
+            web.get("/live", _guard(_health(self.live))),
+            web.get("/ready", _guard(_health(self.ready))),
+            web.get("/health", _guard(self._health_of_both)),
+            web.get("/metrics", _guard(self._metrics)),
+            web.get("/explain", _guard(lambda _: _answer_found(self.explain()))),
+            *(() if self.event is None else (web.get("/event", _guard(self._locate)),)),
             *(() if self.page is None else self.page.routes()),
         )
 
@@ -117,7 +117,7 @@ class HttpServer:
         """Listen, and return the host and the port; raise HttpUnavailable if that fails."""
         if self._runner is not None:
             raise RuntimeError("the server has been started already")
-        sockets = self.sockets or bound(self.host, self.port)
+        sockets = self.sockets or bind(self.host, self.port)
         host, port = sockets[0].getsockname()[:2]
         guarding = [self._connections.middleware, *guards(self.host, port, self.token)]
         application = web.Application(middlewares=guarding)
@@ -150,13 +150,13 @@ class HttpServer:
         body = encode(self.registry)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def _located(self, request: web.Request) -> web.Response:
+    async def _locate(self, request: web.Request) -> web.Response:
         assert self.event is not None
         try:
             asked = question(request.query)
         except NoQuestion as wrong:
             return _json({"error": str(wrong)}, status=400)
-        return await _found(self.event(asked))
+        return await _answer_found(self.event(asked))
 
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -170,7 +170,7 @@ def _health(ask: Callable[[], Health]) -> Handler:
     return answer
 
 
-def _guarded(handler: Handler) -> Handler:
+def _guard(handler: Handler) -> Handler:
     """Return a handler that logs the stack trace of a failure and answers with the error's text."""
 
     async def answer(request: web.Request) -> web.Response:
@@ -183,7 +183,7 @@ def _guarded(handler: Handler) -> Handler:
     return answer
 
 
-async def _found(found: Any) -> web.Response:
+async def _answer_found(found: Any) -> web.Response:
     return _json(await found if isawaitable(found) else found)
 
 
@@ -192,7 +192,7 @@ def _json(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=body, status=status, content_type="application/json")
 
 
-def bound(host: str, port: int) -> list[socket.socket]:
+def bind(host: str, port: int) -> list[socket.socket]:
     """Return listening sockets, one for each address of the host that this machine has.
 
     They need no event loop. Raises HttpUnavailable if there is no such address.

@@ -40,11 +40,11 @@ BEHIND_MS: Final = 60_000
 """The time from the end of the records to one more record, which closes the open windows."""
 
 
-def begun(row: Row) -> Row:
-    return counted({}, row)
+def begin(row: Row) -> Row:
+    return count({}, row)
 
 
-def counted(counts: Row, row: Row) -> Row:
+def count(counts: Row, row: Row) -> Row:
     """Count a row under its key, or record that the person has registered."""
     counts[row["key"]] = counts.get(row["key"], 0) + (row["type"] != "person")
     if row["type"] == "person":
@@ -52,17 +52,17 @@ def counted(counts: Row, row: Row) -> Row:
     return counts
 
 
-def wanted(query: str, row: list[str]) -> bool:
+def is_wanted(query: str, row: list[str]) -> bool:
     return (row[TYPE] == "bid") == (query != "q8")
 
 
 def windows(rows: Any, query: str, grace_ms: int) -> Any:
     if query == "q5":
-        asked = rows.hopping_window(2_000, 500, grace_ms).reduce(counted, begun)
+        asked = rows.hopping_window(2_000, 500, grace_ms).reduce(count, begin)
     elif query == "q7":
         asked = rows.tumbling_window(1_000, grace_ms).agg(price=Max("price"))
     elif query == "q8":
-        asked = rows.tumbling_window(2_000, grace_ms).reduce(counted, begun)
+        asked = rows.tumbling_window(2_000, grace_ms).reduce(count, begin)
     else:
         asked = rows.session_window(500, grace_ms).agg(bids=Count(), first_us=Min("time_us"))
     return asked.final(closing_strategy="partition")
@@ -140,7 +140,7 @@ def main() -> None:
         next(lines)
         for row in lines:
             at_us, number = int(row[ARRIVAL]), (row[SOURCE], row[SEQ])
-            if number in seen or not wanted(query, row):
+            if number in seen or not is_wanted(query, row):
                 continue
             seen.add(number)
             record = record_of(row, query)

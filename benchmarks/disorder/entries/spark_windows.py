@@ -41,21 +41,21 @@ def dealt(path: str, batch_us: int, query: str, folder: Path) -> list[int]:
         next(rows)
         for number, (_, batch) in enumerate(groupby(rows, lambda row: int(row[0]) // batch_us)):
             lines = list(batch)
-            _written(folder, number, lines)
+            _write(folder, number, lines)
             ends.append(int(lines[-1][0]))
     kind = "person" if query == "q8" else "bid"
     behind = [str(ends[-1]), "end", "0", str(ends[-1] + BEHIND_US), kind, "0", "0", "0"]
-    _written(folder, len(ends), [behind])
+    _write(folder, len(ends), [behind])
     return [*ends, ends[-1]]
 
 
-def _written(folder: Path, number: int, lines: list[list[str]]) -> None:
+def _write(folder: Path, number: int, lines: list[list[str]]) -> None:
     into = folder / f"{number:06}.csv"
     into.write_text("".join(",".join(line) + "\n" for line in lines))
     os.utime(into, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
-def counted(kind: str) -> Column:
+def count(kind: str) -> Column:
     return F.count_if(F.col("type") == kind)
 
 
@@ -73,7 +73,7 @@ def answers(rows: DataFrame, query: str) -> DataFrame:
     if query == "q8":
         person = F.when(F.col("type") == "auction", F.col("by")).otherwise(F.col("key"))
         both = rows.where("type <> 'bid'").groupBy(F.window("time", "2 seconds"), person.alias("p"))
-        found = both.agg(counted("person").alias("new"), counted("auction").alias("n"))
+        found = both.agg(count("person").alias("new"), count("auction").alias("n"))
         kept = found.where("new > 0 AND n > 0")
         return kept.select(_us("window.start"), F.col("p").cast("string"), n)
     window = F.window("time", "2 seconds", "500 milliseconds")

@@ -41,7 +41,7 @@ GAP_US: Final = 500_000
 LEAP_US: Final = 100_000
 
 
-def bounded(bound_us: int) -> Rule:
+def bound(bound_us: int) -> Rule:
     newest_us = 0
 
     def watermark_us(_: str, time_us: int) -> int:
@@ -76,7 +76,7 @@ class Windowing(Protocol):
     def add(self, row: Row, time_us: int, watermark_us: int) -> Iterator[Change]:
         """Yield the changes that the record causes at once."""
 
-    def passed(self, watermark_us: int) -> Iterator[Change]:
+    def pass_watermark(self, watermark_us: int) -> Iterator[Change]:
         """Yield the answers that are due when the watermark has reached `watermark_us`."""
 
 
@@ -111,7 +111,7 @@ class Windows:
             if end_us <= watermark_us:
                 yield from self._answers(start_us)
 
-    def passed(self, watermark_us: int) -> Iterator[Change]:
+    def pass_watermark(self, watermark_us: int) -> Iterator[Change]:
         while self._ends and self._ends[0] <= watermark_us:
             yield from self._answers(heappop(self._ends) - self._length_us)
         while self._kept and self._kept[0] <= watermark_us:
@@ -160,7 +160,7 @@ class Sessions:
         self._open[row[BY]] = [*apart, one]
         heappush(self._ends, (one.last_us + GAP_US, row[BY]))
 
-    def passed(self, watermark_us: int) -> Iterator[Change]:
+    def pass_watermark(self, watermark_us: int) -> Iterator[Change]:
         while self._ends and self._ends[0][0] <= watermark_us:
             _, bidder = heappop(self._ends)
             for one in self._open[bidder]:
@@ -189,7 +189,7 @@ class Leaps:
         yield from self._answers(key, at - 1)
         yield from self._answers(key, at)
 
-    def passed(self, watermark_us: int) -> Iterator[Change]:
+    def pass_watermark(self, watermark_us: int) -> Iterator[Change]:
         while self._due and self._due[0][0] <= watermark_us:
             time_us, key = heappop(self._due)
             bids = self._bids[key]
@@ -251,7 +251,7 @@ def windowing_of(query: str, late_us: int) -> Windowing:
 def rule_of(name: str) -> Rule:
     if name == "histogram":
         return histogram()
-    return bounded(int(name.removeprefix("bounded:")) * 1_000 if name != "none" else 0)
+    return bound(int(name.removeprefix("bounded:")) * 1_000 if name != "none" else 0)
 
 
 def main() -> None:
@@ -279,8 +279,8 @@ def main() -> None:
             seen.add(number)
             answer(windowing.add(row, time_us, watermark_us))
             watermark_us = max(watermark_us, rule(row[SOURCE], time_us))
-            answer(windowing.passed(watermark_us))
-    answer(windowing.passed(1 << 62))
+            answer(windowing.pass_watermark(watermark_us))
+    answer(windowing.pass_watermark(1 << 62))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ class KafkaBroker(Server):
         advertised: Mapping[str, Sequence[int]] | None = None,
         version: str = jars.VERSION,
     ) -> None:
-        self._settings = settings.shared(nodes, listeners) | dict(overrides or {})
+        self._settings = settings.share(nodes, listeners) | dict(overrides or {})
         self._folder = folder
         self._heap_mib = heap_mib
         self._format_options = list(format_options)

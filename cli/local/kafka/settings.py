@@ -19,7 +19,7 @@ PLAIN: Final = "PLAINTEXT"
 """Name of the listener that brokers, tests and benchmarks use."""
 
 
-def shared(nodes: int, protocols: Mapping[str, str] | None = None) -> dict[str, str]:
+def share(nodes: int, protocols: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the settings that all nodes of a cluster of `nodes` share.
 
     `protocols` maps the listeners in addition to the plain one to their security protocols.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from recordings.audit.by_columns.grouped import Ints, grouped
+from recordings.audit.by_columns.grouped import Ints, group_rows
 from recordings.audit.clock_readings import FIRST_WIDTH_NS, MAX_STRETCHES
 from recordings.audit.machine import Machine
 from recordings.audit.stamp_jumps import AHEAD_NS, BACK_NS
@@ -17,14 +17,14 @@ def note_readings(source: Ints, at_ns: Ints, reading_ns: Ints, machines: Sequenc
     number = at_ns // FIRST_WIDTH_NS
     readings = np.ones(len(source), np.int64)
     width = np.zeros(len(machines), np.int64)  # How often the stretches of a source were widened.
-    source, number, reading_ns, readings = _merged(source, number, reading_ns, readings)
+    source, number, reading_ns, readings = _merge(source, number, reading_ns, readings)
     while True:
         many = np.bincount(source, minlength=len(machines)) > MAX_STRETCHES
         if not many.any():
             break
         width += many
         number = np.where(many[source], number // 2, number)
-        source, number, reading_ns, readings = _merged(source, number, reading_ns, readings)
+        source, number, reading_ns, readings = _merge(source, number, reading_ns, readings)
     starts = np.searchsorted(source, np.arange(len(machines) + 1)).tolist()
     numbers, largest, counts = number.tolist(), reading_ns.tolist(), readings.tolist()
     for machine, widened, begin, end in zip(
@@ -34,7 +34,7 @@ def note_readings(source: Ints, at_ns: Ints, reading_ns: Ints, machines: Sequenc
         machine.readings.put(FIRST_WIDTH_NS << widened, found)
 
 
-def _merged(source: Ints, number: Ints, reading_ns: Ints, readings: Ints) -> tuple[Ints, ...]:
+def _merge(source: Ints, number: Ints, reading_ns: Ints, readings: Ints) -> tuple[Ints, ...]:
     """Merge neighbours of the same source and stretch."""
     if not len(source):
         return source, number, reading_ns, readings
@@ -49,7 +49,7 @@ def note_jumps(source: Ints, ts_ns: Ints, machines: Sequence[Machine]) -> None:
     """Note the timestamps of rows that are grouped by source, in their order."""
     if not len(source):
         return
-    groups = grouped(source)
+    groups = group_rows(source)
     step_ns = np.zeros(len(ts_ns), np.int64)
     step_ns[1:] = ts_ns[1:] - ts_ns[:-1]
     step_ns[groups.starts] = 0

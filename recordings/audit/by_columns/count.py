@@ -13,7 +13,7 @@ import numpy as np
 
 from recordings.audit.by_columns.clocks import note_jumps, note_readings
 from recordings.audit.by_columns.epochs import epochs_of
-from recordings.audit.by_columns.grouped import Flags, Groups, Ints, grouped, shifted
+from recordings.audit.by_columns.grouped import Flags, Groups, Ints, group_rows, shift
 from recordings.audit.by_columns.lateness import by_group, lateness_of, to_array
 from recordings.audit.by_columns.numbers import Numbered, track_numbers
 from recordings.audit.columns import Columns
@@ -72,7 +72,7 @@ def count_columns(columns: Columns, counting: Counting, spool: Spool) -> None:
     counting.numbered = bool(np.any(columns.seq != NONE))
     epoch = epochs_of(columns, at_ns)
     found = track_numbers(columns, epoch, at_ns, machines)
-    groups = grouped(columns.source)
+    groups = group_rows(columns.source)
     _count_records(machines, groups, at_ns, found)
     _count_late(columns, counting, machines, groups, found)
     _read_clocks(columns, counting, machines, groups, at_ns, found)
@@ -187,7 +187,7 @@ def _count_jobs(columns: Columns, counting: Counting, machines: list[Machine], c
     """Count the windows of the plain jobs, and which source makes them wrong."""
     jobs, ts_ns, source = counting.jobs, columns.ts_ns, columns.source
     window = ts_ns // jobs.length_ns
-    newest_ns = shifted(np.maximum.accumulate(ts_ns), -FAR_NS)
+    newest_ns = shift(np.maximum.accumulate(ts_ns), -FAR_NS)
     behind_ns = newest_ns - (window + 1) * jobs.length_ns
     dropping = np.searchsorted(np.array(jobs.bounds_ns), behind_ns, side="right")
     dropping[newest_ns <= ts_ns] = 0

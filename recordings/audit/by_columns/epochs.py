@@ -27,7 +27,7 @@ def epochs_of(columns: Columns, at_ns: Ints) -> Ints:
     epochs = np.where(columns.epoch == NONE, 0, columns.epoch)
     if _rise(columns, unknown):
         return epochs
-    judged = np.fromiter(_judged(columns, unknown, at_ns), np.int64)
+    judged = np.fromiter(_judge(columns, unknown, at_ns), np.int64)
     if len(judged) == len(unknown):
         epochs[unknown] = judged
         return epochs
@@ -36,7 +36,7 @@ def epochs_of(columns: Columns, at_ns: Ints) -> Ints:
     return np.fromiter((each.epoch or 0 for each in anew), np.int64, len(columns))
 
 
-def _judged(columns: Columns, unknown: Ints, at_ns: Ints) -> Iterator[int]:
+def _judge(columns: Columns, unknown: Ints, at_ns: Ints) -> Iterator[int]:
     """Yield the epochs of the rows whose epochs are unknown, in order, as `EpochJudge` finds them.
 
     The last ones are missing if more than `MAX_DELAYED` rows are delayed.

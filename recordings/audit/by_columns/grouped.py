@@ -37,7 +37,7 @@ class Groups(NamedTuple):
         return np.append(self.starts, len(self.order))[1:]
 
 
-def grouped(*keys: Ints) -> Groups:
+def group_rows(*keys: Ints) -> Groups:
     """Group rows by the keys, the first of which is the main one."""
     order = np.lexsort(keys[::-1]) if len(keys) > 1 else np.argsort(keys[0], kind="stable")
     changes = np.zeros(len(order), np.bool_)
@@ -57,7 +57,7 @@ def running_max(values: Ints, groups: Groups) -> Ints:
     return distinct[np.maximum.accumulate(base + rank) - base]
 
 
-def shifted(values: Ints, first: int) -> Ints:
+def shift(values: Ints, first: int) -> Ints:
     """Return the value before each row, which is `first` for the first one."""
     before = np.empty_like(values)
     before[:1] = first

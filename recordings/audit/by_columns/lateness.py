@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from recordings.audit.by_columns.grouped import Flags, Groups, Ints, running_max, shifted
+from recordings.audit.by_columns.grouped import Flags, Groups, Ints, running_max, shift
 from recordings.audit.plain_jobs import NEVER_NS
 
 
@@ -32,14 +32,14 @@ class Lateness(NamedTuple):
 def lateness_of(ts_ns: Ints, groups: Groups, copy: Flags) -> Lateness:
     """Return how far rows with these timestamps are behind; duplicates do not count."""
     kept_ns = np.where(copy, NEVER_NS, ts_ns)
-    before_ns = shifted(np.maximum.accumulate(kept_ns), NEVER_NS)
+    before_ns = shift(np.maximum.accumulate(kept_ns), NEVER_NS)
     first = groups.order[groups.starts]
     first = first[first > 0]  # The very first row is behind none.
     newcomer_ns = (before_ns[first] - ts_ns[first]).max(initial=0)
     late_ns = _behind(ts_ns, before_ns, copy)[groups.order]
     order = groups.order
     newest_ns = running_max(kept_ns[order], groups)
-    own_ns = shifted(newest_ns, NEVER_NS)
+    own_ns = shift(newest_ns, NEVER_NS)
     own_ns[groups.starts] = NEVER_NS
     return Lateness(
         [*by_group(late_ns, late_ns > 0, groups)],

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordings.audit.by_columns.count import FAR_NS, ROW
-from recordings.audit.by_columns.grouped import Ints, grouped
+from recordings.audit.by_columns.grouped import Ints, group_rows
 from recordings.audit.by_columns.lateness import lateness_of, to_array
 from recordings.audit.judged_clocks import PPM, JudgedClock
 from recordings.audit.mended import Mended
@@ -48,7 +48,7 @@ def mend_columns(
     jumps = np.array([clock is not None and clock.jumps > 0 for clock in clocks])
     kept = ~jumps[source]
     source, seq, true_ns = source[kept], table["seq"][kept], true_ns[kept]
-    groups = grouped(source)
+    groups = group_rows(source)
     behind = lateness_of(true_ns, groups, np.zeros(len(source), np.bool_))
     late_ns = [array("q") for _ in clocks]
     for number, each_ns in zip(source[groups.order][groups.starts], behind.late_ns, strict=True):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from recordings.audit.by_columns.grouped import Flags, Ints, grouped, running_max, shifted
+from recordings.audit.by_columns.grouped import Flags, Ints, group_rows, running_max, shift
 from recordings.audit.columns import Columns
 from recordings.audit.machine import Machine
 from recordings.audit.numbers import NumberedEpochs
@@ -39,10 +39,10 @@ def track_numbers(
     if not len(having):
         return found
     source, seq, epoch = columns.source[having], columns.seq[having], epoch[having]
-    groups = grouped(source, epoch)
+    groups = group_rows(source, epoch)
     seq, source, epoch = seq[groups.order], source[groups.order], epoch[groups.order]
     row = having[groups.order]
-    high = shifted(running_max(seq, groups), 0)
+    high = shift(running_max(seq, groups), 0)
     is_other = seq - 1 != high
     is_other[groups.starts] = False
     others = np.flatnonzero(is_other)
@@ -78,7 +78,7 @@ def track_numbers(
 def _note_falls(columns: Columns, having: Ints, epochs: Sequence[NumberedEpochs]) -> None:
     """Count the falls of the numbers of each source, as `Falls.note` does."""
     source, seq = columns.source[having], columns.seq[having]
-    groups = grouped(source)
+    groups = group_rows(source)
     ordered, number = source[groups.order], seq[groups.order]
     largest = np.maximum.reduceat(number, groups.starts)
     lasts = np.array(LASTS)
@@ -124,8 +124,8 @@ def _telling(number: Ints, group: Ints, last: Ints, below: Ints) -> Ints:
     last_of = last[group]
     part = np.where(number < low, 0, np.where(number >= top, 1, 3))
     part[(part == 3) & (middle <= number) & (number <= last_of - middle)] = 2
-    is_telling = part != shifted(part, -1)
-    is_telling |= group != shifted(group, -1)
+    is_telling = part != shift(part, -1)
+    is_telling |= group != shift(group, -1)
     is_telling |= (number == 1) | (number == last_of) | (last_of - number < close)
     first = np.full(len(last), len(number))
     at = np.flatnonzero(number > below[group])

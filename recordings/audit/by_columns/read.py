@@ -26,7 +26,7 @@ from recordings.audit.from_values import rows_of_file
 from recordings.audit.row import AuditRow
 from recordings.audit.spool import NONE
 from recordings.csv_layout import DELIMITERS
-from recordings.file import Form, opened
+from recordings.file import Form, open_file
 from recordings.parquet_rows import MAX_VALUE_BYTES, parquet_file, refuse_size
 from recordings.parquet_values import instants_of
 from recordings.row import BATCH_ROWS, refuse_missing
@@ -52,7 +52,7 @@ class OddError(Exception):
 def read_columns(path: str, mapping: FileMapping) -> Columns | None:
     """Return the rows of a file as columns, or None if it must be read row by row."""
     needed = mapping.columns()
-    with opened(path, None, needed) as (raw, form):
+    with open_file(path, None, needed) as (raw, form):
         table = _Table(mapping)
         try:
             if form is Form.CSV:

@@ -10,7 +10,7 @@ import pytest
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.assignor import assignor_for, grouped, shared
+from agents.kafka.assignor import assignor_for, group_partitions, share
 
 TOPICS = {"a": 4, "b": 3, "c": 2}
 TOGETHER = (["a", "b"],)
@@ -31,7 +31,7 @@ def joined(member: Any) -> ConsumerProtocolMemberMetadata:
 
 
 def test_topics_that_are_read_together_are_one_group() -> None:
-    groups = grouped(EVERY, TOGETHER)
+    groups = group_partitions(EVERY, TOGETHER)
     assert [group.lanes for group in groups.values()] == [
         (*places("a"), *places("b")),
         *((place,) for place in places("c")),
@@ -46,19 +46,19 @@ def test_shares_are_even_and_stay_where_they_are(seed: int) -> None:
     for _ in range(10):
         members = rng.sample("abcdef", rng.randint(1, 6))
         before = {each: shares.get(each, []) for each in members}
-        shares = shared(groups, before)
+        shares = share(groups, before)
         assert sorted(name for names in shares.values() for name in names) == groups
         sizes = [len(names) for names in shares.values()]
         assert max(sizes) - min(sizes) <= 1
         for member, names in before.items():
             kept = {*names} & {*shares[member]}
             assert len(kept) == min(len(names), len(shares[member])), "one moved without need"
-        assert shared(groups, shares) == shares
+        assert share(groups, shares) == shares
 
 
 def test_two_claims_on_one_group_give_it_to_one() -> None:
     one = TopicPartition("t", 0)
-    assert sorted(map(len, shared([one], {"a": [one], "b": [one]}).values())) == [0, 1]
+    assert sorted(map(len, share([one], {"a": [one], "b": [one]}).values())) == [0, 1]
 
 
 def test_a_worker_that_was_restarted_under_its_name_gets_what_it_had() -> None:
@@ -78,7 +78,7 @@ def test_a_worker_that_was_restarted_under_its_name_gets_what_it_had() -> None:
     assert sorted(place for share in first.values() for place in share) == EVERY
     group = {*places("a"), *places("b")}
     assert all({*share} >= group or not {*share} & group for share in first.values())
-    owned["x"] = [*{group.name: 0 for group in grouped(first["x"], TOGETHER).values()}]
+    owned["x"] = [*{group.name: 0 for group in group_partitions(first["x"], TOGETHER).values()}]
     assert assign() == first
 
 

@@ -69,7 +69,7 @@ def test_a_file_is_read_again_each_time(tmp_path: Path) -> None:
     path.write_text("opaque")
     assert source.current().text == "opaque"
     assert asyncio.run(source.token()) == "opaque"
-    assert source.refreshed("")[0] == "opaque"
+    assert source.refresh("")[0] == "opaque"
 
 
 @pytest.mark.parametrize(

@@ -215,13 +215,13 @@ async def test_the_groups_offset_is_told_and_a_refusal_that_passes_is_not_taken_
 ) -> None:
     """The coordinator loads its offsets, is not there yet, or is another one now."""
     async with log.both() as (producer, logs):
-        assert await logs.committed(log.place) is None
+        assert await logs.read_committed(log.place) is None
         await commits(producer, log.place, 17)
         for code in (14, 15, 16):
             sent = Sent(logs, code, refusals=3)
-            assert await logs.committed(log.place) == 17
+            assert await logs.read_committed(log.place) == 17
             assert sent.refusals == 0
-        assert await logs.committed(log.place._replace(partition=1)) is None
+        assert await logs.read_committed(log.place._replace(partition=1)) is None
 
 
 async def test_another_refusal_is_an_error_with_its_place(log: Log) -> None:
@@ -230,14 +230,14 @@ async def test_another_refusal_is_an_error_with_its_place(log: Log) -> None:
         name = log.place.topic
         told = rf"{name} for {name}/0: GroupAuthorizationFailed"
         with pytest.raises(KafkaError, match=told):
-            await logs.committed(log.place)
+            await logs.read_committed(log.place)
 
 
 async def test_refusals_without_end_are_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     async with log.reader() as logs:
         Sent(logs, 16, refusals=1_000)
         with short(monkeypatch, "ANSWER_S"), pytest.raises(TimeoutError, match="coordinator"):
-            await logs.committed(log.place)
+            await logs.read_committed(log.place)
 
 
 async def test_a_broker_that_has_just_started_never_says_nothing(
@@ -253,9 +253,9 @@ async def test_a_broker_that_has_just_started_never_says_nothing(
         await asyncio.to_thread(own_kafka.kill)
         await asyncio.to_thread(own_kafka.restart)
         for _ in range(TRIES):
-            assert await kept.committed(log.place) == 17
+            assert await kept.read_committed(log.place) == 17
             async with log.reader() as another:
-                assert await another.committed(log.place) == 17
+                assert await another.read_committed(log.place) == 17
 
 
 async def test_a_stretch_that_stands_is_asked_for_seldom(

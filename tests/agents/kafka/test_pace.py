@@ -19,7 +19,7 @@ def test_it_is_brisk_until_the_handler_rests_and_at_once_when_a_record_comes() -
     assert pacing.look(rests=False) == BRISK
     assert pacing.look(rests=True) == QUIET
     assert asked(fetcher) == (QUIET.fetch_wait_ms, 1), "the broker keeps no first record back"
-    pacing.received()
+    pacing.quicken()
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
     assert pacing.look(rests=True) == BRISK  # it may not have been told of the record yet
     assert pacing.look(rests=True) == QUIET
@@ -32,7 +32,7 @@ def test_where_nobody_waits_for_ticks_an_answer_stays_longer() -> None:
     assert asked(fetcher) == (SILENT.fetch_wait_ms, 1)
     assert 2 * SILENT.poll_s < Patience().silent_after_ns / 1e9
     assert fetcher._fetcher_timeout == SILENT.look_s
-    pacing.received()
+    pacing.quicken()
     assert pacing.look(rests=True) == BRISK
     assert fetcher._fetcher_timeout == BRISK.look_s
 

@@ -30,7 +30,7 @@ class Topic(KafkaTopic):
         self.deleted: dict[int, int] = {}
         self.refusal: KafkaError | None = None
 
-    async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
+    async def find_needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
         return {n: at for n, at in self.needs[group].items() if n in numbers}
 
     async def delete(self, before: Mapping[int, int]) -> dict[int, int]:
@@ -109,8 +109,8 @@ async def test_on_a_broker_what_a_group_has_noted_is_read_and_what_lies_before_i
         await member.commit(notes)
     topic = KafkaTopic(Brokers(kafka.bootstrap, is_embedded=False), name)
     try:
-        assert await topic.needed(f"{name}-new", [0, 1, 2]) == {}
-        assert await topic.needed(name, [0, 1, 2]) == {0: 2}
+        assert await topic.find_needed(f"{name}-new", [0, 1, 2]) == {}
+        assert await topic.find_needed(name, [0, 1, 2]) == {0: 2}
         assert await topic.delete({0: 2}) == {0: 2}
     finally:
         await topic.close()

@@ -23,11 +23,11 @@ from agents.process.child_process import (
     address_line,
     announce,
     attend,
-    forked,
+    fork,
     may_fork,
 )
 from agents.process.supervisor import Supervisor
-from agents.watch.port.http import bound
+from agents.watch.port.http import bind
 from tests.agents.process import fake_stage
 
 COMMANDS = {name: [sys.executable, str(fake_stage.__file__)] for name in ("reorder", "merge")}
@@ -35,7 +35,7 @@ COMMANDS = {name: [sys.executable, str(fake_stage.__file__)] for name in ("reord
 
 def supervise(port: int, told_early: bool) -> int:
     logging.basicConfig(format="%(message)s")
-    with forked(COMMANDS, fake_stage.main) as begun:
+    with fork(COMMANDS, fake_stage.main) as begun:
         if told_early:
             os.kill(os.getpid(), signal.SIGTERM)
         supervisor = Supervisor(COMMANDS, "127.0.0.1", port, stuck_after_s=60.0, forked=begun)
@@ -79,7 +79,7 @@ async def opened(children: Sequence[Process]) -> list[str]:
 
 def codes() -> None:
     commands = {how: [how] for how in ("done", "refused", "failed", "hangs")}
-    with forked(commands, end_somehow) as begun:
+    with fork(commands, end_somehow) as begun:
         hanging = begun.pop("hangs")
         print(*asyncio.run(ends(list(begun.values()))))
         begun["hangs"] = hanging
@@ -92,8 +92,8 @@ if __name__ == "__main__":
         codes()
     elif sys.argv[1] == "--open":
         for listens in (False, True):
-            sockets = bound("127.0.0.1", 0) if listens else []
-            with forked({name: [name] for name in "abc"}, say_what_is_open, sockets) as three:
+            sockets = bind("127.0.0.1", 0) if listens else []
+            with fork({name: [name] for name in "abc"}, say_what_is_open, sockets) as three:
                 print(*asyncio.run(opened(list(three.values()))), sep="\n")
     else:
         sys.exit(supervise(int(sys.argv[1]), "--told-early" in sys.argv))

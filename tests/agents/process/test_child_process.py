@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from agents.process.child_process import NotBegun, attend, may_fork, spawned
+from agents.process.child_process import NotBegun, attend, may_fork, spawn
 from cli.local.ports import free_ports
 from cli.program import PROGRAM as INORDER
 from tests.cli.invoking import inorder
@@ -132,7 +132,7 @@ def test_a_port_that_is_taken_is_told_before_there_is_a_stage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
-    monkeypatch.setattr("cli.run.worker._begun", lambda *_: begun.append("stages"))
+    monkeypatch.setattr("cli.run.worker._begin", lambda *_: begun.append("stages"))
     topology = tmp_path / "topology.yaml"
     topology.write_text("streams: {default: {input: raw}}\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -168,7 +168,7 @@ async def test_a_signal_never_takes_the_end_that_is_waited_for() -> None:
     """Each is told to end again and again, until its end is known: it may have ended just now."""
 
     async def end_of_one() -> int:
-        process = spawned(["sh", "-c", "exit 3"])
+        process = spawn(["sh", "-c", "exit 3"])
         attend(lambda: [process])
         with process.pipe:
             while process.returncode is None:
@@ -184,16 +184,16 @@ async def test_a_signal_never_takes_the_end_that_is_waited_for() -> None:
 def test_no_such_interpreter() -> None:
     held = len(list(Path("/dev/fd").iterdir()))
     with pytest.raises(NotBegun, match="install it again, restart the worker"):
-        spawned(["/there/is/no/such/python"])
+        spawn(["/there/is/no/such/python"])
     assert len(list(Path("/dev/fd").iterdir())) == held, "the pipe is closed again"
 
 
 WITHOUT_FILES = """
 import resource
-from agents.process.child_process import NotBegun, spawned
+from agents.process.child_process import NotBegun, spawn
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 try:
-    spawned(["true"])
+    spawn(["true"])
 except NotBegun as refused:
     print(refused)
 """

@@ -77,7 +77,7 @@ def test_a_schema_is_looked_up_once_and_values_are_read_by_it(registry: Known) -
     reached(registry.table, value(number), value(number), None, b"{}")
     assert registry.table.decode(value(number)) == EVENT
     assert registry.asked[f"/schemas/ids/{number}"] == 1
-    assert registry.table.unresolved([value(number)]) == []
+    assert registry.table.find_unresolved([value(number)]) == []
 
 
 def test_keys_of_eight_bytes_name_no_schema(registry: Known) -> None:

@@ -196,7 +196,7 @@ class Place(Delivery):
         while (at := partition.state.first.next_offset or 0) < len(log):
             taken = self._some(log[at:], rng)
             await partition.take(batch_of(self.source, taken, End(at + len(taken), len(log))))
-            await partition.checkpoints.arrived()
+            await partition.checkpoints.await_arrival()
             await self._wait(partition, log[at + len(taken) :])
             if rng.random() < 0.1:
                 await partition.abandon()
@@ -230,7 +230,7 @@ class Place(Delivery):
                 end = at + len(some)
                 batches.append(PolledBatch(lane, some, End(end, end, asked)))
             await task.take(GroupBatch(self.source, batches))
-            await task.checkpoints.arrived()
+            await task.checkpoints.await_arrival()
             if rng.random() < 0.1:
                 await task.abandon()
                 task = await self.opened(histories, patch)
@@ -260,4 +260,4 @@ class Place(Delivery):
             self.chain.broker_times.take_probes({BROKER: Probe(now_ns, now_ns, now_ns)})
             asked = FetchRequest(now_ns, self.chain.wall(now_ns), BROKER)
             await partition.take(batch_of(self.source, [], End(at, at, asked)))
-            await partition.checkpoints.arrived()
+            await partition.checkpoints.await_arrival()

@@ -215,7 +215,7 @@ ALL_FUSED = "stages: [reorder+merge, window, pattern, join]"
 
 
 def left(text: str, stage: str, topic: str, *, lost: str = "") -> Difference:
-    return change.abandoned(stage, topic, lost, parse(text))
+    return change.refuse_abandoned(stage, topic, lost, parse(text))
 
 
 @pytest.mark.parametrize(
@@ -256,14 +256,14 @@ def test_an_input_is_left_only_when_it_is_drained() -> None:
 
 
 def test_an_input_that_was_left_is_not_put_back() -> None:
-    found = change.returned("reorder+merge", "other", "events.raw", parse(ONE))
+    found = change.refuse_return("reorder+merge", "other", "events.raw", parse(ONE))
     assert (found.verdict, found.path) == (REFUSED, "input events.raw")
     assert "put other back" in found.remedy
     assert "new names for what it writes" in found.remedy
 
 
 def test_outputs_of_another_are_refused() -> None:
-    found = change.taken("reorder+merge", ["events.ordered"], parse(ONE))
+    found = change.refuse_taken("reorder+merge", ["events.ordered"], parse(ONE))
     assert found.verdict == REFUSED
     assert "streams.default.output: events.ordered-2" in found.remedy
     assert "--take-over now" in found.remedy
@@ -274,20 +274,20 @@ def test_outputs_of_another_are_refused() -> None:
 
 @pytest.mark.parametrize("added", ["a", "m", "z"])
 def test_a_new_input_comes_behind_those_that_are_there(added: str) -> None:
-    before = change.extended([], {"k": 2, "p": 3})
+    before = change.extend([], {"k": 2, "p": 3})
     assert before == [("k", 0, 2), ("p", 0, 3)]
-    after = change.extended(before, {"k": 2, "p": 3, added: 2})
+    after = change.extend(before, {"k": 2, "p": 3, added: 2})
     assert after[:2] == before
     assert after[2:] == [(added, 0, 2)]
-    assert change.extended(after, {"k": 4, "p": 3, added: 2})[3:] == [("k", 2, 2)]
-    assert change.extended(after, {"k": 2}) == after
+    assert change.extend(after, {"k": 4, "p": 3, added: 2})[3:] == [("k", 2, 2)]
+    assert change.extend(after, {"k": 2}) == after
 
 
 def test_an_input_that_grows_keeps_its_numbers_in_as_few_stretches_as_can_be() -> None:
-    before = change.extended([], {"k": 2, "p": 3})
-    assert change.extended(before, {"k": 2, "p": 5}) == [("k", 0, 2), ("p", 0, 5)]
+    before = change.extend([], {"k": 2, "p": 3})
+    assert change.extend(before, {"k": 2, "p": 5}) == [("k", 0, 2), ("p", 0, 5)]
     for grown in ({"k": 2, "p": 5}, {"k": 4, "p": 3}, {"a": 1, "k": 4, "p": 5}):
-        after = change.places(change.extended(before, grown))
+        after = change.places(change.extend(before, grown))
         assert after[:5] == change.places(before)
         assert sorted(after) == [(topic, n) for topic in sorted(grown) for n in range(grown[topic])]
 

@@ -32,7 +32,7 @@ def quick() -> CheckpointSize:
     """That of a partition whose commits are quick."""
     size = CheckpointSize(TIMEOUT_NS)
     while size.records < MAX_BATCH:
-        size.committed(0.01, size.records, 0)
+        size.note_commit(0.01, size.records, 0)
     return size
 
 
@@ -68,7 +68,7 @@ def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:
     size = CheckpointSize(TIMEOUT_NS)
     seen = [(size.records, size.bytes)]
     for records, payload_bytes in [(10, 100), (1_000, 100), (2_000, MIB), (4_000, 2 * MIB)]:
-        size.committed(0.02, records, payload_bytes)
+        size.note_commit(0.02, records, payload_bytes)
         seen.append((size.records, size.bytes // MIB))
     assert seen == [
         (FEWEST, FIRST_BYTES),
@@ -84,7 +84,7 @@ def test_a_link_of_4_mb_a_second_is_given_what_it_takes_in_a_quarter_of_the_time
     seen = []
     for _ in range(12):
         sent = size.bytes
-        size.committed(0.02 + sent / 4e6, sent // 200, sent)
+        size.note_commit(0.02 + sent / 4e6, sent // 200, sent)
         seen.append(0.02 + sent / 4e6)
     assert seen == sorted(seen[:5]) + seen[5:]
     assert max(seen) < 2 * LIMIT_S
@@ -112,9 +112,9 @@ def test_what_a_commit_leads_to(
 ) -> None:
     size = quick()
     while size.bytes < MOST_BYTES:
-        size.committed(0.25, 0, size.bytes)
+        size.note_commit(0.25, 0, size.bytes)
     size._quickest_s = 0.25
-    size.committed(seconds, records, payload_bytes)
+    size.note_commit(seconds, records, payload_bytes)
     assert (size.records, size.bytes) == then
 
 
@@ -122,30 +122,30 @@ def test_what_every_commit_takes_is_not_counted_up_to_the_limit() -> None:
     """Brokers that need two seconds for any transaction would need them for smaller ones, too."""
     size = CheckpointSize(TIMEOUT_NS)
     for _ in range(5):
-        size.committed(2.0, size.records, size.bytes)
+        size.note_commit(2.0, size.records, size.bytes)
     assert (size.records, size.bytes) == (MAX_BATCH, 32 * MIB)
     slow = CheckpointSize(TIMEOUT_NS)
-    slow.committed(10.0, slow.records, slow.bytes)
+    slow.note_commit(10.0, slow.records, slow.bytes)
     assert (slow.records, slow.bytes) == (333, MIB // 3)
 
 
 def test_a_commit_that_fails_halves_what_the_next_brings() -> None:
     size = quick()
-    size.failed()
+    size.note_failure()
     assert (size.records, size.bytes) == (
         MAX_BATCH // 2,
         FIRST_BYTES // 2,
     )
     for _ in range(20):
-        size.failed()
+        size.note_failure()
     assert (size.records, size.bytes) == (FEWEST_SENT, LEAST_BYTES)
 
 
 def test_a_long_time_out_allows_no_commit_that_this_side_gives_up() -> None:
     size = CheckpointSize(15 * 60 * 1_000_000_000)
-    size.committed(0.1, 10, 10)
+    size.note_commit(0.1, 10, 10)
     before = size.bytes
-    size.committed(COMMIT_TIMEOUT_S / 2, size.records, before)
+    size.note_commit(COMMIT_TIMEOUT_S / 2, size.records, before)
     assert size.bytes < before
 
 
@@ -153,7 +153,7 @@ def pieces_of(size: CheckpointSize, cost_s: float, count: int) -> list[int]:
     """The lengths of the pieces of a batch whose records take so long each."""
     lengths = []
     for piece in size.pieces([FakeRecord(offset) for offset in range(count)]):
-        size.worked(cost_s * len(piece), len(piece))
+        size.note_work(cost_s * len(piece), len(piece))
         lengths.append(len(piece))
     assert sum(lengths) == count
     return lengths
@@ -182,14 +182,14 @@ def test_pieces_follow_a_cost_that_rises_and_falls() -> None:
 
 def test_no_garbage_is_looked_for_in_a_cut_and_afterwards_as_before() -> None:
     assert gc.isenabled()
-    with quick().timed(1):
+    with quick().measure_cut(1):
         assert not gc.isenabled()
-    with pytest.raises(OverflowError), quick().timed(1):
+    with pytest.raises(OverflowError), quick().measure_cut(1):
         raise OverflowError
     assert gc.isenabled()
     gc.disable()
     try:
-        with quick().timed(1):
+        with quick().measure_cut(1):
             pass
         assert not gc.isenabled()
     finally:

@@ -95,7 +95,7 @@ def test_one_that_is_there_is_committed(caplog: pytest.LogCaptureFixture) -> Non
         world.commit()
     assert world.delivery.steps == ["commit", "renew", "read from 12"]
     assert world.checkpoints.log_end == 17
-    assert world.metrics.mock_calls == [call.unanswered("committed"), call.committed(ANY)]
+    assert world.metrics.mock_calls == [call.count_unanswered("committed"), call.count_commit(ANY)]
     assert "raw/3: the brokers did not answer" in caplog.text
 
 
@@ -112,7 +112,7 @@ def test_one_that_is_not_there_has_failed(found: Changes) -> None:
     world = World(found)
     with pytest.raises(CommitFailed, match="connection closed.*it was not"):
         world.commit()
-    assert world.metrics.mock_calls == [call.unanswered("aborted"), call.aborted()]
+    assert world.metrics.mock_calls == [call.count_unanswered("aborted"), call.count_abort()]
     assert world.size.records == FEWEST // 2
 
 
@@ -121,7 +121,7 @@ def test_brokers_that_stay_away_are_a_failure_of_the_commit() -> None:
     world.delivery.cannot_renew = True
     with pytest.raises(CommitFailed, match="coordinator is away"):
         world.commit()
-    assert world.metrics.mock_calls == [call.aborted()]
+    assert world.metrics.mock_calls == [call.count_abort()]
 
 
 def test_a_checkpoint_is_owed_until_the_brokers_have_it() -> None:
@@ -143,7 +143,7 @@ async def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(partition.checkpoints.restoring, "changes_since", there)
     await partition.take(batch(0))
-    await partition.checkpoints.arrived()
+    await partition.checkpoints.await_arrival()
     await partition.take(batch(1))
     await close(partition)
     assert answers.offsets == [1, 2]

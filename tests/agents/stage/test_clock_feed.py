@@ -163,7 +163,7 @@ def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
     assert feed._covers(700 * S, 700 * S, 0)
     oldest_ns = (700 - 1 - 300) * S - STEP_BACK_NS
     assert feed.table.use("a").samples[0].arrival_ns == oldest_ns + S  # 389 s, even
-    feed.left("slow")
+    feed.drop_asker("slow")
     feed._forget()
     assert feed.table.use("a").samples[0].arrival_ns > 600 * S
 
@@ -180,7 +180,7 @@ async def test_a_partition_far_behind_has_the_topic_read_again(
         feed.wants("ahead", now_ns + 3_600 * S)  # as if it had gone on for an hour
         feed._forget()
         assert len(feed.table.use("a").samples) == KEPT
-        feed.left("ahead")
+        feed.drop_asker("ahead")
         await feed.reach("behind", now_ns, now_ns)
         assert len(feed.table.use("a").samples) == 100
 

@@ -27,7 +27,7 @@ class World:
             self.now_ns += took_ms * 10**6
             self.meter.end(query, begun_ns)
         seconds = sum(spent_ms.values()) / 1e3
-        self.cost.worked(self.now_ns / 1e9, seconds, records)
+        self.cost.note_work(self.now_ns / 1e9, seconds, records)
         return self.cost.text
 
 
@@ -59,7 +59,7 @@ def test_what_counts_as_costly(records: int, took_ms: int, is_measured: bool) ->
 def test_without_a_query_the_time_alone_is_told() -> None:
     world = World()
     for _ in range(2):
-        world.cost.worked(1.0, 1.0, 10)
+        world.cost.note_work(1.0, 1.0, 10)
     assert world.cost.text == "a record takes 100 ms"
 
 

@@ -195,7 +195,7 @@ def test_dumped_lines_bear_what_queries_read(registry: Registry) -> None:
         topic, partition = "t", 0
 
     record = Polled(0, 1_790_000_001_000, 1, None, prefix + written(), [])
-    asyncio.run(lines.known([record]))
+    asyncio.run(lines.await_schemas([record]))
     line = lines.line(record, ArrivalClock(0))
     assert line is not None
     assert (line["source"], line["payload"]) == ("press-7", READ)

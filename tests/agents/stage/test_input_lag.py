@@ -43,7 +43,7 @@ def test_the_lag(
 ) -> None:
     lag = InputLag()
     for asked_at_ns, end_offset in answers:
-        lag.answered(asked_at_ns, end_offset)
+        lag.note_answer(asked_at_ns, end_offset)
     lag.arrived_ns = arrived_ns
     assert lag.ns(next_offset, NOW, NOW) == expected
 
@@ -60,7 +60,7 @@ def test_it_is_never_below_the_truth(seed: int, bears_append_time: bool) -> None
         arrivals = sorted(now_ns - random.randrange(step_ns) for _ in range(random.randrange(4)))
         log += [arrived_ns for arrived_ns in arrivals if not log or arrived_ns >= log[-1]]
         longest_pause_ns = max(longest_pause_ns, now_ns - asked_ns)
-        lag.answered(now_ns, len(log))
+        lag.note_answer(now_ns, len(log))
         asked_ns = now_ns
         before = next_offset
         next_offset = min(len(log), next_offset + random.randrange(4))
@@ -78,7 +78,7 @@ def test_it_is_never_below_the_truth(seed: int, bears_append_time: bool) -> None
 def test_a_backlog_without_end_keeps_few_answers() -> None:
     lag = InputLag()
     for second in range(100_000):
-        lag.answered(NOW + second * S, second)
+        lag.note_answer(NOW + second * S, second)
     assert len(lag._answers) <= MAX_ANSWERS
     found_ns = lag.ns(50_000, NOW + 100_000 * S, NOW + 100_000 * S)
     assert found_ns is not None

@@ -21,14 +21,14 @@ def test_a_price_is_the_time_by_the_items() -> None:
     stage = _stage("speculate")
     price = ItemPrice(stage.reading_ahead)
     assert price
-    price.spent(STRETCH_NS)
+    price.add_spent(STRETCH_NS)
     assert price.price_ns == 0, "nothing was read"
     (ahead,) = stage.reading_ahead
     for seq in range(101):
         event = Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)
         stage.on_batch([event], event.at_ns)
-    price.spent(STRETCH_NS // 2)
-    price.spent(STRETCH_NS // 2)
+    price.add_spent(STRETCH_NS // 2)
+    price.add_spent(STRETCH_NS // 2)
     assert price.price_ns == STRETCH_NS // ahead.items
     assert ahead.explain()["q"]["processed"] == ahead.items >= 99
     assert not ItemPrice(_stage("early").reading_ahead), "where nothing reads ahead"
@@ -42,5 +42,5 @@ def test_what_the_process_does_besides_is_told() -> None:
         stage.on_batch([Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)], 1_000 + seq)
         busy[0] += 3 * STRETCH_NS  # twice as much as its own
         now[0] += 10 * STRETCH_NS
-        price.spent(STRETCH_NS)
+        price.add_spent(STRETCH_NS)
     assert 190_000 < price.others_ppm <= 200_000

@@ -74,13 +74,13 @@ async def test_nothing_is_committed_after_a_failure(fails: str) -> None:
     delivery = Delivery()
     partition = partition_of(delivery)
     await partition.take(batch(0))
-    await partition.checkpoints.arrived()
+    await partition.checkpoints.await_arrival()
     assert delivery.offsets == [1]
     with pytest.MonkeyPatch.context() as patch:
         if fails == "in work":
             patch.setattr(partition.state.stage, "on_batch", failing)
         else:
-            patch.setattr(changelog, "encoded", failing)
+            patch.setattr(changelog, "encode_changes", failing)
         partition.checkpoints.every_s = 0.0
         with pytest.raises(OverflowError):
             await partition.take(batch(1))
@@ -96,7 +96,7 @@ async def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
     partition.checkpoints.log_end = 7
     await partition.take(batch(0))
     with pytest.raises(StateRefused, match=r"went back from offset 7 to 1 .*`application: "):
-        await partition.checkpoints.arrived()
+        await partition.checkpoints.await_arrival()
 
 
 class Logged(Delivery):
@@ -147,7 +147,7 @@ def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], An
         partition = partition_of(Delivery())
         await partition.take(batch_of(SOURCE, [FakeRecord(0)], End(1, 1)))
         partition.observe()
-        await partition.checkpoints.arrived()
+        await partition.checkpoints.await_arrival()
         assert len(partition.state.held)
         metrics, stage = partition.metrics, partition.state.stage
         kept = weakref.ref(partition)
@@ -226,7 +226,7 @@ async def test_in_a_backlog_checkpoints_are_cut_by_size_and_else_by_time(
         clock.now_s += passed_s
         end = End(offset + 1, offset + 1 + unread)
         await partition.take(batch_of(SOURCE, [FakeRecord(offset)], end))
-        await partition.checkpoints.arrived()
+        await partition.checkpoints.await_arrival()
         return delivery.offsets
 
     assert await offsets_after(0, 0.0, most) == [1]
@@ -235,7 +235,7 @@ async def test_in_a_backlog_checkpoints_are_cut_by_size_and_else_by_time(
     assert await offsets_after(3, BACKLOG_S * 3 / 4, most + 1) == [1, 3]
     assert await offsets_after(4, BACKLOG_S / 4, most + 1) == [1, 3, 5]
     await partition.take(batch_of(SOURCE, numbered(5 + most)[5:], End(5 + most, 5 + 3 * most)))
-    await partition.checkpoints.arrived()
+    await partition.checkpoints.await_arrival()
     assert delivery.offsets == [1, 3, 5, 5 + most]
     await close(partition)
 

@@ -13,7 +13,7 @@ from agents.kafka.partition_queue import End, FetchRequest
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.stage.partition import Partition
 from agents.stage.playback import MOST_AHEAD_MS, Playback
-from inorder.playback import GRACE_MS, OVER, decoded, encoded
+from inorder.playback import GRACE_MS, OVER, decode, encode
 from tests.agents.records import arranged, batch_of, services_of
 from tests.agents.stage.test_partition import SOURCE, TOPOLOGY, Delivery, partition_of
 
@@ -31,18 +31,18 @@ def test_time_waits_for_the_first_record_and_for_the_end_of_each_recording() -> 
     assert playback.holds_time(5)
     assert not playback.follow("a", [record(("seqNum", b"1"))])
     assert not playback.holds_time(5)
-    assert playback.follow("a", [record(encoded(10)), record(encoded(20))])
-    assert playback.follow("b", [record(encoded(30))])
+    assert playback.follow("a", [record(encode(10)), record(encode(20))])
+    assert playback.follow("b", [record(encode(30))])
     assert [playback.holds_time(ms) for ms in (19, 29, 30)] == [True, True, False]
-    playback.follow("b", [record(encoded(OVER))])
+    playback.follow("b", [record(encode(OVER))])
     assert [playback.holds_time(ms) for ms in (19, 20)] == [True, False]
 
 
 def test_no_record_holds_time_for_longer_than_a_day() -> None:
     playback = Playback()
-    playback.follow("a", [record(encoded(10**15 - 1))])
+    playback.follow("a", [record(encode(10**15 - 1))])
     assert not playback.holds_time(5)
-    playback.follow("a", [record(encoded(5 + MOST_AHEAD_MS))])
+    playback.follow("a", [record(encode(5 + MOST_AHEAD_MS))])
     assert playback.holds_time(5)
 
 
@@ -54,7 +54,7 @@ def test_time_goes_on_in_a_process_that_takes_over() -> None:
 
 @pytest.mark.parametrize("value", [None, b"", b"x", b"-1", b"9" * 16])
 def test_a_strange_header_holds_nothing(value: bytes | None) -> None:
-    assert decoded(value) == OVER
+    assert decode(value) == OVER
 
 
 def test_arrivals_of_a_recording_are_its_own_however_old() -> None:
@@ -79,10 +79,10 @@ async def test_a_partition_at_its_end_has_no_tick_before_the_recording_is_over(
     monkeypatch.setattr(partition, "_tick", ticks)
     caught_up = batch_of(SOURCE, [], End(0, 0, FetchRequest(1, time.time_ns(), 1)))
     await partition.take(caught_up)
-    playback.follow("a", [record(encoded(time.time_ns() // NS_PER_MS + GRACE_MS))])
+    playback.follow("a", [record(encode(time.time_ns() // NS_PER_MS + GRACE_MS))])
     await partition.take(caught_up)
     assert ticks.call_count == 0
-    playback.follow("a", [record(encoded(OVER))])
+    playback.follow("a", [record(encode(OVER))])
     await partition.take(caught_up)
     assert ticks.call_count == 1
 

@@ -18,7 +18,7 @@ from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import ArrivalClock
 from agents.stage.lane import Lane
 from agents.stage.rebuilding import Rebuilding
-from agents.state.changelog import STATE, OnProgress, Progress, StateRefused, encoded
+from agents.state.changelog import STATE, OnProgress, Progress, StateRefused, encode_changes
 from agents.state.held import HeldPages
 from tests.agents.records import FakeRecord, arranged
 from topology.flow.stage import Stage
@@ -58,7 +58,7 @@ def pages() -> HeldPages:
 
 def state_in(changes: Mapping[str, Any]) -> dict[bytes, bytes]:
     """As the changelog has it."""
-    return {key: value for key, value in encoded(changes).items() if value is not None}
+    return {key: value for key, value in encode_changes(changes).items() if value is not None}
 
 
 def rebuilding(
@@ -99,7 +99,7 @@ def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:
 async def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> None:
     log = records()
     state, before = held_state(log)
-    expected = {event.offset for event in before.held()}
+    expected = {event.offset for event in before.iter_held()}
     assert len(expected) > EVENTS // 2
     lost = set(sorted(expected)[:gone])
 
@@ -139,7 +139,7 @@ async def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> No
     await work.rebuild(state)
     whole_s = time.thread_time() - began_s
     breathing.cancel()
-    assert {event.offset for event in stage.held()} == expected - lost
+    assert {event.offset for event in stage.iter_held()} == expected - lost
     assert len(held) == len(expected) - gone
     assert missing == ([gone] if gone else [])
     assert told == sorted(told)

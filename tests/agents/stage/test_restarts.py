@@ -115,7 +115,7 @@ class Kept:
     def cut(self, now_ns: int) -> None:
         changes = {changelog.STATE + key: value for key, value in self._stage.changes().items()}
         changes.update(self._held.changes(now_ns))
-        apply_to(self._state, changelog.encoded(changes))
+        apply_to(self._state, changelog.encode_changes(changes))
 
     def restart(self) -> None:
         parts = StateParts()

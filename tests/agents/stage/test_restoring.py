@@ -123,7 +123,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Find:
         monkeypatch.setattr(changelog, "read_changelog", read)
         monkeypatch.setattr(changelog, "last_claim", AsyncMock(return_value=last))
         monkeypatch.setattr(changelog, "was_aborted", was_aborted)
-        brokers: Any = SimpleNamespace(is_embedded=embedded, committed=offset)
+        brokers: Any = SimpleNamespace(is_embedded=embedded, read_committed=offset)
         ids = {"events.raw": "raw-id", LOG: NOW}
         restoring = Restoring(brokers, arranged(TOPOLOGY), SOURCE, ids)
         found = asyncio.run(restoring.find(copy_of(store), fence(), lambda *_: None))
@@ -180,7 +180,7 @@ def test_what_the_former_owner_wrote_until_it_was_fenced_is_seen(found: Find) ->
 async def test_no_fence_goes_on_after_the_partition_was_given_up() -> None:
     fence: Any = Part()
     refuse = AsyncMock(side_effect=OSError("not said"))
-    brokers: Any = SimpleNamespace(is_embedded=False, committed=refuse)
+    brokers: Any = SimpleNamespace(is_embedded=False, read_committed=refuse)
     restoring = Restoring(brokers, arranged(TOPOLOGY), SOURCE, {})
     with pytest.raises(OSError, match="not said"):
         await restoring.find(copy_of(None), fence.run(), lambda *_: None)

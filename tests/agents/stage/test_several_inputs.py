@@ -206,7 +206,7 @@ def test_a_lane_that_is_awaited_no_longer_holds_nothing_up_after_a_restore(
     before.on_batch([held], 10)
     assert before.waivers == is_waived
     after = aligned(0)
-    after.restore(before.snapshot(), before.held())
+    after.restore(before.snapshot(), before.iter_held())
     assert after.waiting_for() == ["a/0"]
     assert len(after.on_batch([event(0, 11, PROGRESS)], 11).released) == (not is_waived)
     again = aligned(0, 1)

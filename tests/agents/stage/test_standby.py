@@ -75,7 +75,7 @@ class Reader:
             raise self.fault
         return 0, self.end
 
-    async def committed(self, _: TopicPartition) -> int | None:
+    async def read_committed(self, _: TopicPartition) -> int | None:
         return None
 
     async def leaderless(self, _: Collection[TopicPartition]) -> list[TopicPartition]:

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
-from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declared
+from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declare
 from agents.state import changelog
 from codec.face import NO_RECORD, Unreadable
 from tests.kit.topologies import in_code
@@ -42,7 +42,7 @@ def test_a_state_of_this_format_is_read() -> None:
     progress = changelog.Progress(
         2**62, [1], Raw(changelog.encode(contract)), "", changelog.STATE_FORMAT, 3, 2**64 - 1
     )
-    changes = changelog.encoded({"progress": progress, "page/7": None})
+    changes = changelog.encode_changes({"progress": progress, "page/7": None})
     assert changes[b"page/7"] is None
     found = changelog.read_progress(changes[b"progress"] or b"", "raw/3", "begin anew")
     assert changelog.contract_of(found) == contract
@@ -57,7 +57,7 @@ def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> Non
     )
     rooms = {
         spec.name: int(spec.config["max.message.bytes"]) - 2**20
-        for spec in declared(topology)
+        for spec in declare(topology)
         if "max.message.bytes" in spec.config
     }
     assert rooms.pop("raw") == FRAMING_BYTES
@@ -71,7 +71,7 @@ def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> Non
 
 def test_the_topic_of_requests_is_declared() -> None:
     topology = in_code("streams: {default: {}}\ntopics: {resend: requests}")
-    config = {spec.name: spec.config for spec in declared(topology)}
+    config = {spec.name: spec.config for spec in declare(topology)}
     assert "max.message.bytes" not in config["requests"]
 
 

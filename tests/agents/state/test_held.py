@@ -88,7 +88,7 @@ class Book:
 
     def assert_noted(self) -> int:
         """What the pages note is what the operators hold; return how many events that are."""
-        held = {event.offset: event.held_by for event in self.stage.held()}
+        held = {event.offset: event.held_by for event in self.stage.iter_held()}
         assert {offset: note.held_by for offset, note in self.noted().items()} == held
         assert len(self.pages) == sum(bool(at & self.stage.waiting_places) for at in held.values())
         return len(held)
@@ -144,7 +144,7 @@ def test_what_is_held_for_long_is_written_whole_and_once(seed: int) -> None:
         new = {key for key in set(book.log) - before if key.startswith("record/")}
         assert not new & written
         written |= new
-        held = {event.offset for event in book.stage.held()}
+        held = {event.offset for event in book.stage.iter_held()}
         for key, value in book.log.items():
             if key.startswith("record/"):
                 whole = msgspec.msgpack.decode(encode(value), type=Spilled)
@@ -157,7 +157,7 @@ def test_what_cannot_be_read_again_is_noted_no_longer() -> None:
     book = Book(("reorder", "merge"), FOREVER_NS)
     for batch in batches(troubled(5), Random(5)):
         book.take(batch)
-    notes, held = book.noted(), sorted(book.stage.held(), key=lambda event: event.offset)
+    notes, held = book.noted(), sorted(book.stage.iter_held(), key=lambda event: event.offset)
     lost = held.pop(0)
     again = HeldPages(FOREVER_NS, book.stage.waiting_places)
     again.restore(held, notes, [lost.offset])

@@ -242,7 +242,7 @@ def test_each_kind_is_found_by_its_number() -> None:
     decisions = Decisions()
     late = event(4)
     late.late, late.at_ns = MERGE_IDLE, 900
-    decisions.passed([late])
+    decisions.note_late([late])
     decisions.saw(
         [
             Gap(800, "pitch", "s", 0, 10, 19, TIMEOUT, 700),

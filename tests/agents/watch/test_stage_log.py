@@ -11,7 +11,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.watch.deaths import MAX_REASONS, OTHER, Deaths, joined
+from agents.watch.deaths import MAX_REASONS, OTHER, Deaths, join_counts
 from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
 from topology.model.outcome import Malformed
@@ -60,7 +60,7 @@ def test_a_restore_is_told_every_five_seconds_while_it_lasts(told: Told) -> None
     for second in range(12):
         told.now_s = 1_000.0 + second
         told.log.restoring(A, 10 * second, 1_000)
-    told.log.restored(A)
+    told.log.note_restore(A)
     for second in range(4):
         told.now_s = 1_100.0 + second
         told.log.restoring(A, second, 20)
@@ -194,9 +194,9 @@ def test_most_are() -> None:
 
 def test_what_a_worker_is_told_by_its_partitions() -> None:
     parts = [deaths(2, 2, log="raw/0").plain(), deaths(1, 4, log="raw/1").plain()]
-    whole = joined(parts)
+    whole = join_counts(parts)
     assert (whole.read, whole.dead) == (6, 3)
-    assert joined([]).alarm() is None
+    assert join_counts([]).alarm() is None
     assert pickle.loads(pickle.dumps(whole)).plain() == whole.plain()
 
 

@@ -58,7 +58,9 @@ def test_late_events_and_gaps_by_source() -> None:
         Late(9, event("b"), "gap", 0),
         Duplicate(9, event("c")),
     ]
-    partition.emitted(Step(9, [event("a", 4, late="gap"), event("a", 8), event("c", 1)], reports))
+    partition.count_emitted(
+        Step(9, [event("a", 4, late="gap"), event("a", 8), event("c", 1)], reports)
+    )
     exact = {"stream": "pitch", "late_error": 0, "lost_error": 0}
     assert partition.unhealthy.explain(unhealthy.EXPLAINED) == [
         {**exact, "source": "a", "late": 1, "gaps": 2, "lost": 4},
@@ -121,7 +123,7 @@ def stage_with(sources: int, waiting: int) -> Stage:
 
 
 def clocks_of(stage: Stage, *late: str) -> list[str]:
-    told = unhealthy.explained(stage, late_of(late, "default"), unhealthy.EXPLAINED)
+    told = unhealthy.explain(stage, late_of(late, "default"), unhealthy.EXPLAINED)
     return [each["source"] for each in told["streams"]["default"]["clock"]["clocks"]]
 
 
@@ -140,7 +142,7 @@ def test_no_more_are_asked_than_the_bound() -> None:
 
 def test_who_waits_is_told_with_how_often_it_was_late_though_others_were_more_often() -> None:
     late = late_of(["s149"] + ["worse"] * 7, "default")
-    told = unhealthy.explained(stage_with(150, 20), late, 1)
+    told = unhealthy.explain(stage_with(150, 20), late, 1)
     assert {each["source"]: each["late"] for each in told["unhealthy"]} == {"s149": 1, "worse": 7}
 
 
@@ -312,7 +314,7 @@ def test_two_live_epochs_of_a_source_are_seen_in_the_metrics_and_in_the_log(
         for seq in range(20):
             for epoch in (41, 40):
                 at_ns = (seq + 1) * MS
-                metrics.emitted(stage.on_batch([numbered(epoch, seq, at_ns)], at_ns))
+                metrics.count_emitted(stage.on_batch([numbered(epoch, seq, at_ns)], at_ns))
     labels = {"stage": "reorder+merge", "stream": "default", "partition": "0"}
     labels["reason"] = "old_epoch"
     assert registry.get_sample_value("inorder_records_late_total", labels) == 20

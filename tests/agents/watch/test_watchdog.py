@@ -95,18 +95,18 @@ CASES: dict[str, tuple[Telling, int, State, str]] = {
 def watching(patience: Patience = PATIENCE) -> Watchdog:
     """It has been given partition A."""
     dog = Watchdog(patience)
-    dog.assigned(0, A)
+    dog.assign(0, A)
     return dog
 
 
 @pytest.mark.parametrize(("tells", "asked_s", "state", "says"), CASES.values(), ids=CASES)
 def test_one_partition(tells: Telling, asked_s: int, state: State, says: str) -> None:
     dog = watching()
-    dog.reported(0, A, *tells(0)[:2], commits=3)
+    dog.report(0, A, *tells(0)[:2], commits=3)
     for second in range(asked_s + 1):
         position, end, owes, commits, restoring = (*tells(second), False, 0, False)[:5]
         how = {"owes": owes, "commits": commits, "restoring": restoring}
-        dog.reported(second * S_NS, A, position, end, **how)
+        dog.report(second * S_NS, A, position, end, **how)
     verdict = dog.verdict(asked_s * S_NS)
     assert state_of(verdict) is state
     assert says in "; ".join(verdict.reasons)
@@ -124,7 +124,7 @@ def asked_until(dog: Watchdog, from_s: int, until_s: int) -> Verdict:
 def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
     assert state_of(asked_until(watching(), 0, silent_s)) is state
     told_once = watching()
-    told_once.reported(0, A, 100, 100)
+    told_once.report(0, A, 100, 100)
     verdict = asked_until(told_once, 0, silent_s)
     assert state_of(verdict) is state
     if verdict.reasons:
@@ -133,9 +133,9 @@ def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
 
 def test_a_worker_that_slept_is_not_condemned_on_waking() -> None:
     dog = watching()
-    dog.reported(0, A, 7, 100)
+    dog.report(0, A, 7, 100)
     assert dog.verdict(3600 * S_NS) == Verdict()
-    dog.reported(3601 * S_NS, A, 7, 100)
+    dog.report(3601 * S_NS, A, 7, 100)
     # 5 slept, 1, and 9 and more.
     assert state_of(asked_until(dog, 3601, 3601 + 12)) is NOT_READY
 
@@ -145,8 +145,8 @@ def test_time_of_a_throttling_does_not_count() -> None:
     dog = watching()
     states = {}
     for second in range(121):
-        dog.throttled(second * S_NS, (second // 20 * 20 + 10) * S_NS)
-        dog.reported(second * S_NS, A, 7, 100)
+        dog.note_throttling(second * S_NS, (second // 20 * 20 + 10) * S_NS)
+        dog.report(second * S_NS, A, 7, 100)
         states[second] = state_of(dog.verdict(second * S_NS))
     assert [second for second in states if states[second] is not states.get(second - 1)] == [
         *(0, 35, 120)
@@ -156,52 +156,52 @@ def test_time_of_a_throttling_does_not_count() -> None:
 
 def test_a_clock_that_goes_back_passes_no_time() -> None:
     dog = Watchdog(PATIENCE)
-    dog.assigned(100 * S_NS, A)
-    dog.reported(100 * S_NS, A, 7, 100)
-    dog.reported(0, A, 7, 100)
+    dog.assign(100 * S_NS, A)
+    dog.report(100 * S_NS, A, 7, 100)
+    dog.report(0, A, 7, 100)
     assert state_of(dog.verdict(4 * S_NS)) is READY
 
 
 def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
     dog = watching()
     for second in range(61):
-        dog.reported(second * S_NS, A, second, 1000, restoring=True)
+        dog.report(second * S_NS, A, second, 1000, restoring=True)
     assert dog.verdict(60 * S_NS) == Verdict(("raw/0: restoring, 940 records to read",))
-    dog.reported(61 * S_NS, A, 5, 100)  # another log, a smaller offset
+    dog.report(61 * S_NS, A, 5, 100)  # another log, a smaller offset
     assert state_of(dog.verdict(61 * S_NS)) is READY
 
 
 def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> None:
     dog = watching()
-    dog.reported(0, A, 7, 7, restoring=True)
+    dog.report(0, A, 7, 7, restoring=True)
     for second in range(200):
         dog.waits(second * S_NS, A)
     waiting = dog.verdict(199 * S_NS)
     assert waiting == Verdict(("raw/0: waits while others are restored",))
     assert state_of(asked_until(dog, 199, 258)) is NOT_READY
     assert state_of(asked_until(dog, 258, 259)) is STOP
-    dog.reported(259 * S_NS, A, 7, 7)
+    dog.report(259 * S_NS, A, 7, 7)
     assert dog.verdict(259 * S_NS) == Verdict()
 
 
 def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
     dog = watching()
-    dog.reported(0, A, 7, 100, owes=True)
-    dog.reported(4 * S_NS, A, 7, 100, owes=True)
+    dog.report(0, A, 7, 100, owes=True)
+    dog.report(4 * S_NS, A, 7, 100, owes=True)
     dog.waits(4 * S_NS, A)
     dog.waits(9 * S_NS, A)
-    dog.reported(9 * S_NS, A, 7, 100, owes=True)
+    dog.report(9 * S_NS, A, 7, 100, owes=True)
     assert state_of(dog.verdict(10 * S_NS)) is READY
-    dog.reported(11 * S_NS, A, 7, 100, owes=True)
+    dog.report(11 * S_NS, A, 7, 100, owes=True)
     assert "no checkpoint has been committed for 6 s" in dog.verdict(11 * S_NS).reasons[0]
 
 
 def test_the_worst_partition_decides_and_stands_first() -> None:
     dog = watching()
-    dog.assigned(0, B)
+    dog.assign(0, B)
     for second in range(61):
-        dog.reported(second * S_NS, A, min(second, 40), 1000)
-        dog.reported(second * S_NS, B, 7, 100)
+        dog.report(second * S_NS, A, min(second, 40), 1000)
+        dog.report(second * S_NS, B, 7, 100)
     verdict = dog.verdict(60 * S_NS)
     assert state_of(verdict) is STOP
     assert [reason.split(":")[0] for reason in verdict.reasons] == ["raw/1", "raw/0"]
@@ -210,13 +210,13 @@ def test_the_worst_partition_decides_and_stands_first() -> None:
 def test_what_is_revoked_is_forgotten() -> None:
     dog = watching()
     for second in range(61):
-        dog.reported(second * S_NS, A, 7, 100)
-    dog.revoked(60 * S_NS, A)
-    dog.revoked(60 * S_NS, A)
-    dog.reported(60 * S_NS, A, 7, 100)  # a word on its way
+        dog.report(second * S_NS, A, 7, 100)
+    dog.revoke(60 * S_NS, A)
+    dog.revoke(60 * S_NS, A)
+    dog.report(60 * S_NS, A, 7, 100)  # a word on its way
     assert dog.verdict(60 * S_NS) == Verdict()
-    dog.assigned(60 * S_NS, A)
-    dog.reported(60 * S_NS, A, 7, 100)
+    dog.assign(60 * S_NS, A)
+    dog.report(60 * S_NS, A, 7, 100)
     assert state_of(dog.verdict(60 * S_NS)) is READY
 
 
@@ -224,14 +224,14 @@ def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
     """Each time the partition is restored, which goes on and on in its changelog (the marks of
     what was aborted are there), and begins with no checkpoint of its own."""
     dog = watching()
-    dog.reported(0, A, 7, 100, commits=500)
+    dog.report(0, A, 7, 100, commits=500)
     for second in range(1, 88):
         if second % 8 < 2:
-            dog.reported(second * S_NS, A, 1000 + second, 1000 + second, restoring=True)
+            dog.report(second * S_NS, A, 1000 + second, 1000 + second, restoring=True)
         else:
-            dog.reported(second * S_NS, A, 7, 100, owes=True, commits=0)
+            dog.report(second * S_NS, A, 7, 100, owes=True, commits=0)
     assert state_of(dog.verdict(87 * S_NS)) is STOP
-    dog.reported(87 * S_NS, A, 8, 100, owes=True, commits=1)
+    dog.report(87 * S_NS, A, 8, 100, owes=True, commits=1)
     assert state_of(dog.verdict(87 * S_NS)) is READY
 
 
@@ -244,5 +244,5 @@ def test_without_a_place_in_the_group(after_s: int, state: State) -> None:
     verdict = dog.verdict(after_s * S_NS)
     assert state_of(verdict) is state
     assert verdict.reasons == (f"no assignment by the group for {after_s} s",)
-    dog.joined(after_s * S_NS)
+    dog.note_joining(after_s * S_NS)
     assert dog.verdict(100 * S_NS) == Verdict(), "a place without partitions is a place"

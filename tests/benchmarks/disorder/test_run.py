@@ -31,7 +31,7 @@ def _measured(name: str, folder: Path, world: str, query: str) -> Measured:
 
 
 def test_the_rough_world_has_copies_holes_and_one_silent_source() -> None:
-    base = worlds.made(60, seed=1)
+    base = worlds.make(60, seed=1)
     assert len({record.time_us for record in base}) == len(base) == 60 * worlds.RATE
     calm, rough = (worlds.arriving(base, world, seed=1) for world in ("calm", "rough"))
     assert sorted(record.made for record in calm) == sorted(base)

@@ -15,7 +15,7 @@ from benchmarks.disorder.score import (
     main,
     read_answers,
     read_truth,
-    scored,
+    score_answers,
 )
 
 TRUTH = {(start, "k"): Right(str(start), 1_000 * start + 500) for start in range(1, 9)}
@@ -23,36 +23,38 @@ PERFECT = [Answer(right.ready_us, place, right.value) for place, right in TRUTH.
 
 
 def test_perfect_answers_have_nothing_wrong_and_no_wait() -> None:
-    assert scored(TRUTH, PERFECT) == Score(8, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+    assert score_answers(TRUTH, PERFECT) == Score(8, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("at", range(8))
 def test_a_dropped_a_doubled_and_a_late_answer_score_worse(at: int) -> None:
-    dropped = scored(TRUTH, PERFECT[:at] + PERFECT[at + 1 :])
+    dropped = score_answers(TRUTH, PERFECT[:at] + PERFECT[at + 1 :])
     assert (dropped.wrong_first, dropped.wrong_end) == (1, 1)
-    doubled = scored(TRUTH, [*PERFECT[: at + 1], *PERFECT[at:]])
+    doubled = score_answers(TRUTH, [*PERFECT[: at + 1], *PERFECT[at:]])
     assert (doubled.wrong_end, doubled.repeated) == (1, 1)
     late = [*PERFECT[:at], PERFECT[at]._replace(at_us=PERFECT[at].at_us + 800), *PERFECT[at + 1 :]]
-    waited = scored(TRUTH, late)
+    waited = score_answers(TRUTH, late)
     assert (waited.wrong_end, waited.first_mean_ms, waited.first_p99_ms) == (0, 0.1, 0.8)
 
 
 def test_a_wrong_answer_that_is_corrected_is_wrong_at_first_only() -> None:
     early = Answer(PERFECT[0].at_us - 400, PERFECT[0].place, "0")
-    found = scored(TRUTH, [early, *PERFECT])
+    found = score_answers(TRUTH, [early, *PERFECT])
     assert (found.wrong_first, found.wrong_end, found.corrected) == (1, 0, 1)
     assert (found.first_mean_ms, found.settled_mean_ms) == (-0.05, 0.0)
 
 
 def test_an_answer_to_what_has_none_is_wrong_until_it_is_withdrawn() -> None:
     spurious = Answer(0, (5, "nobody"), "1")
-    assert scored(TRUTH, [spurious, *PERFECT]).wrong_end == 1
-    withdrawn = scored(TRUTH, [spurious, *PERFECT, spurious._replace(at_us=10_000, value="")])
+    assert score_answers(TRUTH, [spurious, *PERFECT]).wrong_end == 1
+    withdrawn = score_answers(
+        TRUTH, [spurious, *PERFECT, spurious._replace(at_us=10_000, value="")]
+    )
     assert (withdrawn.wrong_first, withdrawn.wrong_end) == (1, 0)
 
 
 def test_nothing_at_all_is_all_wrong() -> None:
-    assert scored(TRUTH, []) == Score(8, 8, 8, 0, 0, None, None, None, None)
+    assert score_answers(TRUTH, []) == Score(8, 8, 8, 0, 0, None, None, None, None)
 
 
 def test_who_answers_with_what_is_not_there_yet_is_found() -> None:

@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from benchmarks.workloads.machines import MS, RESTARTS, S, plant
 from recordings.audit.document import document
-from recordings.audit.findings import Asked, audited
+from recordings.audit.findings import Asked, audit
 from recordings.audit.row import ONE_ORDER, AuditRow
 from tests.cli.invoking import Answer, inorder, text_file
 from tests.seeds import seeds_of_today
@@ -67,7 +67,7 @@ def test_arrivals_of_another_unit_are_named(tmp_path: Path) -> None:
 
 def test_the_object_is_that_of_the_rows(telemetry: Path) -> None:
     said = inorder("audit", telemetry, "--json").last
-    assert said == json.loads(json.dumps(document(audited(in_ms(plant(1)), ASKED))))
+    assert said == json.loads(json.dumps(document(audit(in_ms(plant(1)), ASKED))))
 
 
 def test_json_lines_packed_and_by_options(telemetry: Path, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_json_lines_packed_and_by_options(telemetry: Path, tmp_path: Path) -> No
     said = inorder(*asked_for, "--lateness", "10s").last
     unseen = [row._replace(arrival_ns=None) for row in in_ms(plant(1))]
     asked = replace(ASKED, bounds_ns=(10 * S,), arrives=False)
-    assert said == json.loads(json.dumps(document(audited(unseen, asked))))
+    assert said == json.loads(json.dumps(document(audit(unseen, asked))))
     assert inorder(*asked_for, "--last", "100").last["records"] == 100
 
 

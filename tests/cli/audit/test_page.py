@@ -11,7 +11,7 @@ from benchmarks.workloads.machines import FAST, S, plant
 from cli.audit.page import page_of
 from cli.audit.pictures import lateness_picture
 from recordings.audit.document import document
-from recordings.audit.findings import Asked, Findings, audited
+from recordings.audit.findings import Asked, Findings, audit
 from recordings.audit.row import ONE_ORDER, AuditRow
 from tests.agents.watch.page.browser import NARROW, WIDE, chromium, missing, show_at
 from tests.services import require
@@ -32,7 +32,7 @@ def fast(seed: int = 1) -> Findings:
         for row in rows
     ]
     later.sort(key=lambda row: row.arrival_ns or 0)
-    return audited(later, ASKED)
+    return audit(later, ASKED)
 
 
 def test_a_fast_clock_makes_no_other_machine_late_in_the_picture() -> None:
@@ -76,7 +76,7 @@ def test_nothing_is_cut_in_chromium(tmp_path: Path, name: Callable[[str], str]) 
         for row in plant(2, machines=12, records=4_000)
         if row.source[-1].isdigit()
     ]
-    findings = audited(named(rows, name), ASKED)
+    findings = audit(named(rows, name), ASKED)
     page = tmp_path / "report.html"
     steps = ["inorder audit telemetry.csv --out t.yaml  # writes these settings"]
     said = ["read by source device, seq n, ts time (ms), arrival received"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.demo.clocks import WrongClock, described, wrong_clocks
+from cli.demo.clocks import WrongClock, describe, wrong_clocks
 from cli.demo.watching import ROUNDING_NS
 
 NOW = 1_700_000_000_000_000_000
@@ -23,6 +23,6 @@ def test_what_it_reads_tells_the_true_time(ahead_ns: int, rate_ppm: int, run_ns:
 
 
 def test_only_those_that_are_wrong_are_told() -> None:
-    assert described(wrong_clocks(NOW)) == (
+    assert describe(wrong_clocks(NOW)) == (
         "broker1 is 90 s ahead and runs +150 ppm, broker2 is 3,600 s behind and runs -80 ppm"
     )

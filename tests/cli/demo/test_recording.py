@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from cli.demo.recording import Recorded, played, recorded
+from cli.demo.recording import Recorded, play, record
 from cli.demo.trouble import Injected, Posting, Trouble, with_trouble
 
 MS = 1_000_000
@@ -15,7 +15,7 @@ S = 1_000_000_000
 
 
 def test_the_recording_is_whole() -> None:
-    events = recorded()
+    events = record()
     counts = {"broker0": 8_379, "broker1": 2_412, "broker2": 2_049}
     assert Counter(event.source for event in events) == counts
     for source in counts:
@@ -24,7 +24,7 @@ def test_the_recording_is_whole() -> None:
 
 
 def test_played_it_keeps_order_and_ties_and_loses_long_silences() -> None:
-    events = played(recorded(), 1_000 * S)
+    events = play(record(), 1_000 * S)
     assert events[0].ts_ns == 1_000 * S
     assert 46 * S < events[-1].ts_ns - 1_000 * S < 47 * S
     stamps = sorted({event.ts_ns for event in events})
@@ -36,7 +36,7 @@ def test_played_it_keeps_order_and_ties_and_loses_long_silences() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_account_is_what_was_done(seed: int) -> None:
-    events = played(recorded(), 0)[:4_000]
+    events = play(record(), 0)[:4_000]
     postings, injected = with_trouble(events, seed, Trouble(lost=0.02, doubled=0.02))
     assert all(before.send_ns <= after.send_ns for before, after in pairwise(postings))
     assert injected.postings == len(postings)
@@ -68,6 +68,6 @@ def test_without_trouble_nothing_is_done() -> None:
 
 
 def test_a_seed_is_a_trouble() -> None:
-    events = played(recorded(), 0)[:1_000]
+    events = play(record(), 0)[:1_000]
     assert with_trouble(events, 1) == with_trouble(events, 1)
     assert with_trouble(events, 1) != with_trouble(events, 2)

@@ -22,12 +22,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.topics import create
 from cli.doctor.brokers import TIMEOUT_S, SeenBrokers
 from cli.doctor.finding import Finding, Weight
-from cli.doctor.topics import Cluster, SeenTopic, findings, looked
+from cli.doctor.topics import Cluster, SeenTopic, findings, look
 from cli.doctor.transactional_ids import may_write
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from cli.local.ports import free_ports
@@ -52,7 +52,7 @@ def as_declared(topology: Topology) -> dict[str, SeenTopic]:
     """The topics of a topology, sound and in three copies."""
     return {
         spec.name: SeenTopic(spec.partitions, 3, config={**SETTINGS, **spec.config})
-        for spec in declared(topology)
+        for spec in declare(topology)
     }
 
 
@@ -67,7 +67,7 @@ def test_each_topic_is_declared_once() -> None:
     queries = "{m: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}, d: {detector: any}}"
     stages = "[reorder, merge, pattern, detector]"
     topology = parse_with(f"streams: {{default: }}\nqueries: {queries}\nstages: {stages}\n", own)
-    names = [spec.name for spec in declared(topology)]
+    names = [spec.name for spec in declare(topology)]
     assert len(names) == len(set(names))
     assert topology.topics.matches in names
 
@@ -79,13 +79,13 @@ def test_the_topic_of_requests_is_declared_where_it_is_named() -> None:
 
 
 def declared_names(topology: Topology) -> list[str]:
-    return [spec.name for spec in declared(topology)]
+    return [spec.name for spec in declare(topology)]
 
 
 def test_the_table_of_a_query_is_compacted() -> None:
     query = "{window: tumbling 1s, aggregate: {n: count()}, upsert: true}"
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}")
-    (spec,) = [spec for spec in declared(topology) if spec.name == "results.q"]
+    (spec,) = [spec for spec in declare(topology) if spec.name == "results.q"]
     assert (spec.config["cleanup.policy"], spec.config["retention.ms"]) == ("compact", "-1")
     topics = as_declared(topology)
     assert findings(topology, Cluster(SeenBrokers(3), topics)) == []
@@ -174,7 +174,7 @@ def test_what_is_amiss_is_told_with_its_remedy(
 
 def test_topics_that_are_absent_have_one_remedy() -> None:
     (finding,) = findings(TOPOLOGY, Cluster(SeenBrokers(3), {}))
-    names = [spec.name for spec in declared(TOPOLOGY)]
+    names = [spec.name for spec in declare(TOPOLOGY)]
     assert finding.where == ", ".join(names)
     assert finding.what == f"do not exist, {len(names)} topics"
 
@@ -287,7 +287,7 @@ def test_a_topic_left_by_a_cut_file_is_harmless(
 def embedded(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Setting:
     """A topology whose topics are in the process."""
     setting = settle(embedded_broker.bootstrap, tmp_path, partitions=PARTITIONS, make=False)
-    for spec in declared(setting.topology):
+    for spec in declare(setting.topology):
         embedded_broker.make_topic(spec.name)
     return setting
 
@@ -305,9 +305,9 @@ def test_an_answer_that_does_not_come_is_as_one_that_is_not_allowed(
 ) -> None:
     """This broker answers none of these, so each way to learn of it is met."""
     monkeypatch.setattr(Future, "result", Mock(side_effect=TimeoutError))
-    seen = looked(embedded.topology, Brokers(embedded.bootstrap, is_embedded=False))
+    seen = look(embedded.topology, Brokers(embedded.bootstrap, is_embedded=False))
     found_ = findings(embedded.topology, seen)
-    assert [each.where for each in found_] == [spec.name for spec in declared(embedded.topology)]
+    assert [each.where for each in found_] == [spec.name for spec in declare(embedded.topology)]
     assert {each.what for each in found_} == {"does not show its settings"}
 
 
@@ -318,7 +318,7 @@ def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
     ask = ("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
     absent = inorder(*ask)
     assert absent.code == 1
-    specs = declared(setting.topology)
+    specs = declare(setting.topology)
     names = ", ".join(spec.name for spec in specs)
     assert absent.out.startswith(f"error    {names}: do not exist, {len(specs)} topics")
     create(specs, kafka.bootstrap, setting.topology.topics.replication)

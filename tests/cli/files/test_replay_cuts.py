@@ -12,7 +12,7 @@ import pytest
 
 from cli.files import replay
 from recordings.lines import read_lines
-from recordings.replayed import replayed
+from recordings.replayed import replay_lines
 from recordings.summary import Summary
 from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
@@ -85,7 +85,7 @@ def recording(path: Path, seed: int, n: int = 300) -> Path:
 
 def printed(asked: Topology, path: Path) -> list[bytes]:
     out = io.BytesIO()
-    steps = replayed(asked, read_lines(str(path), reading=asked.reading()), Summary())
+    steps = replay_lines(asked, read_lines(str(path), reading=asked.reading()), Summary())
     for step in whole_instants(steps, asked):
         replay.write(step, frozenset(replay.KINDS), out)
     return out.getvalue().splitlines()

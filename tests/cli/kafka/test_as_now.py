@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.kafka.as_now import LONGEST_STEP_NS, STEP_NS, Extent, moved, shift_of, step_of
-from inorder.playback import OVER, PLAYBACK, decoded
+from cli.kafka.as_now import LONGEST_STEP_NS, STEP_NS, Extent, move, shift_of, step_of
+from inorder.playback import OVER, PLAYBACK, decode
 from producers.replayer import ReplayPace
 from tests.cli.invoking import inorder, json_lines, text_file
 from tests.inorder.records import Topic, headers_of
@@ -40,7 +40,7 @@ ROWS = [
     ],
 )
 def test_a_time_is_moved_in_its_own_unit(given: object, unit_ns: int, wanted: object) -> None:
-    assert moved(given, 1_700_000_000 * S, 60 * S, unit_ns) == wanted
+    assert move(given, 1_700_000_000 * S, 60 * S, unit_ns) == wanted
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_rows_of_any_file_come_with_their_arrivals(raw: Topic, tmp_path: Path) -
     arrivals_ms = [sent[name].timestamp()[1] for name in "ab"]
     assert arrivals_ms == [1_700_000_001_000 + by_ms, 1_700_000_003_000 + by_ms]
     assert 0 <= time.time() - arrivals_ms[1] / 1e3 < 120
-    until = {name: decoded(dict(headers_of(each))[PLAYBACK]) for name, each in sent.items()}
+    until = {name: decode(dict(headers_of(each))[PLAYBACK]) for name, each in sent.items()}
     assert until["a"] > time.time() * 1e3
     assert until["b"] == OVER
     assert values["b"]["came"].endswith(":23.000000000Z")

@@ -86,7 +86,7 @@ def test_it_waits_for_its_groups_coordinator(
     monkeypatch.setattr(resend, "TIMEOUT_S", timeout_s)
     topology = parse("streams: {default: {input: raw}}\ntopics: {gaps: gaps, resend: resend}")
     kafka = Mock(access=Mock(librdkafka=Mock(return_value={})))
-    asked = Asking(topology, kafka, frozenset()).asked(again=False, follow=False)
+    asked = Asking(topology, kafka, frozenset()).ask(again=False, follow=False)
     with nullcontext() if passes else pytest.raises(KafkaException):
         assert list(asked) == [[]]
         (begun,) = consumer.assign.call_args.args

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agents.kafka.brokers import brokers_at
-from agents.kafka.declared import declared
+from agents.kafka.declared import declare
 from cli.local.embedded import EmbeddedBroker
 from cli.run import dev, worker
 from topology.config import parse
@@ -30,7 +30,7 @@ def test_a_worker_has_topics_as_the_file_says_and_dev_has_one_partition_of_each(
         (worker._brokers("embedded", topology), partitions),
     ):
         with brokers as servers:
-            wide = {s.name: s.partitions for s in declared(topology)}
+            wide = {s.name: s.partitions for s in declare(topology)}
             expected = {name: min(partitions, count) for name, partitions in wide.items()}
             assert brokers_at(servers).partitions(expected) == expected
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from agents.watch.location import ASK_ANOTHER, STANDBY
-from cli.run.explain import explained
+from cli.run.explain import explain
 from tests.cli.invoking import inorder
 
 MS = 1_000_000
@@ -88,7 +88,7 @@ WORDS = [
 
 
 def told(partitions: list[dict[str, Any]], source: str | None) -> list[str]:
-    return [*explained(partitions, source)]
+    return [*explain(partitions, source)]
 
 
 def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:

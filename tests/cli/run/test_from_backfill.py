@@ -19,7 +19,7 @@ from agents.state.changelog import StateRefused
 from cli.run.from_backfill import Backfilled
 from cli.topology_file import Refused
 from spark_analytics.backfill.resuming import Resumed, TableForm
-from spark_analytics.backfill.state import GroupState, packed, unpacked
+from spark_analytics.backfill.state import GroupState, pack, unpack
 from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import Answer, inorder, text_file
 from topology.config import parse
@@ -108,7 +108,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     """Cut anywhere, and where it is of another version."""
-    whole = packed(GroupState(SavedReplay(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {}))
+    whole = pack(GroupState(SavedReplay(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {}))
     lies = {"offsets": {"raw/0": 41}, "places": {"a": ["raw/0"]}}
     found = histories(tmp_path, PLAIN, states={"0": "0.state"}, **lies)
     state = tmp_path / "out" / "_state" / "1" / "0.state"
@@ -130,13 +130,13 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
 def test_a_state_with_any_byte_changed_is_refused() -> None:
     """Also where marshal would read other values, and in the first line."""
     state = GroupState(SavedReplay(7, {"k": [1, 2.5, "x"]}, [], []), (), {("a", "events"): 3})
-    whole = packed(state)
+    whole = pack(state)
     rng = Random(1)
-    assert unpacked(whole).saved == state.saved
+    assert unpack(whole).saved == state.saved
     for at in range(len(whole)):
         for other in {rng.randrange(256), whole[at] ^ 1, ord("\n"), ord("(")} - {whole[at]}:
             with pytest.raises(StateUnreadable):
-                unpacked(whole[:at] + bytes([other]) + whole[at + 1 :])
+                unpack(whole[:at] + bytes([other]) + whole[at + 1 :])
 
 
 def test_states_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def with_state(folder: Path, text: str, state: GroupState, **more: Any) -> Backf
     """A history whose only group of streams has this state."""
     found = histories(folder, text, states={"0": "0.state"}, **more)
     (folder / "out" / "_state" / "1").mkdir()
-    (folder / "out" / "_state" / "1" / "0.state").write_bytes(packed(state))
+    (folder / "out" / "_state" / "1" / "0.state").write_bytes(pack(state))
     return found
 
 

@@ -39,7 +39,7 @@ def written(schema: Any, value: object) -> bytes:
 
 
 def read(schema: Any, value: bytes | None) -> object:
-    return avro.decoding(avro.parsed(json.dumps(schema)))(value)
+    return avro.decoding(avro.parse(json.dumps(schema)))(value)
 
 
 FIXED: dict[str, Any] = {"type": "fixed", "name": "F", "size": 16}
@@ -96,7 +96,7 @@ def test_a_tombstone_is_null() -> None:
 
 def test_types_of_a_schema_that_is_referred_to() -> None:
     inner = json.dumps({"type": "enum", "name": "plant.Kind", "symbols": ["A", "B"]})
-    schema = avro.parsed(json.dumps(record(("kind", "plant.Kind"))), [inner])
+    schema = avro.parse(json.dumps(record(("kind", "plant.Kind"))), [inner])
     assert avro.decoding(schema)(b"\x02") == {"kind": "B"}
 
 
@@ -131,7 +131,7 @@ def nested(depth: int) -> object:
 )
 def test_schemas_whose_values_have_no_bound_are_refused(schema: object, what: str) -> None:
     with pytest.raises(SchemaFault, match=what):
-        avro.parsed(json.dumps(schema))
+        avro.parse(json.dumps(schema))
 
 
 def test_of_an_empty_union_there_is_no_value() -> None:
@@ -142,7 +142,7 @@ def test_of_an_empty_union_there_is_no_value() -> None:
 @pytest.mark.parametrize("text", ["", "{", '"\\ud800"', "[" * 100_000, "nul", '{"type": {}}'])
 def test_texts_that_are_no_schema(text: str) -> None:
     with pytest.raises(SchemaFault):
-        avro.parsed(text)
+        avro.parse(text)
 
 
 def test_what_is_usual_is_not_refused() -> None:
@@ -229,7 +229,7 @@ def test_bytes_of_strangers_are_refused_or_read_and_never_an_exception(
         schema = {**schema, "fields": [*schema["fields"], LIST["fields"][0]]}
     unmarked = json.loads(json.dumps(schema).replace('"logicalType": "uuid"', '"x": "uuid"'))
     sound = written(unmarked, SOUND | {"next": None})
-    decode = avro.decoding(avro.parsed(json.dumps(schema)))
+    decode = avro.decoding(avro.parse(json.dumps(schema)))
     found = decode(sound)
     assert isinstance(found, dict)
     assert found["id"] == "30303030-3030-3030-3030-303030303030"
@@ -241,7 +241,7 @@ def test_bytes_of_strangers_are_refused_or_read_and_never_an_exception(
 
 def resolved(schema: Any, reader: Any, value: object) -> object:
     """Return the value, written by one schema and read by another."""
-    decode = avro.decoding(*(avro.parsed(json.dumps(each)) for each in (schema, reader)))
+    decode = avro.decoding(*(avro.parse(json.dumps(each)) for each in (schema, reader)))
     return decode(written(schema, value))
 
 
@@ -386,7 +386,7 @@ TAGS = {"type": "map", "values": {"type": "array", "items": "long"}}
 def test_each_value_has_a_default_of_its_own(is_recursive: bool) -> None:
     more = [field("next", ["null", "Press"], default=None)] if is_recursive else []
     reader = of_fields(field("load", "long"), field("tags", TAGS, default={"a": [1]}), *more)
-    decode = avro.decoding(*(avro.parsed(json.dumps(each)) for each in (LOAD, reader)))
+    decode = avro.decoding(*(avro.parse(json.dumps(each)) for each in (LOAD, reader)))
     values: list[Any] = [decode(written(LOAD, SENT)) for _ in range(2)]
     values[0]["tags"]["a"].append(2)
     values[0]["tags"]["b"] = []
@@ -407,7 +407,7 @@ def test_each_value_has_a_default_of_its_own(is_recursive: bool) -> None:
     ],
 )
 def test_a_readers_default_that_is_not_decoded_is_refused(type_: Any, default: object) -> None:
-    schema = avro.parsed(json.dumps(of_fields(field("v", type_, default=default))))
+    schema = avro.parse(json.dumps(of_fields(field("v", type_, default=default))))
     with pytest.raises(SchemaFault, match="has a default for the field `v`, whose type is bytes"):
         avro.require_plain_defaults(schema)
 
@@ -427,7 +427,7 @@ def test_a_readers_default_that_is_not_decoded_is_refused(type_: Any, default: o
     ],
 )
 def test_other_defaults_are_taken(type_: Any, default: object) -> None:
-    schema = avro.parsed(json.dumps(of_fields(field("v", type_, default=default))))
+    schema = avro.parse(json.dumps(of_fields(field("v", type_, default=default))))
     avro.require_plain_defaults(schema)
-    sent = avro.decoding(avro.parsed(json.dumps(of_fields(field("w", "long")))), schema)
+    sent = avro.decoding(avro.parse(json.dumps(of_fields(field("w", "long")))), schema)
     assert sent(written(of_fields(field("w", "long")), {"w": 1})) == {"v": default}

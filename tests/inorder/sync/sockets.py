@@ -76,14 +76,14 @@ def endpoint(server: Running, host: str = LOOPBACK) -> Iterator[socket.socket]:
 def request(nonce: int, source: str = "s1", keys: KeyRing = OPEN) -> bytes:
     key = keys.of(source)
     packet = Packet(REQ, 0, key.id, 1, 0, 0, nonce, 1_000, 0, 0, 0, UNKNOWN_MONO, source)
-    return key.signed(body(packet))
+    return key.sign(body(packet))
 
 
 def report(response: bytes, keys: KeyRing = OPEN) -> bytes:
     packet = parse(response)
     assert isinstance(packet, Packet)
     told = packet._replace(kind=REPORT, t4_ns=packet.t1_ns + 1)
-    return keys.of(packet.source).signed(body(told))
+    return keys.of(packet.source).sign(body(told))
 
 
 def asked(opened: socket.socket, raw: bytes) -> Packet:

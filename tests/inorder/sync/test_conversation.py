@@ -268,7 +268,7 @@ def test_a_coarse_clock_needs_its_granularity(granularity_ns: int, absurd: int) 
         packet = parse(raw)
         if not isinstance(packet, Packet) or packet.kind != RSP:
             return raw
-        return OPEN.of("s1").signed(body(packet._replace(t3_ns=packet.t2_ns + 6_000_000)))
+        return OPEN.of("s1").sign(body(packet._replace(t3_ns=packet.t2_ns + 6_000_000)))
 
     wish = SyncSettings("server:1", granularity_ns=granularity_ns)
     world = World(settings=wish, keys=OPEN, intercept=slow_server).run(3)

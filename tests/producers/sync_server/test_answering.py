@@ -84,7 +84,7 @@ class Bench:
     def signed(self, packet: Packet, key_id: int | None = None) -> bytes:
         key = self.keys.key(packet.key_id if key_id is None else key_id)
         assert key is not None
-        return key.signed(body(packet))
+        return key.sign(body(packet))
 
     def _take(self, sample: Packet) -> bool:
         if self.has_room:

@@ -14,7 +14,7 @@ import pytest
 from recordings.audit.advice import STEPS_NS, Advice
 from recordings.audit.document import document
 from recordings.audit.engine_run import EngineFigures
-from recordings.audit.findings import Asked, audited, with_fewest_wrong
+from recordings.audit.findings import Asked, audit, with_fewest_wrong
 from recordings.audit.row import ONE_ORDER, AuditRow
 from tests.seeds import seeds_of_today
 
@@ -77,7 +77,7 @@ def outage(first_min: int, last_min: int) -> Delay:
 def test_an_outage_gets_the_shortest_allowed_lateness_that_covers_it(
     seed: int, lasts_min: int, proposed_min: int
 ) -> None:
-    found = audited(fleet(seed, delay_ns=outage(20, 20 + lasts_min)), ASKED)
+    found = audit(fleet(seed, delay_ns=outage(20, 20 + lasts_min)), ASKED)
     (key, value, why), *others = found.advice.settings()
     assert (key, found.advice.correct_for_ns) == ("correct_for", proposed_min * MIN)
     assert found.engine.at_last == set()
@@ -106,7 +106,7 @@ def test_the_shortest_step_that_leaves_as_few_wrong_as_the_longest(
         return EngineFigures(array("q"), set(), set(range(wrong)), 0)
 
     runs: list[int] = []
-    first = audited(fleet(1)[:50], ASKED).advice
+    first = audit(fleet(1)[:50], ASKED).advice
     assert first.correct_for_ns == LONGER[0]
     advice, engine = with_fewest_wrong(first, run)
     assert advice.correct_for_ns == needed_ns
@@ -123,8 +123,8 @@ def test_the_shortest_step_that_leaves_as_few_wrong_as_the_longest(
 @pytest.mark.parametrize("numbered", [True, False])
 @pytest.mark.parametrize("ahead_ns", [2 * H, -2 * H, 95 * S])
 def test_a_wrong_clock_prolongs_no_wait(seed: int, ahead_ns: int, numbered: bool) -> None:
-    right = audited(fleet(seed, numbered=numbered), ASKED).advice
-    found = audited(fleet(seed, numbered=numbered, ahead_ns=ahead_ns), ASKED)
+    right = audit(fleet(seed, numbered=numbered), ASKED).advice
+    found = audit(fleet(seed, numbered=numbered, ahead_ns=ahead_ns), ASKED)
     assert found.advice.wrong_clocks == 1
     assert right.correct_for_ns == 10 * MIN
     assert right.new_source_allowance_ns <= 2 * MIN
@@ -147,14 +147,14 @@ def test_a_clock_that_is_set_back_makes_no_record_late() -> None:
             for row in fleet(2, numbered=False)
         ]
 
-    right, found = (audited(rows(ahead_ns), ASKED).advice for ahead_ns in (0, 2 * H))
+    right, found = (audit(rows(ahead_ns), ASKED).advice for ahead_ns in (0, 2 * H))
     assert (found.wrong_clocks, found.max_wait_ns) == (1, right.max_wait_ns)
     assert found.tried is not None
     assert found.tried.least_ns == right.correct_for_ns
 
 
 def worst(rows: Sequence[AuditRow], asked: Asked = ASKED) -> tuple[str, str]:
-    name, said = next(iter(document(audited(rows, asked))["by_machine"].items()))
+    name, said = next(iter(document(audit(rows, asked))["by_machine"].items()))
     return name, said["verdict"]
 
 

@@ -17,14 +17,14 @@ import pytest
 from pyarrow import parquet
 
 from benchmarks.workloads.machines import BEGIN_NS, FAST, MS, RESTARTS, S, plant
-from cli.audit.text import shown
+from cli.audit.text import format_findings
 from inorder.contract import MAX_INT64
 from recordings.audit import from_table
 from recordings.audit.by_columns.count import is_countable
 from recordings.audit.by_columns.numbers import track_numbers
 from recordings.audit.columns import Columns
 from recordings.audit.document import document
-from recordings.audit.findings import Asked, audited
+from recordings.audit.findings import Asked, audit
 from recordings.audit.from_table import columns_of_file
 from recordings.audit.from_values import rows_of_file
 from recordings.audit.machine import Machine
@@ -64,10 +64,10 @@ def in_columns(rows: Sequence[AuditRow]) -> Columns:
 
 def told(inputs: Sequence[AuditRow] | Columns, asked: Asked) -> tuple[Any, ...]:
     """All that an audit says, and the waits from which its advice follows."""
-    findings = audited(inputs, asked)
+    findings = audit(inputs, asked)
     counting = findings.counting
     waits = sorted(counting.gaps.filled_after_ns), [*counting.behind_own_ns]
-    return document(findings), shown(findings, "head", [], []), waits
+    return document(findings), format_findings(findings, "head", [], []), waits
 
 
 def agree(rows: Sequence[AuditRow], asked: Asked = ASKED) -> None:
@@ -110,7 +110,7 @@ def test_wrong_clocks_are_mended_in_columns(
     clocks = expected[0]["by_machine"]
     assert clocks["robot-0"]["verdict"] == "drifting"
     assert clocks[FAST]["verdict"] == ("jumped" if fast_after else "fast by 41 s")
-    monkeypatch.setattr("recordings.audit.mended._mended", None)
+    monkeypatch.setattr("recordings.audit.mended._mend", None)
     assert told(in_columns(rows), ASKED) == expected
 
 

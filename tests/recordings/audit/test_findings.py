@@ -16,7 +16,7 @@ import pytest
 from benchmarks.traces import TRACES, TraceRow, jr_umts
 from benchmarks.workloads.machines import BEGIN_NS, FAST, FAST_BY_NS, MS, RESTARTS, S, plant
 from recordings.audit.document import document
-from recordings.audit.findings import Asked, audited
+from recordings.audit.findings import Asked, audit
 from recordings.audit.row import ONE_ORDER, AuditRow, OrderRule
 from recordings.audit.wraps import Wraps
 from tests.end_to_end.recordings import recorded
@@ -28,7 +28,7 @@ ASKED = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
 
 
 def found(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
-    return document(audited(rows, asked))
+    return document(audit(rows, asked))
 
 
 def agrees(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from recordings.audit import counting, findings, numbers, plain_jobs
 from recordings.audit.counting import TooManyMachines
 from recordings.audit.document import document
-from recordings.audit.findings import Asked, audited
+from recordings.audit.findings import Asked, audit
 from recordings.audit.numbers import TooManyGaps
 from recordings.audit.plain_jobs import TooManyWindows
 from recordings.audit.row import ONE_ORDER, AuditRow
@@ -47,7 +47,7 @@ def fleet(odd: Callable[[int], int | None], machines: int = 5) -> Any:
 def judged(rows: list[AuditRow]) -> Any:
     """By machine, what is said of rows that come in the order of their arrivals."""
     arrived = sorted(rows, key=lambda row: row.arrival_ns or 0)
-    return document(audited(arrived, ASKED))["by_machine"]
+    return document(audit(arrived, ASKED))["by_machine"]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_the_advice_about_clocks_says_as_many_as_the_verdicts() -> None:
             for index, name in enumerate("abcdefg")
             for at_ns in (BEGIN_NS + seq * S + index * MS,)
         ]
-        found = audited(rows, ASKED)
+        found = audit(rows, ASKED)
         verdicts = sum("fast" in each for each in found.verdicts.values())
         return verdicts, list(found.advice.settings())[-1]
 
@@ -166,7 +166,7 @@ def test_without_arrivals_only_jumps_are_named(
         for seq in range(300)
         for name in others + "x"
     ]
-    found = audited(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=False))
+    found = audit(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=False))
     said = document(found)["by_machine"]
     assert said.pop("x")["verdict"] == verdict
     assert {each["verdict"].split()[0] for each in said.values()} <= {"unknown", "silent"}
@@ -178,7 +178,7 @@ def test_list_in_order_of_time_shows_no_clock() -> None:
     every = {"often": 20 * S, "seldom": 1_200 * S, "rarely": 20 * DAY}
     sent = sorted((BEGIN_NS + n * each, name, n) for name, each in every.items() for n in range(90))
     rows = [AuditRow(name, n, None, at_ns) for at_ns, name, n in sent]
-    found = audited(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=False))
+    found = audit(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=False))
     assert {each.split()[0] for each in found.verdicts.values()} == {"unknown", "silent"}
 
 
@@ -204,7 +204,7 @@ def test_stragglers_of_machines_that_have_ended_are_no_fault_of_clocks(seed: int
         for at_ns in [BEGIN_NS + (number * 700 + dice.randrange(300)) * MS]
     ]
     given = [AuditRow(name, n, None, ts_ns, at_ns) for at_ns, name, n, ts_ns in sorted(rows)]
-    said = document(audited(given, ASKED))
+    said = document(audit(given, ASKED))
     assert {each["verdict"] for each in said["by_machine"].values()} == {"fine"}
     assert said["windows"]["wrong_by_clock"] == 0
 
@@ -257,7 +257,7 @@ def test_machines_beyond_the_bound_are_one_line(monkeypatch: pytest.MonkeyPatch)
         AuditRow(f"m{at % 5}", at // 5, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
         for at in range(100)
     ]
-    said = document(audited(rows, ASKED))
+    said = document(audit(rows, ASKED))
     assert said["machines"] == 5
     assert len(said["by_machine"]) == 4
     rest = said["by_machine"][findings.REST]
@@ -280,7 +280,7 @@ def test_what_has_no_bound_is_refused(
         for at in range(100)
         for seq in (0, 2, 4)
     ]
-    audited(rows, ASKED)
+    audit(rows, ASKED)
     monkeypatch.setattr(module, bound, 50)
     with pytest.raises(error):
-        audited(rows, ASKED)
+        audit(rows, ASKED)

@@ -21,8 +21,14 @@ from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.pieces import NOTHING, pieces_of
 from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.recorded import ENDED, Known
-from spark_analytics.backfill.resuming import ParquetTables, PendingRows, Resumed, TableForm, begun
-from spark_analytics.backfill.run import RunOutput, gathered
+from spark_analytics.backfill.resuming import (
+    ParquetTables,
+    PendingRows,
+    Resumed,
+    TableForm,
+    begin_run,
+)
+from spark_analytics.backfill.run import RunOutput, gather
 from spark_analytics.backfill.work import OrderGroups, ReadPieces
 from spark_analytics.executors.setting import Setting, digests, topology_of
 from tests.cli.invoking import Answer, inorder
@@ -148,7 +154,7 @@ def run_of_several(
         return
     place.complete(output.files)
     if not last:
-        begun(place, now)
+        begin_run(place, now)
     place.publish({})
     place.give_up()
 
@@ -239,7 +245,7 @@ def backfilled(
             if at == dies:
                 list(rows_of(order(iter(batches))))
             rows += rows_of(order(iter(batches)))
-        output = gathered(rows)
+        output = gather(rows)
         place.complete(output.files)
         place.publish({})
     finally:
@@ -252,7 +258,7 @@ def tasks_run(
 ) -> RunOutput:
     """What the tasks say that read and that order."""
     (batches,) = parcels_of(setting, inputs, piece_bytes)
-    return gathered(rows_of(order(iter(batches))))
+    return gather(rows_of(order(iter(batches))))
 
 
 def left_off(
@@ -292,7 +298,7 @@ def left_off(
     known["states"] = output.states
     offsets = {where: end - 1 for where, end in ends.items()}
     known |= {"files": {}, "offsets": offsets, "places": lies, "sources": sources or {}}
-    begun(place, known)
+    begin_run(place, known)
     place.publish({})
     return out
 

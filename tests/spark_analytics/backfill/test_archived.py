@@ -17,7 +17,7 @@ from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from inorder.signing_keys import SigningKey, signing_key
 from spark_analytics import archive
 from spark_analytics.backfill import archived
-from spark_analytics.jobs.running import named
+from spark_analytics.jobs.running import rename_offset
 from spark_analytics.jobs.work import Table
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
@@ -61,7 +61,7 @@ def dumped(
 def archive_of(spark: SparkSession, records: Sequence[Record], folder: Path) -> Path:
     for topic in sorted({record.topic for record in records}):
         own = [record for record in records if record.topic == topic]
-        rows = archive.placed(frame(spark, own), HeaderConfig())
+        rows = archive.place(frame(spark, own), HeaderConfig())
         archive.write(rows.where("offset < 50"), f"{folder}/{topic}", 0)
         archive.write(rows.where("offset >= 50"), f"{folder}/{topic}", 1)
     return folder
@@ -72,7 +72,7 @@ def lake_of(spark: SparkSession, kind: Format, records: Sequence[Record], folder
     table = Table(archive.TABLE, frame(spark, records).select(*archive.COLUMNS), PLACE)
     for _ in range(2):
         output = LakeOutput(open_lake(spark, kind, str(folder), "archive"), [table])
-        output.write(named(table.rows), table.name, PLACE, 0)
+        output.write(rename_offset(table.rows), table.name, PLACE, 0)
     return folder
 
 

@@ -119,7 +119,7 @@ def test_a_first_run_that_fails_amid_its_tables_leaves_none(tmp_path: Path) -> N
     wanted = run.Options([], str(out), "iceberg")
     output = run.RunOutput([], Summary(), {}, ())
     with pytest.raises(RuntimeError, match="the disk is full"):
-        run.published(wanted, place, Full(out), None, output, {"run": 1, "ended": True})
+        run.publish(wanted, place, Full(out), None, output, {"run": 1, "ended": True})
     place.give_up()
     assert list(tmp_path.iterdir()) == []
 

@@ -47,20 +47,20 @@ def uneven(rng: Random, whole: list[Record], at_least: dict[str, int]) -> list[R
 def read(
     spark: SparkSession, held: list[Record], before: Cut, *, to_end: bool
 ) -> tuple[list[Any], Cut]:
-    """One run, as `archived.taken` has it."""
+    """One run, as `archived.take` has it."""
     rows = log_order.beyond(frame(spark, held), before.offsets)
     ends = log_order.ends(rows, before)
     assert cut.overtaking(before, ends) is None
-    lines = log_order.arrived(rows, before, "heard", ACTIVATION_NS)
+    lines = log_order.select_new(rows, before, "heard", ACTIVATION_NS)
     after = cut.behind(before, ends, {}, None)
     if not to_end and (until_ns := cut.until_ns(before, ends)) is not None:
-        after = cut.behind(before, ends, log_order.parted(lines, until_ns).left, until_ns)
+        after = cut.behind(before, ends, log_order.part(lines, until_ns).left, until_ns)
         lines = lines.where(lines["due_ns"] < until_ns)
     found = [
         (row.topic, row.partition, row.offset, row.arrival_ms)
         for row in log_order.in_order(lines, "heard").collect()
     ]
-    noted = json.loads(json.dumps(after.recorded()))
+    noted = json.loads(json.dumps(after.record()))
     return found, cut.read(after.offsets, noted)
 
 
@@ -133,7 +133,7 @@ def test_what_was_seen_and_left_is_missed_where_it_is_gone() -> None:
 def test_it_is_told_where_records_bear_no_append_time() -> None:
     stamped, unstamped = LogEnd(0, 1, 5, 5), LogEnd(0, 1, 5, 5, is_stamped=False)
     plain = parse("streams: {a: {input: raw}}")
-    assert archived.unstamped({"raw/0": stamped}, plain) is None
-    found = archived.unstamped({"raw/0": stamped, "raw/1": unstamped}, plain)
+    assert archived.warn_of_unstamped({"raw/0": stamped}, plain) is None
+    found = archived.warn_of_unstamped({"raw/0": stamped, "raw/1": unstamped}, plain)
     assert found is not None
     assert "records of raw have the producer's time (CreateTime)" in found

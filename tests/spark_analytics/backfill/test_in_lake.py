@@ -22,7 +22,7 @@ from spark_analytics.backfill.resuming import PendingRows, Resumed, TableForm
 from spark_analytics.backfill.run import OWNER, RunOutput
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Setting, digests
-from spark_analytics.jobs.running import named
+from spark_analytics.jobs.running import rename_offset
 from spark_analytics.jobs.work import Options
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, TablesRefused
@@ -213,9 +213,9 @@ def test_tables_are_called_as_the_job_events_calls_them(
     tables = LakeTables(lake, topology, schema)
     found = {each.name: tables.rows(each, {}) for each in tables.tables}
     job = {
-        part.name.replace("-", "_"): named(part.pick(table.rows))
+        part.name.replace("-", "_"): rename_offset(part.pick(table.rows))
         for table in silver.events_tables(GivenTopics(spark), topology, Options(schema=schema))
-        for part in table.written()
+        for part in table.list_written()
     }
     assert set(job) - set(found) == OF_TOPICS
     assert set(found) - set(job) == {"duplicates"}

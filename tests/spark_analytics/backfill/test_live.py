@@ -46,7 +46,7 @@ def archived(spark: SparkSession, topic: str, records: Iterable[Read], folder: P
         )
         for read in records
     ]
-    placed = archive.placed(frame(spark, rows), HeaderConfig())
+    placed = archive.place(frame(spark, rows), HeaderConfig())
     archive.write(placed, f"{folder}/{topic}", 0)
 
 

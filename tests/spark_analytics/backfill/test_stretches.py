@@ -58,7 +58,7 @@ def at_of(content: Content) -> int:
 def read_through(lines: Sequence[dict[str, Any] | None]) -> list[tuple[Any, ...]]:
     reader = LineReader(SAID)
     found = []
-    for row in reader.begun(row_of(number, each) for number, each in enumerate(lines, start=1)):
+    for row in reader.begin(row_of(number, each) for number, each in enumerate(lines, start=1)):
         number, content = row.number, reader.read(row)
         ts_ns = content.ts_ns if isinstance(content, Event) else None
         found.append(told(content, number, at_of(content), ts_ns))
@@ -73,7 +73,7 @@ def read_apart(
     for part in parts:
         reader = StretchReader(SAID)
         read.append([reader.read(row_of(n, values)) for n, values in enumerate(part, start=1)])
-        stretches.append(reader.ended(len(part)))
+        stretches.append(reader.end(len(part)))
     starts = begins(stretches, Beginning())
     whole = (LineReader(SAID).read(row_of(n, values)) for n, values in enumerate(lines, start=1))
     assert (starts[-1].bears_arrivals is not False) == bears_arrivals(whole)[0]

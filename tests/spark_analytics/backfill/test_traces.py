@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_analytics.backfill import pieces
-from spark_analytics.backfill.run import RunOutput, gathered
+from spark_analytics.backfill.run import RunOutput, gather
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Setting
 from tests.spark_analytics.backfill.outputs import (
@@ -62,7 +62,7 @@ def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> RunOutput
         with pytest.raises(Killed):
             list(order(dies_after(batches, len(batches) // 2)))
         rows += rows_of(order(iter(batches)))
-    return gathered(rows)
+    return gather(rows)
 
 
 def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:

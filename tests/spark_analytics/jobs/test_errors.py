@@ -7,7 +7,7 @@ import pytest
 
 from cli.spark.around import plain_errors
 from cli.topology_file import Refused
-from spark_analytics.jobs.errors import MAX_CHARS, Raised, first_line, raised
+from spark_analytics.jobs.errors import MAX_CHARS, Raised, find_raised, first_line
 from spark_analytics.jobs.running import JobFailed
 
 FRAMES = "".join(
@@ -55,7 +55,7 @@ def test_what_a_python_process_has_raised_is_told_by_its_own_words(text: str) ->
 def test_the_error_counts_and_not_its_cause() -> None:
     later = "During handling of the above exception, another exception occurred:"
     text = f"{IN_STAGE}{TRACE}KeyError: 'raw'\n\n{later}\n\n{TRACE}{STATE}: two\nlines\n{JAVA}"
-    assert raised(RuntimeError(text)) == Raised(STATE, "two lines")
+    assert find_raised(RuntimeError(text)) == Raised(STATE, "two lines")
 
 
 def test_an_error_of_others_is_told_with_its_class() -> None:
@@ -66,7 +66,7 @@ def test_an_error_of_others_is_told_with_its_class() -> None:
 
 def test_without_a_trace_of_python_the_words_before_the_stack_are_told() -> None:
     assert first_line(RuntimeError(f"the disk\n is full\n{JAVA}")) == "the disk is full"
-    assert raised(RuntimeError("the disk is full")) is None
+    assert find_raised(RuntimeError("the disk is full")) is None
     assert first_line(RuntimeError(f"gone: {TRACE}")).startswith("gone: Traceback")
 
 

@@ -17,7 +17,7 @@ from spark_analytics.backfill.groups import Groups
 from spark_analytics.live import state
 from spark_analytics.live.group import LiveGroup, PartitionParcel
 from spark_analytics.live.partitions import PartitionName
-from spark_analytics.live.reading import hidden, parcels_of
+from spark_analytics.live.reading import find_hidden, parcels_of
 from tests.spark_analytics.backfill.outputs import Lines, each_apart
 from tests.spark_analytics.live import logs
 from tests.spark_analytics.live.logs import Log
@@ -39,7 +39,7 @@ class Store:
     entries: list[bytes] = field(default_factory=list)
 
     def opened(self, topology: Topology, group: int, names: Sequence[PartitionName]) -> LiveGroup:
-        saved_group = state.folded(self.snapshot, self.entries) if self.snapshot else None
+        saved_group = state.fold(self.snapshot, self.entries) if self.snapshot else None
         return LiveGroup(topology, group, names, saved_group)
 
     def keep(self, live: LiveGroup, rng: Random) -> None:
@@ -66,7 +66,7 @@ class Job:
         taken: dict[int, list[PartitionParcel]] = defaultdict(list)
         for log, records in self._log.items():
             if self._is_new(log, records, now_ms) and self._rng.random() < 0.1:
-                for group, parcel in hidden(self._topology):  # its share were marks alone
+                for group, parcel in find_hidden(self._topology):  # its share were marks alone
                     taken[group].append(parcel)
                 continue
             for stretch in self._stretches(log, records, now_ms):

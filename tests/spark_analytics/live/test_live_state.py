@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from spark_analytics.live.partitions import Partitions
-from spark_analytics.live.state import Common, entry, folded, snapshot
+from spark_analytics.live.state import Common, entry, fold, snapshot
 from topology.config import parse
 from topology.flow.replay import Replay
 from topology.model.event import Event
@@ -33,7 +33,7 @@ def kept() -> tuple[bytes, bytes]:
 
 def test_what_was_kept_is_read() -> None:
     first, behind = kept()
-    whole = folded(first, [behind])
+    whole = fold(first, [behind])
     assert whole.now_ns == 10
     assert (len(whole.held), len(whole.words)) == (2, 2)
 
@@ -54,4 +54,4 @@ def test_what_is_none_is_refused(changed: Callable[[bytes], bytes], says: str, w
     contents = list(kept())
     contents[which] = changed(contents[which])
     with pytest.raises(StateUnreadable, match=rf"the state .*{says}"):
-        folded(contents[0], contents[1:])
+        fold(contents[0], contents[1:])

@@ -24,7 +24,7 @@ from spark_analytics.live.partitions import (
     PartitionName,
     Partitions,
     Stretch,
-    restored,
+    restore,
 )
 from spark_analytics.live.reading import parcels_of
 from tests.spark_analytics.live import logs
@@ -63,7 +63,7 @@ def test_marks_of_transactions_alone_hold_time_for_so_many_batches_and_no_longer
         known.add(stretch(A, 10 * batch))
         known.hide()
         found.append(known.time_ns(10 * batch - 2))
-        known = restored(known.saved())
+        known = restore(known.save())
     assert found[: MOST_HIDDEN - 1] == [BEFORE_EVERYTHING_NS] * (MOST_HIDDEN - 1)
     assert found[MOST_HIDDEN - 1 :] == [10 * batch - 2 for batch in range(1, MOST_HIDDEN + 1)]
 
@@ -85,8 +85,8 @@ def test_what_is_known_of_a_partition_ends_the_count(line: bool, held_ns: int) -
 
 
 def test_states_of_before_count_from_the_restart_on() -> None:
-    saved, clocks_released, advanced_ns = partitions(A, B).saved()
-    again = restored(([each[:-1] for each in saved], clocks_released, advanced_ns))
+    saved, clocks_released, advanced_ns = partitions(A, B).save()
+    again = restore(([each[:-1] for each in saved], clocks_released, advanced_ns))
     assert [partition.hidden for partition in again.partitions.values()] == [[], []]
 
 

@@ -60,7 +60,7 @@ def _found(
             continue
         kept |= through_changelog(run.changes())
         if (again := restart(number)) is not None:
-            saved = run.saved()
+            saved = run.save()
             assert saved is not None
             state = through_changelog(saved.state)
             assert state == {key: value for key, value in kept.items() if value is not None}

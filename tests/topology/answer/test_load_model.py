@@ -104,7 +104,7 @@ def ran(
         if rest_ns and dice.random() < cuts:  # time goes on only when an instant is whole
             found += run.on_time(before.at_ns + dice.randrange(rest_ns)).results
         if content is not before and dice.random() < restarts:
-            saved = run.saved()
+            saved = run.save()
             assert saved is not None
             run = begun(topology, step_ns)
             run.restore(saved)

@@ -162,7 +162,7 @@ def _run(
             span = now_ns // SPAN
             _price(run, step_ns, others(span * SPAN / SECOND))
         if dice.random() < restarts:
-            saved = run.saved()
+            saved = run.save()
             assert saved is not None
             run = Replay(topology)
             run.restore(saved)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.clock.one_way import BIN_NS, OneWay, believed
+from topology.clock.one_way import BIN_NS, OneWay, believe
 
 MS = 1_000_000
 MEND_ABOVE = 500 * MS
@@ -55,7 +55,7 @@ OFFSETS = st.integers(-(10**12), 10**12)
 
 @given(upper=OFFSETS, floor=st.integers(2, 10**9))
 def test_a_clock_is_ahead_by_more_than_is_unknown_or_left_alone(upper: int, floor: int) -> None:
-    offset = believed(upper, floor)
+    offset = believe(upper, floor)
     if upper >= -floor:
         assert offset == 0
     else:
@@ -66,7 +66,7 @@ def test_a_clock_is_ahead_by_more_than_is_unknown_or_left_alone(upper: int, floo
 
 @given(upper=OFFSETS, by=st.integers(0, 1_000))
 def test_it_moves_at_most_twice_as_far_as_the_edge(upper: int, by: int) -> None:
-    first, second = believed(upper, 10**7), believed(upper + by, 10**7)
+    first, second = believe(upper, 10**7), believe(upper + by, 10**7)
     assert 0 <= second - first <= 2 * by
 
 

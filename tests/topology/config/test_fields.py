@@ -8,7 +8,7 @@ import yaml
 
 from topology.config import FieldsConfig, StreamConfig, TopologyError, parse
 from topology.config.change import reading_of
-from topology.config.reference import filled
+from topology.config.reference import fill
 from topology.wire.mapping import FIELD_PRESETS, Fields
 from topology.wire.where import Where
 
@@ -70,7 +70,7 @@ def test_when_a_row_arrived_is_of_files_and_no_difference_to_a_topic() -> None:
 
 
 def test_all_of_it_filled_in_is_the_same() -> None:
-    whole = filled(yaml.safe_load(SOUND))
+    whole = fill(yaml.safe_load(SOUND))
     assert parse(whole).streams["presses"].mapping() == parse(SOUND).streams["presses"].mapping()
 
 
@@ -204,7 +204,7 @@ def test_streams_of_one_topic_share_a_mapping_that_names_the_stream() -> None:
 def test_without_true_arrivals_stamps_are_believed() -> None:
     by_stamp = parse("streams: {a: {arrival: timestamp}}")
     assert by_stamp.streams["a"].clock.unsynced == "trust"
-    assert parse(filled({"streams": {"a": {"arrival": "read"}}})).streams["a"].arrival == "read"
+    assert parse(fill({"streams": {"a": {"arrival": "read"}}})).streams["a"].arrival == "read"
     assert parse("streams: {a: {arrival: append}}").streams["a"].clock.unsynced == "estimate"
     with pytest.raises(TopologyError, match="clocks are estimated by true arrivals"):
         parse("streams: {a: {arrival: read, clock: {unsynced: estimate}}}")

@@ -8,7 +8,7 @@ import pytest
 
 from topology.config import Problem, TopologyError, parse
 from topology.config.reading import MOVED, SECTIONS
-from topology.spelling.problem import Path, spelled
+from topology.spelling.problem import Path, spell
 
 MINIMAL = "streams: {default: {}}\n"
 
@@ -309,12 +309,12 @@ def test_broken(text: str | bytes, path: str, words: str) -> None:
 
 @pytest.mark.parametrize("key", MOVED, ids=".".join)
 def test_a_key_that_is_gone_is_refused_with_what_to_write(key: Path) -> None:
-    assert key[-1] not in SECTIONS[key[:-1]].spelled()
+    assert key[-1] not in SECTIONS[key[:-1]].list_keys()
     document: Any = 1
     for part in reversed(key):
         document = {part: document}
     problems = {each.path: each for each in refusal(document)}
-    found = problems[spelled(key)]
+    found = problems[spell(key)]
     assert (found.message, found.remedy) == ("there is no such key", MOVED[key])
 
 

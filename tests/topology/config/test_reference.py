@@ -86,10 +86,10 @@ def test_a_file_with_everything_filled_in_says_the_same_and_the_schema_takes_bot
     text: str,
 ) -> None:
     document = yaml.safe_load(text)
-    whole = reference.filled(document)
+    whole = reference.fill(document)
     found = parse(text)
     assert parse(whole) == found.model_copy(update={"stages_written": found.stages})
-    assert reference.filled(yaml.safe_load(whole)) == whole
+    assert reference.fill(yaml.safe_load(whole)) == whole
     VALIDATOR.validate(document)
     VALIDATOR.validate(yaml.safe_load(whole))
 
@@ -103,7 +103,7 @@ SECTIONS_UNSAID = {("fields",), ("schema",)}
 
 def test_everything_is_filled_in() -> None:
     """But for what has no default, and what says nothing under the rule that is there."""
-    whole = yaml.safe_load(reference.filled({"streams": {"default": {}}}))
+    whole = yaml.safe_load(reference.fill({"streams": {"default": {}}}))
     unsaid = {
         ("functions",),
         ("topics", "replication"),
@@ -126,7 +126,7 @@ def test_everything_is_filled_in() -> None:
         at: Any = whole
         for part in path:
             at = at["default" if part == "*" else part]
-        named = {key for key in section.spelled() if (*path, key) not in unsaid}
+        named = {key for key in section.list_keys() if (*path, key) not in unsaid}
         if path == ("streams", "*", "headers"):
             named = {"preset", "ts_unit"}
         assert at.keys() == named, path
@@ -147,14 +147,14 @@ def test_everything_is_filled_in() -> None:
     ],
 )
 def test_what_excludes_another_key_is_filled_in(stream: dict[str, Any], absent: str) -> None:
-    text = reference.filled({"streams": {"a": stream}})
+    text = reference.fill({"streams": {"a": stream}})
     assert parse(text).streams["a"] == parse({"streams": {"a": stream}}).streams["a"]
     assert absent not in text.replace("headers:\n      preset: plain\n      ts_unit: ns", "")
 
 
 def test_what_is_refused_is_refused_filled_in_too() -> None:
     with pytest.raises(TopologyError, match=r"streams\.a\.colour"):
-        reference.filled({"streams": {"a": {"colour": "red"}}})
+        reference.fill({"streams": {"a": {"colour": "red"}}})
 
 
 def test_every_key_has_its_words() -> None:

@@ -29,7 +29,7 @@ from topology.config import (
 )
 from topology.pattern.language.parse import parse_query
 from topology.pattern.tree.errors import QueryRefused
-from topology.spelling.problem import refused
+from topology.spelling.problem import refuse
 
 S_NS = 10**9
 V = ("payload", "v")
@@ -223,7 +223,7 @@ def test_a_flag_in_quotes_is_to_be_written_without() -> None:
     ],
 )
 def test_what_a_remedy_writes_is_python_in_code(remedy: str, in_code: str) -> None:
-    assert str(refused("wrong", remedy)) == f"wrong; {in_code}"
+    assert str(refuse("wrong", remedy)) == f"wrong; {in_code}"
 
 
 def test_a_remedy_of_a_pattern_is_of_its_language_in_code() -> None:

@@ -24,13 +24,13 @@ def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
         told.add(operator.on_batch([event], event.at_ns))
         if restarts:
             held = held_after_restart(operator, events, 1)
-            for each in (*operator.held(), *held):
+            for each in (*operator.iter_held(), *held):
                 each.offset -= moved
             state = through_changelog(operator.snapshot())
             operator = operator_of("final", is_ahead=True)
             operator.restore(state, [twin(each) for each in held])
             assert through_changelog(operator.snapshot()) == state
-            for each in operator.held():
+            for each in operator.iter_held():
                 each.offset += moved
     told.add(operator.on_end(events[-1].at_ns))
     return told

@@ -255,7 +255,7 @@ def _stage_run(seed: int, restarts: float) -> list[Any]:
         event = Event("default", *place, None, value, each.type)
         found += stage.on_batch([event], at_ns).results
         if dice.random() < restarts:
-            kept = {id(event): event for event in stage.held()}.values()
+            kept = {id(event): event for event in stage.iter_held()}.values()
             held = [twin(event) for event in sorted(kept, key=lambda event: event.offset)]
             state = through_changelog(stage.snapshot())
             stage = Stage(topology, operators())

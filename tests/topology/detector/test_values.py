@@ -21,12 +21,12 @@ from topology.detector.values import (
     ODD,
     NotAValue,
     classes_in,
-    copied,
+    copy,
     glance,
-    packed,
+    pack,
     same,
     size_of,
-    unpacked,
+    unpack,
 )
 
 
@@ -157,9 +157,9 @@ def test_what_has_a_content_besides_its_attributes_is_no_value(value: Any) -> No
     kind = type(value)
     for state in (value, [value], {"a": (value,)}, Pair(1, value)):
         with pytest.raises(NotAValue, match=f"contains a {kind.__name__}, whose content is not"):
-            copied(state)
+            copy(state)
         with pytest.raises(NotAValue, match=f"contains a {kind.__name__}, whose content is not"):
-            packed(state, KNOWN | {kind.__name__: kind})
+            pack(state, KNOWN | {kind.__name__: kind})
         assert size_of(state, 100) >= 1
     assert same([value], [value])
 
@@ -178,12 +178,12 @@ def test_dicts_of_a_class_are_never_the_same(kind: Any) -> None:
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_a_member_of_an_enum_stays_itself(member: Any) -> None:
-    assert copied(member) is member
-    assert unpacked(packed(member, KNOWN), KNOWN) is member
+    assert copy(member) is member
+    assert unpack(pack(member, KNOWN), KNOWN) is member
     assert classes_in({"m": [member]}) == {type(member).__name__: type(member)}
     assert size_of([member], 100) == 2
     with pytest.raises(NotAValue, match="in `classes` of"):
-        packed(member, {})
+        pack(member, {})
 
 
 def test_attributes_that_are_no_fields_are_kept() -> None:
@@ -193,20 +193,20 @@ def test_attributes_that_are_no_fields_are_kept() -> None:
 
     grown, known = Grown(1), {"Grown": Grown}
     grown.more = [2]  # type: ignore[attr-defined]
-    for other in (copied(grown), unpacked(packed(grown, known), known)):
+    for other in (copy(grown), unpack(pack(grown, known), known)):
         assert vars(other) == {"n": 1, "more": [2]}
         assert same(other, grown)
     assert not same(Grown(1), grown)
     del grown.n
-    assert vars(unpacked(packed(grown, known), known)) == {"more": [2]}
+    assert vars(unpack(pack(grown, known), known)) == {"more": [2]}
 
 
 def test_what_a_set_a_dict_or_an_object_holds_is_copied_too() -> None:
     one = Slotted([1])
     for holder in ({one}, {one: 1}, frozenset({(one,)})):
-        assert one not in copied(holder)
+        assert one not in copy(holder)
     plain = Plain()
-    copied(plain).seen["n"].append(3)
+    copy(plain).seen["n"].append(3)
     assert plain.seen == {"n": [1, 2]}
     assert not same({one}, {Slotted([1])})
 
@@ -217,7 +217,7 @@ def test_what_holds_itself_is_neither_copied_nor_compared_without_end() -> None:
     other: list[Any] = [1]
     other.append(other)
     with pytest.raises(NotAValue, match="levels, or contains itself"):
-        copied(one)
+        copy(one)
     assert not same(one, other)
     rows, also = Slotted(1), Slotted(1)
     rows.x, also.x = {"a": (rows,)}, {"a": (also,)}
@@ -251,15 +251,15 @@ def test_a_set_whose_members_cannot_be_compared() -> None:
 
 @pytest.mark.parametrize("value", VALUES, ids=_named)
 def test_what_is_written_down_comes_back(value: Any) -> None:
-    back = unpacked(packed(value, KNOWN), KNOWN)
+    back = unpack(pack(value, KNOWN), KNOWN)
     assert same(back, value)
-    assert same(copied(value), value)
+    assert same(copy(value), value)
     assert [same(value, other) for other in VALUES].count(True) == 1
 
 
 def test_an_event_comes_back_whole_and_has_a_size() -> None:
     seen = Seen("A", 1, {"n": [1, 2]}, "s", 2, 3, 4, unsure=True)
-    back = unpacked(packed({"last": (seen, seen)}, {}), {})["last"][1]
+    back = unpack(pack({"last": (seen, seen)}, {}), {})["last"][1]
     assert repr(back) == repr(seen)
     assert back.key == seen.key
     assert (back.payload, back.error_ns, back.unsure) == (seen.payload, 4, True)
@@ -280,10 +280,10 @@ def test_a_glance_is_never_wrong_and_misses_nothing_small() -> None:
         for shape in (value, (1, value), {"a": [value]}, {1: (2, [3, {4: value}])}):
             assert glance(shape, {}) == ODD
             with pytest.raises(NotAValue):
-                packed(shape, {})
+                pack(shape, {})
     for fine in (1, "a", (), (1, 2.0), {"a": [None, {1, 2}]}, [[]], *[(1, (2, (3,)))]):
         assert glance(fine, {}) == 0
-        packed(fine, {})
+        pack(fine, {})
     assert glance([*range(GLANCE), print], {}) == 0, "beyond it"
     assert glance((range, *range(GLANCE - 1)), {}) == ODD
 
@@ -311,7 +311,7 @@ def test_a_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     for odd in (ring, (1, [ring]), Node(1, 2, ring), loop):
         assert glance(odd, {"Node": Node}) == ODD
         with pytest.raises(NotAValue, match="contains itself"):
-            packed(odd, {"Node": Node})
+            pack(odd, {"Node": Node})
     twice = Node(1, [[2]])
     assert glance([twice, twice, (twice, twice)], {"Node": Node}) == 0
     tree = _tree(0, 1_000)
@@ -345,7 +345,7 @@ def test_half_a_pair_of_surrogates_is_no_value() -> None:
     for odd in ("a\ud800", ("a", "\udfff"), {"\ud800": 1}, [[1], "\ud800"]):
         assert glance(odd, {}) == ODD
         with pytest.raises(NotAValue, match="lone surrogate"):
-            packed(odd, {})
+            pack(odd, {})
     whole = ("\U0001f600", "\xe9")
     assert glance(whole, {}) == 0
-    assert unpacked(packed(whole, {}), {}) == whole
+    assert unpack(pack(whole, {}), {}) == whole

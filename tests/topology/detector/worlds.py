@@ -12,10 +12,10 @@ from topology.detector.detector import behaviour_of
 from topology.detector.item import LAST, Key, LogEntry, Seen, before, behind
 from topology.detector.key_log import STORED
 from topology.detector.unit import EXPIRED, Record, Unit
-from topology.model.result import EMIT, RETRACT, UPDATE, ResultIds, framed
+from topology.model.result import EMIT, RETRACT, UPDATE, ResultIds, frame
 from topology.query.numbers import text_of
 
-BEGUN = framed(b"law")
+BEGUN = frame(b"law")
 REMOVE = "remove"
 PUT = "put"
 
@@ -236,8 +236,8 @@ def _check_truth(found: Run, seed: int, told: Emitted, ids: Callable[..., str]) 
 
 
 def _ids_of(unit: Unit) -> Callable[..., str]:
-    return lambda key, id_: ResultIds(unit._begun + framed(key.encode())).of(
-        framed(text_of(id_).encode())
+    return lambda key, id_: ResultIds(unit._begun + frame(key.encode())).of(
+        frame(text_of(id_).encode())
     )
 
 

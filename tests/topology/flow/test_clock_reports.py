@@ -127,7 +127,7 @@ def test_what_is_folded_changes_no_answer(seed: int) -> None:
     for inputs in cut(contents_of(seed)):
         step = replay.on_inputs(inputs)
         emitted += [] if step is None else lines(step)
-        if random.random() < 0.05 and (saved := replay.saved()) is not None:
+        if random.random() < 0.05 and (saved := replay.save()) is not None:
             least.update(key.partition("/")[0] for key in saved.state if "/folded/" in key)
             replay = Replay(topology)
             replay.restore(saved)
@@ -147,7 +147,7 @@ def kept(text: str, *contents: Taken) -> Counter[str]:
     """How many rounds are kept of each source."""
     replay: Any = Replay(in_code(text))
     replay.on_inputs(sorted(contents, key=lambda each: each.arrival_ns))
-    return Counter(word.source for word in replay.saved().words)
+    return Counter(word.source for word in replay.save().words)
 
 
 def test_what_has_been_taken_goes_and_what_has_not_stays() -> None:
@@ -176,4 +176,4 @@ streams: {one: {clock: {activation: 1s}}, two: {reorder: {rule: fixed, max_wait:
 def test_who_has_no_sources_keeps_nothing() -> None:
     replay = Replay(parse("streams: {default: {}}"), reads_reports=False)
     replay.on_inputs(rounds("a", BEGIN, 9, S))
-    assert replay.saved() is None
+    assert replay.save() is None

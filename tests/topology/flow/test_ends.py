@@ -12,7 +12,7 @@ import pytest
 from inorder.engine import Detector, RawEvent, parse, replay
 from inorder.given import Reader, records_of
 from inorder.records import JoinRecord, MatchRecord, WindowRecord
-from spark_analytics.backfill.state import GroupState, packed, unpacked
+from spark_analytics.backfill.state import GroupState, pack, unpack
 from topology.flow.replay import Replay
 from topology.model.outcome import Step
 
@@ -226,8 +226,8 @@ def test_a_history_that_goes_on_invents_no_silence() -> None:
     contents = list(Reader(topology).contents(sent))
     history, live = Replay(topology), Replay(topology)
     found: list[Step | None] = [history.on_inputs(contents[:31], sent[31].arrival_ns)]
-    saved = history.saved()
-    left: Any = unpacked(packed(GroupState(saved, (), {}))).saved
+    saved = history.save()
+    left: Any = unpack(pack(GroupState(saved, (), {}))).saved
     live.restore(left)
     found += [live.on_inputs(contents[31:]), live.on_end()]
     whole = [record for step in found if step is not None for record in records_of(step)]

@@ -103,7 +103,7 @@ def test_a_join_holds_the_very_events_that_came() -> None:
             stage = Stage(asked, operators, lanes=lanes_of("raw", 1))
             events = alternating()
             stage.on_batch(events, events[-1].at_ns)
-            held = list(stage.held())
+            held = list(stage.iter_held())
             assert held
             assert {id(one) for one in events if one.held_by} == {id(one) for one in held}
 
@@ -127,7 +127,7 @@ def test_one_stream_may_lose_its_last_query_and_nothing_of_it_stays() -> None:
     stage = started(both, ["window"], alternating())
     table: dict[str, Any] = stage.snapshot()
     again = Stage(one, ["window"])
-    again.restore(through_changelog(table), list(map(twin, stage.held())))
+    again.restore(through_changelog(table), list(map(twin, stage.iter_held())))
     table |= again.changes()
     assert {key for key, value in table.items() if value is not None} == set(again.snapshot())
     others = {key for key in again.snapshot() if not key.startswith("a\n")}
@@ -138,12 +138,12 @@ def test_one_stream_may_lose_its_last_query_and_nothing_of_it_stays() -> None:
 def test_events_of_a_query_that_is_no_more_are_held_no_longer() -> None:
     both = topology(f"stream: a, {PATTERN}", f"stream: b, {PATTERN}")
     stage = started(both, ["pattern"], alternating())
-    held = list(stage.held())
+    held = list(stage.iter_held())
     assert {one.stream for one in held} == {"a", "b"}
     again = Stage(topology(f"stream: a, {PATTERN}"), ["pattern"])
     again.restore(stage.snapshot(), held)
-    assert {one.stream for one in held if one.held_by} == {one.stream for one in again.held()}
-    assert {one.stream for one in again.held()} == {"a"}
+    assert {one.stream for one in held if one.held_by} == {one.stream for one in again.iter_held()}
+    assert {one.stream for one in again.iter_held()} == {"a"}
 
 
 def test_places_of_held_events_follow_the_operators_of_a_changed_file() -> None:

@@ -113,7 +113,7 @@ def over(seed: int) -> Table:
             assert table.rows == stage.snapshot()
         if rng.random() < 0.1:
             table.apply(stage.changes())
-            held = list(stage.held())
+            held = list(stage.iter_held())
             stage = Stage(asked, operators)
             stage.restore(table.rows, held)
     stage.on_time(now_ns + LONG_AFTER_NS)
@@ -122,7 +122,7 @@ def over(seed: int) -> Table:
     assert table.rows == stage.snapshot()
     assert operators_keys(table.rows) <= STAND
 
-    held = list(stage.held())
+    held = list(stage.iter_held())
     stage = Stage(without_waiting(asked), operators)
     stage.restore(table.rows, held)
     table.apply(stage.changes())

@@ -144,7 +144,7 @@ def test_a_restart_knows_what_had_gone_before_an_unsure_event_came() -> None:
     results_of(operator, x(1, 100), *passed(150, complete_ms=0), x(2, 151), unsure, x(3, 153))
     (mark,) = (key for key in operator.snapshot() if key.endswith(f"wide/{unsure.offset}/"))
     again = join(changes_for_ns=20 * MS, uncertainty="bounds")
-    again.restore(operator.snapshot(), list(operator.held()))
+    again.restore(operator.snapshot(), list(operator.iter_held()))
     assert again.snapshot()[mark] == operator.snapshot()[mark] == START + 130 * MS
 
 

@@ -50,15 +50,15 @@ def test_all_events_pass_and_what_is_held_is_let_go_once(case: Case) -> None:
         for _ in run.steps():
             assert [one.offset for one in run.released] == [one.offset for one in run.taken]
             let_go = [event.offset for event in run.freed]
-            held = [one.offset for one in run.operator.held()]
-            assert all(one.held_by for one in run.operator.held())
+            held = [one.offset for one in run.operator.iter_held()]
+            assert all(one.held_by for one in run.operator.iter_held())
             holding = {one.offset for one in run.taken if one.held_by}
             assert holding == set(held)
             assert len(held) == len(holding)
             assert not holding & set(let_go)
         run.end()
         let_go = [event.offset for event in run.freed]
-        assert not list(run.operator.held())
+        assert not list(run.operator.iter_held())
         assert all(key.endswith((QUERY, SHAPES)) for key in run.operator.snapshot())
         assert all(one.held_by == 0 for one in run.released)
         assert max(Counter(let_go).values(), default=1) == 1

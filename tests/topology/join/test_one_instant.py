@@ -56,7 +56,7 @@ def run(config: JoinSettings, seed: int, order: int) -> tuple[list[list[str]], l
         found = results_of(join, *in_turn([twin(each) for each in own], rng))
         found += join.on_time(own[-1].at_ns).results
         rows |= {row.id: row for row in found}
-        kept.append(sorted(repr(each) for each in join.held() if each.kind == DATA))
+        kept.append(sorted(repr(each) for each in join.iter_held() if each.kind == DATA))
     return (
         kept,
         sorted(id_ for id_, row in rows.items() if row.op != "retract"),

@@ -63,7 +63,7 @@ def run(
             taken.append(event)
         if rng and rng.random() < 0.1:
             state = through_changelog(joins.snapshot())
-            held = [copy_of(one) for one in joins.held()]
+            held = [copy_of(one) for one in joins.iter_held()]
             joins = JoinQueries([Join(config)], 1)
             joins.restore(state, sorted(held, key=lambda one: one.offset))
     return results + joins.on_end(stream[-1].at_ns).results, taken

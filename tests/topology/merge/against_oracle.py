@@ -139,7 +139,7 @@ def by_operator(coming: list[Item], settings: Settings, **times: int) -> tuple[A
         by_ns = last_ns - event.ref_time_ns if event.late not in ("", GAP) else 0
         left.append((event.at_ns, event.offset, event.late != "", by_ns))
         last_ns = last_ns if event.late else event.ref_time_ns
-    return left, sorted(event.offset for event in operator.held())
+    return left, sorted(event.offset for event in operator.iter_held())
 
 
 def event_of(item: Item, offset: int) -> Event:

@@ -72,7 +72,7 @@ def test_law_no_source_stays_blocked() -> None:
             stages.emit(stages.reorder.on_batch([event], event.at_ns).released)
             at += 1
             if at % CHECKPOINT == 0:
-                checkpoint = at, stages.reorder.snapshot(), copies([*stages.reorder.held()])
+                checkpoint = at, stages.reorder.snapshot(), copies([*stages.reorder.iter_held()])
             if checkpoint is not None and rng.random() < 0.02:
                 repeated += at - checkpoint[0]
                 stages.restore(*checkpoint[1:])

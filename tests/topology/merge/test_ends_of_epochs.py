@@ -121,7 +121,7 @@ def test_the_end_of_an_epoch_is_put_in_its_place() -> None:
 def test_a_restart_of_the_worker_keeps_what_is_awaited() -> None:
     operator, again = merge(), merge()
     feed(operator, event(0, 1_000), event(0, 1_200, epoch=1))
-    again.restore(operator.snapshot(), list(operator.held()))
+    again.restore(operator.snapshot(), list(operator.iter_held()))
     again.on_time(1_600 * MS)
     assert complete_ms(again) == 1_000
     again.on_time(1_800 * MS)

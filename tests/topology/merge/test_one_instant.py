@@ -45,7 +45,7 @@ def test_what_is_late_in_one_instant_leaves_in_order_however_it_came(
     play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
     assert rendered(merge.on_batch(coming[:3], 71 * MS)) == ["a1 at 70"]
     assert rendered(merge.on_batch(coming[3:], 71 * MS)) == []
-    again.restore(merge.snapshot(), copies(merge.held()))
+    again.restore(merge.snapshot(), copies(merge.iter_held()))
     for one in (merge, again):
         left = rendered(one.on_time(71 * MS))
         if policy == "pass":
@@ -61,7 +61,7 @@ def test_at_the_bound_late_ones_leave_amid_their_instant() -> None:
     play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
     late = [event(71, "b", seq, 5 - seq) for seq in range(4)]
     assert len(rendered(merge.on_batch(late, 71 * MS))) == 4  # with a1
-    assert [each.seq for each in merge.held()] == [3]
+    assert [each.seq for each in merge.iter_held()] == [3]
     assert merge.figures()["overflows"] == 0
     assert len(rendered(merge.on_time(71 * MS))) == 1
 
@@ -99,7 +99,7 @@ def said(events: list[Event], *, restarts: bool) -> tuple[list[str], list[tuple[
         left += rendered(merge.on_batch([each], each.at_ns))
         if restarts:
             again = operator()
-            again.restore(merge.snapshot(), copies(merge.held()))
+            again.restore(merge.snapshot(), copies(merge.iter_held()))
             merge = again
         received.append(tuple(merge.counts_of(source).get("received", 0) for source in "abc"))
     return left + rendered(merge.on_end(100_000 * MS)), received
@@ -131,7 +131,7 @@ def test_a_source_is_not_forgotten_while_a_late_event_of_it_waits() -> None:
     where: Any = merge.locate("b", 0, 0)
     assert where["where"] == "held"
     again = operator(max_sources=2)
-    again.restore(merge.snapshot(), copies(merge.held()))
+    again.restore(merge.snapshot(), copies(merge.iter_held()))
     for one in (merge, again):
         one.on_batch([event(71, "e", 0, 72)], 71 * MS)
         assert one.locate("b", 0, 0) == where

@@ -93,7 +93,7 @@ def test_events_set_back_are_in_order_while_their_place_has_not_passed() -> None
     play(operator(), rows)
     before, after = operator(), operator()
     play(before, rows[:4])
-    after.restore(before.snapshot(), before.held())
+    after.restore(before.snapshot(), before.iter_held())
     play(after, rows[4:])
 
 

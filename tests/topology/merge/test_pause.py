@@ -162,7 +162,7 @@ def test_restarts_anywhere_change_nothing(seed: int) -> None:
         wanted = rendered(whole.on_batch([twin(each)], each.at_ns))
         if rng.random() < 0.3:
             again = merge(heartbeat=100)
-            again.restore(broken.snapshot(), broken.held())
+            again.restore(broken.snapshot(), broken.iter_held())
             broken = again
         assert rendered(broken.on_batch([twin(each)], each.at_ns)) == wanted, each
     assert rendered(broken.on_end(events[-1].at_ns)) == rendered(whole.on_end(events[-1].at_ns))

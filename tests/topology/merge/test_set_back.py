@@ -154,7 +154,7 @@ def test_a_restart_keeps_what_was_learned(seed: int) -> None:
     expected = [key(event) for event in data(steps(steady, gateways(seed)))]
     found = data([shaken.on_batch([event], event.at_ns) for event in events[:half]])
     again = merge()
-    again.restore(shaken.snapshot(), list(shaken.held()))
+    again.restore(shaken.snapshot(), list(shaken.iter_held()))
     found += data(steps(again, events[half:]))
     assert [key(event) for event in found] == expected
     assert again.figures() == steady.figures()

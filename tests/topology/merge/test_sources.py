@@ -54,7 +54,7 @@ def looked_at(merge: Merge) -> tuple[int, int]:
 
 
 def announced(merge: Merge) -> tuple[int, int]:
-    said = merge._watermark._announced("default", 0)
+    said = merge._watermark._announce("default", 0)
     return said.error_ns, said.error_all_ns
 
 
@@ -77,7 +77,10 @@ def test_the_least_of_all_is_found(seed: int) -> None:
             event.error_ns = rng.randrange(5) * rng.randrange(2) * MS
         merge.on_batch(step.released, step.now_ns)
         if number == len(cuts) // 2:
-            state, held = merge.snapshot(), sorted(merge.held(), key=lambda event: event.offset)
+            state, held = (
+                merge.snapshot(),
+                sorted(merge.iter_held(), key=lambda event: event.offset),
+            )
             merge = fresh()
             merge.restore(state, held)
         assert found(merge) == looked_at(merge)

@@ -72,7 +72,7 @@ def test_so_much_is_told_before_the_first_event_and_not_again_after_a_restart() 
     emitted = [(one.kind, one.ref_time_ns // MS, one.complete_ns // MS) for one in step.released]
     assert emitted == [(WATERMARK, 100, 100 - CORRECT_FOR), (DATA, 100, 0)]
     again = merge()
-    held = list(operator.held())
+    held = list(operator.iter_held())
     again.restore(operator.snapshot(), held)
     later = again.on_batch([event(104, 105, 2)], 106 * MS)
     assert [one.kind for one in later.released] == [DATA, DATA]

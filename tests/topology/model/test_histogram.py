@@ -51,8 +51,8 @@ def test_a_warm_source_goes_by_its_own_fill_times_a_new_one_by_the_pools() -> No
     assert new.wait_ns() == 10_000  # nothing is known
     for _ in range(32):
         for source, fill_ns in ((slow, 4_000), (fast, 100)):
-            source.opened()
-            source.filled(fill_ns)
+            source.note_opened()
+            source.note_filled(fill_ns)
     assert fast.wait_ns() == 103 * 5 // 4
     assert slow.wait_ns() == upper_edge_ns(bucket_of(4_000)) * 5 // 4
     assert new.wait_ns() == slow.wait_ns()  # half of the pool's are slow
@@ -63,7 +63,7 @@ def test_of_few_holes_the_wait_is_longer_than_the_longest_fill() -> None:
     times = FillTimes(1_000)
     waits = []
     for holes in range(1, 1_101):
-        times.opened()
+        times.note_opened()
         times.filled_in(bucket_of(100))
         if holes in (32, 64, 999, 1_000, 1_100):
             waits.append(times.wait_ns())

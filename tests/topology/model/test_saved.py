@@ -19,7 +19,7 @@ from topology.model.saved import (
     Saved,
     Shape,
     ShapeRefused,
-    described,
+    describe,
     dict_of,
     list_of,
     optional,
@@ -91,7 +91,7 @@ class Whole(Saved):
         assert field in ("parts", "perhaps")
         return Part()
 
-    def settled(self) -> None:
+    def derive(self) -> None:
         self.derived = len(self.runs)
 
 
@@ -180,7 +180,7 @@ class Later(Saved):
 
 
 def said(shape: Shape) -> Any:
-    return through_changelog(described(shape))
+    return through_changelog(describe(shape))
 
 
 def test_a_state_of_todays_shapes_needs_no_mapping() -> None:

@@ -136,7 +136,7 @@ def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:
         tuple(
             sorted(
                 (query.aliases[match.alternative][component], one.identity)
-                for component, one in match.labelled()
+                for component, one in match.label()
             )
         )
         for match in matches

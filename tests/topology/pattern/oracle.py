@@ -139,7 +139,7 @@ def _once(form: NormalForm, matches: list[Match]) -> list[Match]:
 def binding_of(form: NormalForm, match: Match) -> Binding:
     """What a match is: which events it binds to which alias."""
     components = form.alternatives[match.alternative].components
-    return frozenset((components[j].alias, entry.identity) for j, entry in match.labelled())
+    return frozenset((components[j].alias, entry.identity) for j, entry in match.label())
 
 
 def _decided_ns(form: NormalForm, match: Match) -> int:
@@ -204,7 +204,7 @@ def _choices_of_all(node: syntax.AllOf, taken: Mapping[str, Sequence[Entry]]) ->
 
 
 def _maximal(matches: list[Match]) -> list[Match]:
-    sets = [{(j, entry.identity) for j, entry in match.labelled()} for match in matches]
+    sets = [{(j, entry.identity) for j, entry in match.label()} for match in matches]
     return [
         match
         for match, mine in zip(matches, sets, strict=True)

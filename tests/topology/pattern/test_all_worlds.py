@@ -285,7 +285,7 @@ def grades(pattern: str, events: str, options: str) -> str:
     sure = labels(form, certain)
 
     def shown(match: Match) -> str:
-        name = "".join(f"{one.type.lower()}{one.time_ns}" for _, one in match.labelled())
+        name = "".join(f"{one.type.lower()}{one.time_ns}" for _, one in match.label())
         return name if labels(form, [match]) <= sure else f"{name}?"
 
     return " ".join(sorted(shown(match) for match in possible))

@@ -83,7 +83,7 @@ def restarted(running: Stage, table: dict[str, Any] | None = None, **queries: An
     """With these queries from now on."""
     again = stage(**queries)
     held = []
-    for one in running.held():
+    for one in running.iter_held():
         held.append(event(one.type, one.ref_time_ns // MS, one.value))
         held[-1].held_by = one.held_by
     again.restore(running.snapshot() if table is None else table, held)
@@ -97,11 +97,11 @@ def test_events_pass_and_stay_held_until_nothing_can_come_of_them() -> None:
     step = running.on_batch(given, 2 * MS)
     assert step.released == given
     assert told(step) == ["ab emit 0 2"]
-    assert [one.seq for one in running.held()] == [0, 2], "an X is nobody's"
+    assert [one.seq for one in running.iter_held()] == [0, 2], "an X is nobody's"
     assert [one.held_by > 0 for one in given] == [True, False, True]
     assert not list(running.waiting())
     give(running, "w1000")
-    assert not list(running.held())
+    assert not list(running.iter_held())
     assert {one.seq for one in running.take_moved() if not one.held_by} >= {0, 2}
 
 
@@ -218,7 +218,7 @@ def test_accepted_events_are_matched_at_once_and_corrected_also_after_a_restart(
 
     running, again = (chain_of(of, "default", ["merge", "pattern"]) for _ in range(2))
     assert give(running, at_5("b5 a1", "st")) == ["ab emit 1 5"]
-    again.restore(through_changelog(running.snapshot()), [twin(one) for one in running.held()])
+    again.restore(through_changelog(running.snapshot()), [twin(one) for one in running.iter_held()])
     assert told(again.on_batch(at_5("b5 b4", "su"), 6 * MS)) == ["ab update 1 4"]
 
 
@@ -237,7 +237,7 @@ def test_matches_are_events_of_other_patterns_also_after_a_restart() -> None:
     assert give(again, late) == found, "the match of another end is another event"
     step = again.on_batch(events("w200"), 200 * MS)
     assert sorted(one.seq for one in step.freed) == [1, 2, 3, 6]
-    assert list(again.held()) == []
+    assert list(again.iter_held()) == []
     log.of(again)
     assert not any("match/" in key for key in log.rows)
 
@@ -264,7 +264,7 @@ def test_a_chain_keeps_what_it_reads_no_longer_than_it_may_be_asked_for() -> Non
         assert sum("/match/" in key for key in log.rows) <= 100
     step = running.on_batch(events("w10000"), 10_000 * MS)
     assert all(one.type == "A" for one in step.freed)
-    assert list(running.held()) == []
+    assert list(running.iter_held()) == []
 
 
 def test_what_is_kept_does_not_grow_while_a_source_that_went_away_holds_c() -> None:

@@ -30,7 +30,7 @@ def found(pattern: str, events: str | list[Entry], options: str = "") -> list[st
     pattern, _, within = pattern.partition(" WITHIN ")
     stream = of_text(events) if isinstance(events, str) else events
     matches = judged(form_of(pattern, options, int(within or 10)), stream)
-    return [" ".join(f"{e.type.lower()}{e.time_ns}" for _, e in it.labelled()) for it in matches]
+    return [" ".join(f"{e.type.lower()}{e.time_ns}" for _, e in it.label()) for it in matches]
 
 
 Rule = tuple[str, str | list[Entry], str, list[str]]
@@ -258,8 +258,8 @@ def test_laws_of_the_modes() -> None:
 
         most = random_query(rng, [("any", "maximal")], skips=["none"])
         whole = valid(normalise(most), stream)
-        maximal = [set(match.labelled()) for match in oracle(most, stream)]
+        maximal = [set(match.label()) for match in oracle(most, stream)]
         assert len(maximal) <= len(whole)
         for match in whole:
-            members = set(match.labelled())
+            members = set(match.label())
             assert any(members <= other for other in maximal)

@@ -100,7 +100,7 @@ def test_the_promise_is_kept_and_in_the_end_all_is_the_same(seed: int) -> None:
 
 def over(before: Chain, after: Chain) -> Chain:
     """A restart, after which the file may say something else."""
-    again = sorted(map(twin, before.held()), key=lambda event: event.offset)
+    again = sorted(map(twin, before.iter_held()), key=lambda event: event.offset)
     after.restore(through_changelog(before.snapshot()), again)
     return after
 

@@ -129,9 +129,7 @@ def test_the_oracle_says_so(case: Case) -> None:
         pytest.skip(f"{len(case.events)} events are too many to try everything")
     names = [[part.label or part.alias for part in a.components] for a in form.alternatives]
     told = Counter(
-        tuple(
-            (names[match.alternative][j], case.labels[one.event.seq]) for j, one in match.labelled()
-        )
+        tuple((names[match.alternative][j], case.labels[one.event.seq]) for j, one in match.label())
         for match in oracle(form, case.events)
     )
     assert told == case.matches

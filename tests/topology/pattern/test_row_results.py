@@ -229,7 +229,7 @@ def test_what_was_before_in_a_condition(query: str, within_ns: int, found: list[
     prices = [entry("T", 10 * at, at, {"p": p, "id": at % 2}) for at, p in enumerate((5, 6, 4, 7))]
     asked = compiled(query, within=within_ns)
     wanted = oracle(asked.form, prices)
-    assert [" ".join(str(e.event.seq) for _, e in it.labelled()) for it in wanted] == found
+    assert [" ".join(str(e.event.seq) for _, e in it.label()) for it in wanted] == found
     for late in prices:
         arrivals = [*(one for one in prices if one is not late), late]
         assert current(asked, arrivals).contents() == contents(asked, wanted), late

@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.patterns import recorded
+from benchmarks.patterns import record
 from benchmarks.traces import TraceAbsent
 from tests.seeds import seeds_of_today
 from tests.services import without_trace
@@ -153,7 +153,7 @@ def test_tactics_find_what_the_oracle_finds(
 def micro() -> list[Entry]:
     """The 10 000 events of LimeCEP."""
     try:
-        found = recorded(disordered=False)
+        found = record(disordered=False)
     except TraceAbsent as missing:
         without_trace(missing)
     return [entry(kind, number, number) for number, kind in found]

@@ -111,7 +111,7 @@ class UncertainOracle(AlternativeOracle):
         return min((self._held(expr, binding) for expr in part.own), default=YES)
 
     def grade(self, match: Match) -> int:
-        run = tuple(match.labelled())
+        run = tuple(match.label())
         grade = min(self._suits(self.components[j], entry) for j, entry in run)
         grade = min(grade, self._order(match), self._window(run), self._conditions(run))
         if grade > NO and not self.free:

@@ -12,7 +12,7 @@ from typing import Final
 from topology.pattern.language.expression_text import duration_text, expression_text
 from topology.pattern.tree import syntax
 from topology.pattern.tree.defaults import with_defaults
-from topology.pattern.tree.words import quoted
+from topology.pattern.tree.words import quote
 
 _STRATEGY: Final = {
     "strict": "strict",
@@ -25,7 +25,7 @@ _SKIP: Final = {"next": "TO NEXT", "past_last": "PAST LAST", "first": "TO FIRST"
 
 def unparse(query: syntax.Query) -> str:
     """One clause a line."""
-    lines = [f"QUERY {quoted(query.name)}"] if query.name else []
+    lines = [f"QUERY {quote(query.name)}"] if query.name else []
     lines.append(f"PATTERN {_Pattern().text(query.node)}")
     if query.where is not None:
         lines.append(f"WHERE {expression_text(query.where)}")
@@ -34,7 +34,7 @@ def unparse(query: syntax.Query) -> str:
     if query.columns is not None or query.into:
         columns = ", ".join(map(_column, query.columns)) if query.columns else "*"
         columns = f"of each row {columns}" if query.all_rows else columns
-        into = f" INTO {quoted(query.into)}" if query.into else ""
+        into = f" INTO {quote(query.into)}" if query.into else ""
         lines.append(f"RETURN {columns}{into}")
     return "\n".join(lines)
 
@@ -50,7 +50,7 @@ def _options(query: syntax.Query) -> list[str]:
         options.append(f"MATCHES {query.matches.upper()}{sets}{limit}")
     if query.skip != "none":
         names = [query.skip_to, *query.skip_also]
-        to = f" {'|'.join(map(quoted, names))}" if query.skip_to else ""
+        to = f" {'|'.join(map(quote, names))}" if query.skip_to else ""
         options.append(f"SKIP {_SKIP[query.skip]}{to}")
     if query.emit != usual["emit"] or query.slack_ns is not None:
         slack = f" {duration_text(query.slack_ns)}" if query.slack_ns is not None else ""
@@ -64,7 +64,7 @@ def _options(query: syntax.Query) -> list[str]:
 
 def _column(column: syntax.Column) -> str:
     text = expression_text(column.expr)
-    return text if column.name == text else f"{text} AS {quoted(column.name)}"
+    return text if column.name == text else f"{text} AS {quote(column.name)}"
 
 
 class _Pattern:
@@ -89,7 +89,7 @@ class _Pattern:
             case syntax.CountedNode():
                 quant = _quant(node.minimum, node.maximum) or "{1}"
                 text = self.text(node.node) + quant + ("?" if node.reluctant else "")
-                text += f" {quoted(node.name)}" if node.name else ""
+                text += f" {quote(node.name)}" if node.name else ""
                 return text + (f" LOOP {node.loop.upper()}" if node.loop else "")
 
     def _item(self, item: syntax.Item) -> str:
@@ -98,8 +98,8 @@ class _Pattern:
 
     def _component(self, types: Sequence[str], alias: str, quant: str = "", group: str = "") -> str:
         self._place += 1
-        text = ("|".join("`_`" if each == "_" else quoted(each) for each in types) or "_") + quant
-        return text if alias == f"_{self._place}" else f"{text} {quoted(alias)}{group}"
+        text = ("|".join("`_`" if each == "_" else quote(each) for each in types) or "_") + quant
+        return text if alias == f"_{self._place}" else f"{text} {quote(alias)}{group}"
 
     def _event(self, node: syntax.EventNode) -> str:
         quant = _quant(node.minimum, node.maximum) + ("?" if node.reluctant else "")

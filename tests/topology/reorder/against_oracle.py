@@ -109,7 +109,7 @@ def by_operator(coming: list[Arrival], rule: str, start: int, **times: Any) -> t
         reports += last.reports
         released += last.released
     fates: list[Verdict] = [(HELD, None, 0, "", False) for _ in coming]
-    for event in operator.held():
+    for event in operator.iter_held():
         fates[event.offset] = (HELD, None, event.epoch, "", False)
     gaps: list[tuple[Any, ...]] = []
     left: dict[str, list[int]] = {}

@@ -171,7 +171,7 @@ def test_what_the_state_does_not_know_as_held_is_not_taken() -> None:
     again = operator()
     again.restore(reorder.snapshot(), [stray, held])
     assert (stray.held_by, held.held_by) == (0, 1)
-    assert [one.source for one in again.held()] == ["a"]
+    assert [one.source for one in again.iter_held()] == ["a"]
 
 
 # -- the file --------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def emitted(events: Sequence[Event], *, restarts: bool = False, **settings: Any)
         found += step.released
         reports += sum(isinstance(each, Duplicate) for each in step.reports)
         if restarts:
-            state, held = reorder.snapshot(), list(reorder.held())
+            state, held = reorder.snapshot(), list(reorder.iter_held())
             held.sort(key=lambda one: one.offset)
             reorder = operator(**settings)
             reorder.restore(state, held)

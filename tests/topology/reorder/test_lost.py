@@ -49,7 +49,7 @@ def test_what_is_gone_from_the_log_is_missing_again(kept: list[int]) -> None:
     assert out == [n for n in range(1, 7) if n not in gone]
     gaps = [report for report in (*step.reports, *late.reports) if isinstance(report, Gap)]
     assert {n for gap in gaps for n in range(gap.first, gap.last + 1)} == gone
-    assert not list(again.held())
+    assert not list(again.iter_held())
     assert numbers(again.on_batch([event(7, 300)], 300 * MS).released) == [7]
 
 
@@ -68,7 +68,7 @@ def test_what_the_numbers_do_not_call_held_is_not_taken() -> None:
     before.on_batch([event(0, 0), event(1, 1), event(3, 2)], 2 * MS)
     stale = [event(0, 0), event(2, 1), event(3, 2)]
     again = restored(before, stale, start=0)
-    assert numbers(list(again.held())) == [3]
+    assert numbers(list(again.iter_held())) == [3]
     assert [e.held_by for e in stale] == [0, 0, 1]
     assert numbers(again.on_batch([event(2, 3)], 3 * MS).released) == [2, 3]
 

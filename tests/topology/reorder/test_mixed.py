@@ -214,7 +214,7 @@ def replayed(
     total = Step(0)
     for number, row in enumerate(rows, start=1):
         if number == cut_at:
-            saved = replay.saved()
+            saved = replay.save()
             topology = parse(text)
             reader = LineReader(topology.reading())
             replay = Replay(topology)

@@ -67,7 +67,7 @@ def test_mp_k_slack_as_in_the_thesis() -> None:
     assert clocks == [1, 4, 4, 5, 6, 9, 9, 9, 10, 13]
     assert ks == [0, 0, 0, 2, 2, 2, 2, 2, 3, 3]
     assert said == [1, 4, "3 late", 5, 6, 7, 8, 9, 10]
-    assert [one.ts_ns // MS for one in operator.held()] == [13]
+    assert [one.ts_ns // MS for one in operator.iter_held()] == [13]
 
 
 def test_the_end_of_a_stream_leaves_only_where_idle_is_set() -> None:
@@ -150,11 +150,11 @@ def test_probslack_falls_back_when_its_budget_is_spent_and_learns_anew() -> None
     newest = policy.newest_ns()
     assert not policy.passes(newest + 25 * MS, newest + 5 * MS)
     assert policy.passes(newest + 15 * MS, newest + 5 * MS)
-    policy.closed(newest + 15 * MS, newest + 5 * MS, PROBABLE)
-    policy.resolved(missed=True, by=PROBABLE)
+    policy.note_closed(newest + 15 * MS, newest + 5 * MS, PROBABLE)
+    policy.note_resolved(missed=True, by=PROBABLE)
     assert policy.figures()["guarded"] == 1
     assert not policy.passes(newest + 15 * MS, newest + 5 * MS)
-    policy.closed(0, 0, CONFIRMED, windows=1_000)
+    policy.note_closed(0, 0, CONFIRMED, windows=1_000)
     assert policy.figures()["guarded"] == 0
     assert not policy.passes(newest + 15 * MS, newest + 5 * MS)  # no model any more
 
@@ -174,23 +174,23 @@ def test_delta_0_is_event_driven() -> None:
 def test_a_hard_budget_spends_nothing_it_does_not_have() -> None:
     budget = AccuracyBudget(0.1)
     assert budget.threshold() == 0
-    budget.closed(CONFIRMED, 9)
+    budget.note_closed(CONFIRMED, 9)
     assert budget.threshold() > 0  # one of ten
-    budget.closed(PROBABLE, 1)
+    budget.note_closed(PROBABLE, 1)
     assert budget.threshold() == 0  # it may have been missed
-    budget.resolved(missed=False, by=PROBABLE, windows=1)
+    budget.note_resolved(missed=False, by=PROBABLE, windows=1)
     assert budget.threshold() > 0
 
 
 def test_the_threshold_follows_what_was_missed() -> None:
     budget = Unguarded(0.1, rate=0.01)
     at_first = budget.threshold()
-    budget.resolved(missed=True, by=PROBABLE, windows=1)
+    budget.note_resolved(missed=True, by=PROBABLE, windows=1)
     assert budget.threshold() / ONE == pytest.approx(at_first / ONE - 0.009, abs=1e-6)
-    budget.resolved(missed=False, by=CONFIRMED, windows=9)
+    budget.note_resolved(missed=False, by=CONFIRMED, windows=9)
     assert budget.threshold() / ONE == pytest.approx(at_first / ONE, abs=1e-6)
     for _ in range(100):
-        budget.resolved(missed=True, by=PROBABLE, windows=1)
+        budget.note_resolved(missed=True, by=PROBABLE, windows=1)
     assert budget.threshold() < 0
 
 

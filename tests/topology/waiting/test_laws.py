@@ -162,7 +162,7 @@ def test_order_and_balance(strategy: Strategy) -> None:
             event.offset for event in events if key_of(event) in held and event.offset not in gone
         ]
         assert sorted(gone) == list(range(len(events)))
-        assert not list(operator.held())
+        assert not list(operator.iter_held())
 
 
 def key_of(event: Event) -> tuple[int, str, int, int]:
@@ -244,7 +244,7 @@ def test_a_restart_changes_nothing(strategy: Strategy, driver: Make) -> None:
                 again = driver(strategy.make(1))
                 state = through_changelog(saved(shaken))
                 if driver is reorder:
-                    again.restore(state, sorted(shaken.held(), key=lambda one: one.offset))
+                    again.restore(state, sorted(shaken.iter_held(), key=lambda one: one.offset))
                 else:
                     again.load(state["driver"])
                     again.policy.load(state["policy"])
@@ -392,7 +392,9 @@ def test_memory_is_bounded(strategy: Strategy) -> None:
         for event in copies(events):
             operator.on_batch([event], event.at_ns)
             operator.on_time(event.at_ns)
-            assert not [one for one in operator.held() if policy.passes(one.ts_ns, event.at_ns)]
+            assert not [
+                one for one in operator.iter_held() if policy.passes(one.ts_ns, event.at_ns)
+            ]
         for event in copies(events):
             driver.on_batch([event], event.at_ns)
             assert len(driver._pending) <= 50
@@ -417,7 +419,7 @@ def test_with_a_cap_everything_leaves(strategy: Strategy) -> None:
         said = driver.on_batch(copies(events), now_ns)
         for event in operator.on_time(now_ns + cap_ns).released:
             assert event.late or event.at_ns <= event.arrival_ns + cap_ns
-        assert not list(operator.held())
+        assert not list(operator.iter_held())
         said += driver.on_time(now_ns + cap_ns + EVERY)
         closed = [one for one in said if isinstance(one, Closing)]
         assert closed[-1].bound_ns >= max(event.ts_ns for event in events)

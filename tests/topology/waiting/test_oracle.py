@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from benchmarks.baselines.early_windows import EarlyWindows
-from benchmarks.closing import judged, run
+from benchmarks.closing import judge, run
 from benchmarks.oracle import oracle
 from benchmarks.workloads.windows import STATIC, Stream, stream
 from tests.kit.events import copies
@@ -134,7 +134,7 @@ def test_event_driven_by_scanning() -> None:
 def test_what_is_judged_is_what_the_definitions_say(seed: int) -> None:
     drawn = stream("ZZ", seed, 1_500)
     closings = run(drawn, RiskSlack(AccuracyBudget(0.2), period=400), EVERY, early=True)
-    found = judged(drawn, closings, EVERY, 0.2)
+    found = judge(drawn, closings, EVERY, 0.2)
     misses = []
     for window, at_ns in closings.items():
         members = [row for row in drawn if (window - 1) * EVERY < row[0] <= window * EVERY]
@@ -242,8 +242,8 @@ class Predicting(RiskSlack):
         super().__init__(Unguarded(0.5, rate=0), weigh=False)
         self.predicted: dict[int, float] = {}
 
-    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
-        super().closed(bound_ns, now_ns, by, windows)
+    def note_closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
+        super().note_closed(bound_ns, now_ns, by, windows)
         risk = self._risk(self._behind(bound_ns, now_ns), bound_ns, now_ns)
         self.predicted[bound_ns] = min(ONE, risk) / ONE
 

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from benchmarks.closing import STRATEGIES, Closed, judged, run
+from benchmarks.closing import STRATEGIES, Closed, judge, run
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream, stream
 
@@ -42,7 +42,7 @@ def drawn(kind: str) -> Stream:
 
 def of(name: str, kind: str) -> Closed:
     closings = run(drawn(kind), STRATEGIES[name](0.1), 30 * MS, early=True)
-    return judged(drawn(kind), closings, 30 * MS, 0.1)
+    return judge(drawn(kind), closings, 30 * MS, 0.1)
 
 
 @pytest.mark.parametrize(

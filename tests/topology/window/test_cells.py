@@ -51,7 +51,7 @@ class One:
         return found
 
     def weighted(self, possibles: Sequence[tuple[One, int]]) -> Any:
-        return self.function.weighted(self.cell, [(each.cell, w) for each, w in possibles])
+        return self.function.weight(self.cell, [(each.cell, w) for each, w in possibles])
 
 
 def cell_of(function: str, values: list[Any], order: list[int] | None = None) -> One:

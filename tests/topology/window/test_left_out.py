@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit.queries import Output, window_query
 from tests.topology.window.streams import MS, START, event
-from topology.model.field_use import FieldUse, Unusable, joined
+from topology.model.field_use import FieldUse, Unusable, join
 from topology.window.left_out import EXAMPLE_CHARS
 from topology.window.operator import Windows
 
@@ -76,7 +76,7 @@ def test_uses_of_one_field_are_joined() -> None:
     one = FieldUse("q", "a", "payload.v", 3, 2, (Unusable("text", 1, '"x"'),))
     other = FieldUse("q", "a", "payload.v", 4, 0, (Unusable("text", 2, '"y"'),))
     more = other._replace(unusable=(*other.unusable, Unusable("lists", 1, "one of length 0")))
-    assert joined(one, more) == FieldUse(
+    assert join(one, more) == FieldUse(
         "q",
         "a",
         "payload.v",

@@ -273,7 +273,7 @@ def test_law_stamped_headers_round_trip(data: Any, original: Headers, config: He
     again = sequenced(written, config)
     assert told(again) == told(event)
     # Through the second stage or straight from the first: the same ordered record.
-    assert writer.ordered(again, written) == writer.ordered(event, original)
+    assert writer.write_ordered(again, written) == writer.write_ordered(event, original)
 
 
 @given(st.data(), st.sampled_from([BLOCKED, UNBLOCKED, PROGRESS]), st.sampled_from([PLAIN, CLOUD]))
@@ -313,9 +313,9 @@ def test_what_is_written() -> None:
     event = good(original)
     writer = HeaderWriter(PLAIN)
     assert writer.stamp(event, original, 3) == original + STAMPS
-    assert writer.ordered(event, original + STAMPS) == original + NO_LANE
+    assert writer.write_ordered(event, original + STAMPS) == original + NO_LANE
     event.late = "gap"
-    assert writer.ordered(event, original)[-1] == ("late", b"gap")
+    assert writer.write_ordered(event, original)[-1] == ("late", b"gap")
 
 
 SETTLED: dict[str, tuple[dict[str, Value], int, int, dict[str, Value]]] = {
@@ -474,8 +474,8 @@ def test_the_number_that_reorder_gave_is_on_the_derived_topics(
     assert ("x", b"y") in written
     again = sequenced(written, config)
     assert (again.seq, again.epoch) == (1_234, 0)
-    ordered = writer.ordered(event, original)
-    assert writer.ordered(again, written) == ordered
+    ordered = writer.write_ordered(event, original)
+    assert writer.write_ordered(again, written) == ordered
     found: Any = HeaderReader(config).read_ordered(ordered, TIMESTAMP_NS, 9, "record", b"value")
     assert found.seq == 1_234
 

@@ -243,7 +243,7 @@ def test_law_the_plain_way_agrees_with_the_close_look(values: dict[str, Any]) ->
     quick = LineReader().read(Row(1, values))
     if values.get("clock") is not None:
         return
-    close = LineReader()._examined(Row(1, values))
+    close = LineReader()._examine(Row(1, values))
     if isinstance(quick, Event):
         assert shape(quick) == shape(close)
     else:

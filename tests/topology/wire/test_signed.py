@@ -49,7 +49,7 @@ def check(*masters: bytes) -> SignatureCheck:
 
 def outcome(headers: Headers, value: bytes | None = VALUE, by: SignatureCheck | None = None) -> Any:
     item = READER.read(headers, 0, 9, 4, None, value)
-    return (by or check()).passed(item, headers, value)
+    return (by or check()).admit(item, headers, value)
 
 
 def refused(found: Event | Malformed) -> str:
@@ -63,7 +63,7 @@ def refused(found: Event | Malformed) -> str:
 def test_what_its_source_has_signed_passes_as_it_is() -> None:
     headers = sealed(SOUND)
     item = READER.read(headers, 0, 9, 4, None, VALUE)
-    assert check().passed(item, headers, VALUE) is item
+    assert check().admit(item, headers, VALUE) is item
     for kind in (b"heartbeat", b"bye"):
         word = [*SOUND, ("kind", kind)]
         assert isinstance(outcome(sealed(word, None), None), Event)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any, Final
 
-from topology.pattern.compile.values import known
+from topology.pattern.compile.values import null_if_nan
 from topology.pattern.store.entry import Entry
 
 
@@ -71,10 +71,10 @@ def _inside(path: tuple[str, ...]) -> Get:
 
         return field
 
-    def nested(entry: Entry | AbsentEntry) -> Any:
+    def read_nested(entry: Entry | AbsentEntry) -> Any:
         found = entry.payload
         for name in path:
             found = found.get(name) if type(found) is dict else None
-        return known(found)
+        return null_if_nan(found)
 
-    return nested
+    return read_nested

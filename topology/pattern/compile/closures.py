@@ -108,13 +108,13 @@ class Compiler:
         """Return the value of a literal, a duration or a parameter; None for other expressions."""
         match expr:
             case syntax.Constant(value=value):
-                return values.known(value)
+                return values.null_if_nan(value)
             case syntax.Duration(ns=ns):
                 return ns
             case syntax.Param(name=name):
                 if name not in self.scope.environment.params:
                     raise ValueError(f"parameter {name} has no value")
-                return values.known(self.scope.environment.params[name])
+                return values.null_if_nan(self.scope.environment.params[name])
             case _:
                 return None
 
@@ -206,7 +206,7 @@ class Compiler:
         if function is None:
             if name not in self.scope.environment.functions:
                 raise ValueError(f"function {name} is not known")
-            call = _guarded(self.scope.environment.functions[name])
+            call = _guard(self.scope.environment.functions[name])
             return lambda binding, frame: call([part(binding, frame) for part in arguments])
         if len(arguments) != 1 and (name != "coalesce" or not arguments):
             raise ValueError(f"{name} takes one argument, not {len(arguments)}")
@@ -285,7 +285,7 @@ class Compiler:
     def _in(self, expr: syntax.In) -> Value:
         equal = [syntax.Compare("=", expr.operand, constant) for constant in expr.values]
         test = self._or(syntax.Or(tuple(equal)))
-        return _negated(test) if expr.negated else test
+        return _negate(test) if expr.negated else test
 
     def _between(self, expr: syntax.Between) -> Value:
         above = syntax.Compare(">=", expr.operand, expr.low)
@@ -305,7 +305,7 @@ class Compiler:
         return lambda binding, frame: fits(operand(binding, frame))
 
     def _not(self, expr: syntax.Not) -> Value:
-        return _negated(self.test(expr.operand))
+        return _negate(self.test(expr.operand))
 
     def _and(self, expr: syntax.And) -> Value:
         return _unless(stop=False, parts=[self.test(part) for part in expr.parts])
@@ -355,13 +355,13 @@ def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
     test, types = values.COMPARISONS[sign]
     value_type, compare = types[type(constant)], values.compare
 
-    def compared(binding: Binding, frame: Frame) -> Any:
+    def compare_values(binding: Binding, frame: Frame) -> Any:
         value = operand(binding, frame)
         if types.get(type(value)) is value_type:
             return test(value, constant)
         return None if value is None else compare(sign, value, constant)
 
-    return compared
+    return compare_values
 
 
 def _unless(stop: bool, parts: Sequence[Value]) -> Value:
@@ -385,18 +385,18 @@ def _unless(stop: bool, parts: Sequence[Value]) -> Value:
     return test
 
 
-def _negated(test: Value) -> Value:
-    def negated(binding: Binding, frame: Frame) -> Any:
+def _negate(test: Value) -> Value:
+    def negate(binding: Binding, frame: Frame) -> Any:
         result = test(binding, frame)
         return not result if type(result) is bool else result
 
-    return negated
+    return negate
 
 
-def _guarded(function: Function) -> Callable[[list[Any]], Any]:
+def _guard(function: Function) -> Callable[[list[Any]], Any]:
     def call(arguments: list[Any]) -> Any:
         try:
-            return values.known(function(*arguments))
+            return values.null_if_nan(function(*arguments))
         except Exception:  # noqa: BLE001 - a user's code; the value is NULL
             return None
 

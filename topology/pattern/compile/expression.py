@@ -184,13 +184,13 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
     """
     if len(paths) == 1:
         get_one = attribute(paths[0])
-        return lambda entry: _typed(get_one(entry))
+        return lambda entry: _tag(get_one(entry))
     gets = [attribute(path) for path in paths]
 
     def key(entry: Entry) -> tuple[Any, ...] | None:
         found: list[Any] = []
         for get in gets:
-            part = _typed(get(entry))
+            part = _tag(get(entry))
             if part is None:
                 return None
             found += part
@@ -199,7 +199,7 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
     return key
 
 
-def _typed(part: Any) -> tuple[Any, ...] | None:
+def _tag(part: Any) -> tuple[Any, ...] | None:
     """Return a value and its type, as a part of a key; None for a type without equality."""
     value_type = VALUE_TYPES.get(type(part))
     if value_type is None:

@@ -57,7 +57,7 @@ def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
     variables = list(grader.variables.values())
     by_order = _looked_at_by_order(expr, scope)
 
-    def graded(binding: Binding) -> int:
+    def grade(binding: Binding) -> int:
         if not all(is_ordered(binding[slot]) for slot in by_order):
             return MAYBE
         result = YES
@@ -69,7 +69,7 @@ def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
                 return NO
         return result
 
-    return graded
+    return grade
 
 
 def is_ordered(group: Sequence[Entry]) -> bool:

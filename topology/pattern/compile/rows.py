@@ -31,9 +31,9 @@ def finder(
         if len(slots) == 1:
             found = binding[slots[0]]
         elif ref.from_last:
-            found = _sorted(e for slot in slots for e in binding[slot][-count:])
+            found = _sort(e for slot in slots for e in binding[slot][-count:])
         else:
-            found = _sorted(e for slot in slots for e in binding[slot][:count])
+            found = _sort(e for slot in slots for e in binding[slot][:count])
         if len(found) < count:
             return None
         return found[-count] if ref.from_last else found[ref.offset]
@@ -41,24 +41,24 @@ def finder(
     if not ref.shift:
         return find
 
-    def moved(binding: MatchRows) -> Entry | None:
+    def move(binding: MatchRows) -> Entry | None:
         entry = find(binding)
         if entry is None:
             return None
         back = 1 - ref.shift
         if back > 0:
-            tail = _sorted(e for slot in every for e in binding[slot][-back:])
+            tail = _sort(e for slot in every for e in binding[slot][-back:])
             if tail[-1] is entry:
                 return tail[-back] if back <= len(tail) else None
         whole = in_order(binding, every)
         at = whole.index(entry) + ref.shift
         return whole[at] if 0 <= at < len(whole) else None
 
-    return moved
+    return move
 
 
 def in_order(binding: MatchRows, slots: Iterable[int]) -> list[Entry]:
-    return _sorted(entry for slot in slots for entry in binding[slot])
+    return _sort(entry for slot in slots for entry in binding[slot])
 
 
 def up_to(binding: MatchRows, last: Entry) -> list[Sequence[Entry]]:
@@ -72,5 +72,5 @@ def _cut(entries: Sequence[Entry], key: Key) -> Sequence[Entry]:
     return entries[: bisect_right(entries, key, key=key_of)]
 
 
-def _sorted(entries: Iterable[Entry]) -> list[Entry]:
+def _sort(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(entries, key=key_of)

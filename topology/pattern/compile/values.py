@@ -91,7 +91,7 @@ COMPARISONS: Final[dict[str, tuple[Two, dict[type, str]]]] = {
 """The test of each operator, and the types that it accepts; both operands must have one type."""
 
 
-def known(value: Any) -> Any:
+def null_if_nan(value: Any) -> Any:
     """Return the value, or NULL if it is NaN."""
     return None if type(value) is float and math.isnan(value) else value
 
@@ -117,14 +117,14 @@ def _compared_in_doubt(sign: str, left: Any, right: Any) -> Any:
     if sign in (">", ">="):
         one, other, sign = other, one, "<" if sign == ">" else "<="
     if sign == "<":
-        return _decided(one[1] < other[0], one[0] >= other[1])
+        return _decide(one[1] < other[0], one[0] >= other[1])
     if sign == "<=":
-        return _decided(one[1] <= other[0], one[0] > other[1])
+        return _decide(one[1] <= other[0], one[0] > other[1])
     apart = one[1] < other[0] or other[1] < one[0]
     return (sign == "!=") if apart else ANYTHING
 
 
-def _decided(surely: bool, surely_not: bool) -> Any:
+def _decide(surely: bool, surely_not: bool) -> Any:
     if surely:
         return True
     return False if surely_not else ANYTHING
@@ -175,7 +175,7 @@ def arithmetic(operation: Two, left: Any, right: Any) -> Any:
     if not (is_number(left) and is_number(right)):
         return None if left is None or right is None else _in_doubt(operation, left, right)
     try:
-        return _bounded(operation(left, right))
+        return _bound_value(operation(left, right))
     except (ArithmeticError, ValueError):
         return None
 
@@ -192,10 +192,10 @@ def _in_doubt(operation: Two, left: Any, right: Any) -> Any:
     return ANYTHING if None in corners else between(min(corners), max(corners))
 
 
-def _bounded(result: Any) -> Any:
+def _bound_value(result: Any) -> Any:
     if type(result) is int:
         return result if -MAX_INT < result < MAX_INT else None
-    return known(result)
+    return null_if_nan(result)
 
 
 def negative(value: Any) -> Any:
@@ -325,14 +325,14 @@ def _numbers(values: Sequence[Any]) -> list[Any]:
 
 def _total(numbers: Sequence[Any]) -> Any:
     if all(type(number) is int for number in numbers):
-        return _bounded(sum(numbers))
+        return _bound_value(sum(numbers))
     try:
-        return known(math.fsum(numbers))
+        return null_if_nan(math.fsum(numbers))
     # The sum overflows in this order, or it has opposite infinities.
     except (OverflowError, ValueError):
         infinite = [n for n in numbers if type(n) is float and math.isinf(n)]
     if infinite:
-        return known(sum(infinite))
+        return null_if_nan(sum(infinite))
     try:
         return float(sum(map(Fraction, numbers)))
     except OverflowError:

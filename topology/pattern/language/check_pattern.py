@@ -37,7 +37,7 @@ def check_pattern(query: Query, findings: Findings) -> None:
     findings.name_once("components", named)
     for node in walk(query.node):
         if isinstance(node, EventNode | CountedNode):
-            for message, hint in islice(_miscounted(node, query.matches), 1):
+            for message, hint in islice(_find_miscounts(node, query.matches), 1):
                 findings.add("E_QUANT", node.span, message, hint)
         if isinstance(node, AllOf):
             _any_order(node, findings)
@@ -52,7 +52,7 @@ def check_pattern(query: Query, findings: Findings) -> None:
         parts = parts_of(turns.node)
         for part in parts:
             _lasting(part, query, findings)
-        _stepped(parts, findings)
+        _step(parts, findings)
     if is_small:
         _until(query, findings)
 
@@ -76,7 +76,7 @@ def check_skip(query: Query, clause: Span, findings: Findings) -> None:
         findings.add("E_ALIAS_ORDER", clause, message, hint)
 
 
-def _miscounted(node: EventNode | CountedNode, matches: Matches) -> Iterator[tuple[str, str]]:
+def _find_miscounts(node: EventNode | CountedNode, matches: Matches) -> Iterator[tuple[str, str]]:
     """Yield the errors in the count of a node, each with a hint.
 
     Each error is reliable only if no error precedes it, so callers use the first one.
@@ -119,7 +119,7 @@ def _any_order(node: Node | Negation, findings: Findings) -> None:
             findings.add("E_QUANT", each.span, f"{message} has no effect", hint)
 
 
-def _stepped(parts: Sequence[Part], findings: Findings) -> None:
+def _step(parts: Sequence[Part], findings: Findings) -> None:
     spots = [spot for part in parts for spot in part.spots.values()]
     behind = {spot.node.alias for spot in spots if spot.before}
     for spot in spots:

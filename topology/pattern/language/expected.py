@@ -54,7 +54,7 @@ _EXAMPLES: Final = {
 }
 
 
-def wanted(accepted: Collection[str]) -> str:
+def list_wanted(accepted: Collection[str]) -> str:
     left = set(accepted) - {"$END"} if len(accepted) > 1 else set(accepted)
     words_expected = []
     for first, second, words, members in _GROUPS:

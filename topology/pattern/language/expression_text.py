@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from topology.model.paths import in_backquotes
 from topology.pattern.tree import syntax
-from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, UNITS_NS, is_plain, path_text, quoted
+from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, UNITS_NS, is_plain, path_text, quote
 
 OR, AND, NOT, TEST, SUM, TERM, FACTOR, ATOM = range(8)
 """The levels of precedence, from the loosest to the tightest.
@@ -31,11 +31,11 @@ def expression_text(expr: syntax.Expr) -> str:
 
 
 def _at(expr: syntax.Expr, level: int) -> str:
-    text, own = _rendered(expr)
+    text, own = _render(expr)
     return text if own >= level else f"({text})"
 
 
-def _rendered(expr: syntax.Expr) -> tuple[str, int]:
+def _render(expr: syntax.Expr) -> tuple[str, int]:
     """Return the text of an expression and its precedence."""
     match expr:
         case syntax.Or(parts):
@@ -91,18 +91,18 @@ def _constant(expr: syntax.Constant | syntax.Duration) -> tuple[str, int]:
 def _atom(expr: syntax.Expr) -> str:
     match expr:
         case syntax.Param(name):
-            return f"${name if is_plain(name) else quoted(name)}"
+            return f"${name if is_plain(name) else quote(name)}"
         case syntax.Ref(alias, path, index):
             # A reference inside a RowAggregate has no alias.
-            of = f"{quoted(alias)}{_index(index)}." if alias else ""
+            of = f"{quote(alias)}{_index(index)}." if alias else ""
             return f"{of}{path_text(path)}"
         case syntax.Previous(alias, path, back):
             places = f", {back}" if back > 1 else ""
-            return f"PREV({quoted(alias)}.{path_text(path)}{places})"
+            return f"PREV({quote(alias)}.{path_text(path)}{places})"
         case syntax.AggregateCall(function, alias, path, before):
             offset = "" if before is None else f"..i-{before}" if before else "..i"
             attribute = f".{path_text(path)}" if path else ""
-            return f"{function}({quoted(alias)}[{offset}]{attribute})"
+            return f"{function}({quote(alias)}[{offset}]{attribute})"
         case syntax.Call(function, arguments):
             listed = ", ".join(expression_text(argument) for argument in arguments)
             return f"{_function(function)}({listed})"
@@ -127,7 +127,7 @@ def row_text(expr: syntax.RowRef | syntax.RowAggregate | syntax.Running) -> str:
             text = f"{function}({of}{'*' if operand is None else _at(operand, OR)})"
             return f"FINAL {text}" if expr.final else text
         case syntax.Running(alias, test):
-            return f"{quoted(alias)} AS {_at(test, OR)}"
+            return f"{quote(alias)} AS {_at(test, OR)}"
 
 
 def _function(name: str) -> str:
@@ -136,7 +136,7 @@ def _function(name: str) -> str:
     Without them, it might be read as a built-in function or a reserved word, or not as a name.
     """
     is_other = name not in FUNCTIONS and name.lower() in FUNCTIONS.keys() | AGGREGATES | {"prev"}
-    return in_backquotes(name) if is_other else quoted(name)
+    return in_backquotes(name) if is_other else quote(name)
 
 
 def _index(index: syntax.Index | None) -> str:

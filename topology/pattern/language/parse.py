@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, Self, cast
 from lark import Token, Tree
 from lark.exceptions import UnexpectedToken
 
-from topology.pattern.language.expected import remedy, wanted
+from topology.pattern.language.expected import list_wanted, remedy
 from topology.pattern.language.lexing import (
     END,
     NAME,
@@ -89,7 +89,7 @@ def parse_condition(text: str, findings: Findings) -> Expr:
         message = "a condition is one expression, shorter and less nested"
         findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "shorten it")
         return Constant(None)
-    tree = _recognised(chunk, findings, "expr")
+    tree = _recognise(chunk, findings, "expr")
     expr: Expr = Constant(None) if tree is None else QueryReader(findings).transform(tree)
     if (deepest := too_deep_in(expr)) is not None:
         findings.too_deep(deepest.span, MAX_DEPTH)
@@ -122,7 +122,7 @@ def _read(text: str, chunk: Sequence[Token], findings: Findings) -> Query | None
     if deep is not None:
         findings.too_deep(place_of(deep), MAX_DEPTH)
         return None
-    tree = _recognised(chunk, findings)
+    tree = _recognise(chunk, findings)
     if tree is None:
         return None
     query: Query = QueryReader(findings).transform(tree)
@@ -146,7 +146,7 @@ def _too_deep(chunk: Sequence[Token]) -> Token | None:
     return None
 
 
-def _recognised(
+def _recognise(
     chunk: Sequence[Token], findings: Findings, start: str = "query"
 ) -> Tree[Any] | None:
     """Return the parse tree of one query; after an error, report it and return None.
@@ -166,16 +166,16 @@ def _recognised(
             parser.feed_token(token)
         except UnexpectedToken:
             if before is None or not _as_name(before, token, chunk[place + 1]):
-                _unexpected(parser.accepts(), chunk, place, findings)
+                _report_unexpected(parser.accepts(), chunk, place, findings)
                 return None
-            _reserved(token, findings)
+            _report_reserved(token, findings)
             if len(findings.errors) >= MAX_ERRORS:
                 return None
             parser = before
     try:
         tree: Tree[Any] = parser.feed_eof(end)
     except UnexpectedToken:
-        _unexpected(parser.accepts(), chunk, len(words), findings)
+        _report_unexpected(parser.accepts(), chunk, len(words), findings)
         return None
     return tree
 
@@ -188,7 +188,7 @@ def _as_name(parser: ParserSteps, token: Token, after: Token) -> bool:
     return ("$END" if after.type == END else after.type) in parser.accepts()
 
 
-def _reserved(token: Token, findings: Findings) -> None:
+def _report_reserved(token: Token, findings: Findings) -> None:
     message = f"`{cut(token)}` is a reserved word"
     hint = f"choose another name, or write it in back-ticks: `{cut(token)}`"
     findings.add("E_RESERVED", place_of(token), message, hint)
@@ -204,11 +204,11 @@ def _strange(token: Token, findings: Findings) -> None:
     findings.add("E_SYNTAX", place_of(token), message, hint)
 
 
-def _unexpected(
+def _report_unexpected(
     accepted: Collection[str], chunk: Sequence[Token], place: int, findings: Findings
 ) -> None:
     token = chunk[place]
     before = chunk[place - 1] if place else None
     found = f"`{cut(token)}`" if str(token) else "the end of the text"
-    message = f"{found} where {wanted(accepted)} is expected"
+    message = f"{found} where {list_wanted(accepted)} is expected"
     findings.add("E_SYNTAX", place_of(token), message, remedy(accepted, token, before))

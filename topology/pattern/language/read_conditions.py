@@ -15,7 +15,7 @@ from lark import Token
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive, v_args
 
-from topology.model.paths import unquoted
+from topology.model.paths import unquot
 from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.walk import flat
@@ -71,7 +71,7 @@ class Group(NamedTuple):
     span: syntax.Span
 
 
-def placed(rule: Callable[..., Any], _: str, children: list[Any], meta: Meta) -> Any:
+def place(rule: Callable[..., Any], _: str, children: list[Any], meta: Meta) -> Any:
     """Call the method of a rule with the rule's place in the text and its children."""
     return rule(syntax.Span(meta.line, meta.column, meta.end_pos - meta.start_pos), children)
 
@@ -80,7 +80,7 @@ def place_of(token: Token) -> syntax.Span:
     return syntax.Span(token.line or 0, token.column or 0, max(1, len(token)))
 
 
-@v_args(wrapper=placed)
+@v_args(wrapper=place)
 class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def __init__(self, findings: Findings) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         return syntax.IsNull(children[0], negated=len(children) > 2, span=span)
 
     def like(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
-        return syntax.Like(children[0], _unquoted(children[1]), span=span)
+        return syntax.Like(children[0], _unquot(children[1]), span=span)
 
     def arithmetic(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
         left, operator, right = children
@@ -142,7 +142,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def literal(self, span: syntax.Span, children: list[Token]) -> syntax.Expr:
         token = children[0]
         if token.type == "STRING":
-            return syntax.Constant(_unquoted(token), span=span)
+            return syntax.Constant(_unquot(token), span=span)
         value = {"TRUE": True, "FALSE": False}.get(token.type)
         return syntax.Constant(value, span=span)
 
@@ -236,7 +236,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def name(self, span: syntax.Span, children: list[Token]) -> Name:
         token = children[0]
         quoted = token.type == "QUOTED"
-        return Name(unquoted(str(token)) if quoted else str(token), quoted, span)
+        return Name(unquot(str(token)) if quoted else str(token), quoted, span)
 
     def quant(self, _: syntax.Span, children: list[Any]) -> Quant:
         count: Quant = children[0]
@@ -280,5 +280,5 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         self.findings.add("E_WINDOW", place_of(token), message, "write a shorter one")
 
 
-def _unquoted(token: Token) -> str:
+def _unquot(token: Token) -> str:
     return token[1:-1].replace("''", "'")

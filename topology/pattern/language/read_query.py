@@ -16,7 +16,7 @@ from lark.visitors import v_args
 
 from topology.pattern.language.expected import unit_meant
 from topology.pattern.language.expression_text import expression_text
-from topology.pattern.language.read_conditions import ConditionReader, Name, Quant, placed
+from topology.pattern.language.read_conditions import ConditionReader, Name, Quant, place
 from topology.pattern.tree.defaults import with_defaults
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (
@@ -58,7 +58,7 @@ class QueryClause(NamedTuple):
     span: Span
 
 
-@v_args(wrapper=placed)
+@v_args(wrapper=place)
 class QueryReader(ConditionReader):
     """A reader of one query; it numbers the components, to name those without an alias."""
 
@@ -86,7 +86,7 @@ class QueryReader(ConditionReader):
                     self.findings.add("E_NOT_ALONE", child.span, message, hint)
                 case _:
                     fields["node"] = child
-        fields |= with_defaults(self._merged(clauses), fields["node"])
+        fields |= with_defaults(self._merge(clauses), fields["node"])
         places = {clause.keyword: clause.span for clause in clauses}
         return Query(span=span, clauses=places, **fields)
 
@@ -96,7 +96,7 @@ class QueryReader(ConditionReader):
             self.findings.add("E_WINDOW", length.span, "the window is empty", hint)
         return length.ns
 
-    def _merged(self, clauses: Sequence[QueryClause]) -> dict[str, Any]:
+    def _merge(self, clauses: Sequence[QueryClause]) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         seen: set[str] = set()
         for keyword, values, span in clauses:

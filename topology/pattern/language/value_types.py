@@ -105,7 +105,7 @@ class ValueTypes:
     def _atom(self, expr: syntax.Expr) -> ValueType | None:
         match expr:
             case syntax.Constant(value):
-                self._bounded(expr)
+                self._check_bound(expr)
                 return value_type_of(value)
             case syntax.Duration():
                 return "number"
@@ -122,7 +122,7 @@ class ValueTypes:
             case _:
                 return None
 
-    def _bounded(self, constant: syntax.Constant) -> None:
+    def _check_bound(self, constant: syntax.Constant) -> None:
         value = constant.value
         if isinstance(value, float) and not math.isfinite(value):
             self._never(constant, f"{value} is not a number of the language", "use IS NULL")
@@ -132,7 +132,7 @@ class ValueTypes:
     def _test(self, expr: syntax.Test) -> None:
         match expr:
             case syntax.Compare(operator, left, right):
-                self._compared(expr, left, right, is_order=operator not in {"=", "!="})
+                self._compare(expr, left, right, is_order=operator not in {"=", "!="})
             case syntax.In(operand, values):
                 value_type = self.of(operand)
                 among = {value_type_of(value.value) for value in values} - {"null"}
@@ -140,14 +140,14 @@ class ValueTypes:
                     shown = f"`{expression_text(operand)}` is {_A[value_type]}, none of these is"
                     self._never(expr, shown, "compare values of one type")
             case syntax.Between(operand, low, high):
-                self._compared(expr, operand, low, is_order=True)
-                self._compared(expr, operand, high, is_order=True)
+                self._compare(expr, operand, low, is_order=True)
+                self._compare(expr, operand, high, is_order=True)
             case syntax.IsNull(operand):
                 self.of(operand)
             case syntax.Like(operand):
                 self._expect(operand, "text", "LIKE compares text")
 
-    def _compared(
+    def _compare(
         self, whole: syntax.Expr, left: syntax.Expr, right: syntax.Expr, *, is_order: bool
     ) -> None:
         both = (self.of(left), self.of(right))

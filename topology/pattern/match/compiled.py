@@ -29,7 +29,7 @@ from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.fingerprint import with_functions
-from topology.pattern.tree.mentions import aliases, called, looks_back, looks_on
+from topology.pattern.tree.mentions import aliases, find_called, looks_back, looks_on
 from topology.pattern.tree.normal_form import (
     Alternative,
     NormalForm,
@@ -127,7 +127,9 @@ class Compiled:
         self.name = query.name
         heeds_errors = query.uncertain != "ignore"
         self.form = timed_apart(normalise(query)) if heeds_errors else normalise(query)
-        digest = UserFunctions(texts=environment.texts).state_digest({"functions": called(query)})
+        digest = UserFunctions(texts=environment.texts).state_digest(
+            {"functions": find_called(query)}
+        )
         self.known_by = with_functions(self.form.fingerprint, digest)
         layouts = layouts_of(self.form, environment)
         self.tactic: Tactic = tactic_for(layouts)
@@ -163,7 +165,7 @@ class Compiled:
             for alternative in self.form.alternatives
         ]
         self.ids = MatchIds(self.form)
-        self._shown = [_shown(alternative) for alternative in self.form.alternatives]
+        self._shown = [_list_shown(alternative) for alternative in self.form.alternatives]
         self._layouts = layouts
         self._columns = _columns(self.form, environment)
         self._hidden = {
@@ -222,7 +224,7 @@ class Compiled:
         in the query. The column * stands for all fields. Hidden events are left out.
         """
         whole, columns = self._binding(match), (self._columns or ())[match.alternative]
-        for j, entry in match.labelled():
+        for j, entry in match.label():
             if (match.alternative, j) in self._hidden:
                 continue
             binding: Binding = [*up_to(whole, entry), *whole]
@@ -296,7 +298,7 @@ def _filter(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> EntryFi
     return EntryFilter(types, own, alias if own else "")
 
 
-def _shown(alternative: Alternative) -> list[tuple[str, list[int], bool]]:
+def _list_shown(alternative: Alternative) -> list[tuple[str, list[int], bool]]:
     """Return each alias that RETURN * shows, its components, and whether it is a group."""
     found: dict[str, tuple[list[int], bool]] = {}
     for component in alternative.components:

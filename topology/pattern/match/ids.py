@@ -46,23 +46,23 @@ class MatchIds:
 
     def of(self, match: Match) -> bytes:
         if self._is_one:
-            return spelled(match.first)
+            return spell(match.first)
         if self._is_set:
-            return spelled(match.last)
+            return spell(match.last)
         parts = [b"%d" % match.alternative]
         skeleton = self._skeletons[match.alternative]
         if skeleton is None:
             for j, entries in enumerate(match.bound):
                 parts.append(b"/%d" % j)
-                parts += map(spelled, entries)
+                parts += map(spell, entries)
             return b"".join(parts)
-        parts.append(spelled(match.last))
+        parts.append(spell(match.last))
         for (place, part), entries in zip(skeleton, match.bound, strict=True):
             if not entries:
                 parts.append(place + ABSENT)
             elif part != NOTHING:
                 parts.append(place)
-                parts += (spelled(entries[-1]),) if part == LAST else map(spelled, entries)
+                parts += (spell(entries[-1]),) if part == LAST else map(spell, entries)
         return b"".join(parts)
 
 
@@ -79,7 +79,7 @@ def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]] | None:
     return found
 
 
-def spelled(entry: Entry) -> bytes:
+def spell(entry: Entry) -> bytes:
     """Return the entry's identity as bytes that may be joined unambiguously; they are cached."""
     if not entry.spelled:
         event = entry.event

@@ -79,7 +79,7 @@ class Match:
         """Return the match of each alternative that finds it; only a `TwinMatch` has several."""
         return (self,)
 
-    def labelled(self) -> Iterator[tuple[int, Entry]]:
+    def label(self) -> Iterator[tuple[int, Entry]]:
         """Yield the members in the order of their keys, each with the index of its component."""
         pairs = [(j, entry) for j, entries in enumerate(self.bound) for entry in entries]
         pairs.sort(key=lambda pair: pair[1].key)

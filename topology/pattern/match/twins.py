@@ -48,7 +48,7 @@ class Twins:
         }
         self.may_be = len(required) < len(layouts)
 
-    def merged(self, matches: list[Match]) -> list[Match]:
+    def merge(self, matches: list[Match]) -> list[Match]:
         """Return the matches, each only once; `matches` are in the order of their alternatives."""
         alike: dict[object, list[Match]] = {}
         for match in matches:

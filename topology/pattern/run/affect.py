@@ -106,7 +106,9 @@ class Affected:
         else:
             anchors = self._in_order(entry, mine)
             if is_in_doubt and not doubts_apart:
-                affected = {anchor.key: anchor for anchor in (*anchors, *self._undecided(entry))}
+                affected = {
+                    anchor.key: anchor for anchor in (*anchors, *self._find_undecided(entry))
+                }
                 anchors = [affected[key] for key in sorted(affected)]
         if not is_in_doubt or query.possible is not None or shape.strict or query.untils:
             return anchors
@@ -156,7 +158,7 @@ class Affected:
         since_ns = entry.time_ns - self._at.query.within_ns
         return earliest.before(self._at.place, entry, since_ns)
 
-    def _undecided(self, entry: Entry) -> list[Entry]:
+    def _find_undecided(self, entry: Entry) -> list[Entry]:
         """Return the anchors of the units with a match that the entry can still change."""
         time_ns, known = entry.time_ns, self._at.units.get
         since_ns = time_ns - self.span_ns - self._at.doubt.margin_ns

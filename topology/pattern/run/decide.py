@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from topology.model.result import UNCERTAIN, result_id
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.ids import spelled
+from topology.pattern.match.ids import spell
 from topology.pattern.match.skip import Barrier
 from topology.pattern.run.query import PartitionQuery
 from topology.pattern.run.selection import Selection
@@ -60,7 +60,7 @@ class Visibility:
             return [(unit, self.of(unit)) for unit in units]
         self._pass_to_skip(self.selection, units)
         shown = [(self._at.units.get(key), key) for key in self.selection.reapply()]
-        return [(unit, self.selection.kept(key)) for unit, key in shown if unit is not None]
+        return [(unit, self.selection.list_kept(key)) for unit, key in shown if unit is not None]
 
     def of(self, unit: MatchUnit) -> dict[str, FoundMatch]:
         """Return the unit's visible matches before SKIP, and arm timers for the others."""
@@ -146,12 +146,12 @@ def shown_results(
     shown: dict[str, FoundMatch] = {}
     for id_, found in visible.items():
         is_decided = found.decided_ns < at.now.frontier_ns
-        emitted = dict(_emitted(unit, id_)) if is_decided else {}
-        shown |= emitted or dict(_made(at.query, id_, found))
+        emitted = dict(_emit(unit, id_)) if is_decided else {}
+        shown |= emitted or dict(_make(at.query, id_, found))
     return shown
 
 
-def _made(query: Compiled, id_: str, found: FoundMatch) -> Iterator[tuple[str, FoundMatch]]:
+def _make(query: Compiled, id_: str, found: FoundMatch) -> Iterator[tuple[str, FoundMatch]]:
     match, confidence = found.match, found.confidence
     if query.reads_beyond:
         low_ns = match.first.low_ns - query.within_ns
@@ -163,13 +163,13 @@ def _made(query: Compiled, id_: str, found: FoundMatch) -> Iterator[tuple[str, F
         yield id_, FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
         return
     for alias, entry, values in query.rows(match):
-        row_id = id_ + result_id(spelled(entry))[:ROW_DIGITS]
+        row_id = id_ + result_id(spell(entry))[:ROW_DIGITS]
         row = FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
         row.row = (alias, entry)
         yield row_id, row
 
 
-def _emitted(unit: MatchUnit, id_: str) -> Iterator[tuple[str, FoundMatch]]:
+def _emit(unit: MatchUnit, id_: str) -> Iterator[tuple[str, FoundMatch]]:
     """Yield the results of this match that consumers have, with their ids."""
     for known, current in unit.emitted.items():
         if current.live and known.startswith(id_):

@@ -72,7 +72,7 @@ class Evaluator:
             if match.first.time_ns < since_ns:
                 continue
             id_ = self._at.id_of(match)
-            found[id_] = self._found(id_, match, unit, new_entry)
+            found[id_] = self._make_match(id_, match, unit, new_entry)
             reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
             # Matches from before `since_ns` are unknown. Such a match might drop this one, or one
             # that would drop this one.
@@ -112,7 +112,7 @@ class Evaluator:
 
     # -- certainty --------------------------------------------------------------------------------
 
-    def _found(
+    def _make_match(
         self, id_: str, match: Match, unit: MatchUnit, new_entry: Entry | None
     ) -> FoundMatch:
         """Return the match with its confidence; a decided match is not graded.
@@ -213,7 +213,7 @@ class PlainWay:
         self._at = at
         self.walks = FollowedWalks(steps, at.wiring.components, at.wiring.since_ns, at.place)
 
-    def found(self, taken: Taken) -> tuple[str, FoundMatch]:
+    def make_match(self, taken: Taken) -> tuple[str, FoundMatch]:
         """Return the match of a complete walk, and its id."""
         match = self.walks.steps.match(taken)
         return self._at.id_of(match), FoundMatch(match, self._at.query.decided_ns(match))
@@ -231,21 +231,21 @@ class PlainWay:
             unit.forget(self.walks.over_ns)
         return unit
 
-    def settled(self, taken: Taken) -> MatchUnit:
+    def settle(self, taken: Taken) -> MatchUnit:
         """Return the walk's unit, updated with the walk's match if the walk is complete."""
         unit, found = self.unit_of(taken[0]), {}
         if len(taken) == self.walks.steps.count:
-            id_, match = self.found(taken)
+            id_, match = self.make_match(taken)
             found[id_] = match
         unit.replace(found, self._at.now.frontier_ns)
         return unit
 
-    def walked(self, anchor: Entry, *, starts_wait: bool) -> MatchUnit:
+    def walk_again(self, anchor: Entry, *, starts_wait: bool) -> MatchUnit:
         """Walk again from this start, and return its unit, not stored if it cannot change."""
         taken = self.walks.walk(anchor)
         if taken is None:
             return MatchUnit(anchor, self._at.owner)
-        unit = self.settled(taken)
+        unit = self.settle(taken)
         if starts_wait and not unit.found and not self.walks.waits(taken):
             self._at.units.pop(anchor.key, None)
         return unit
@@ -254,6 +254,6 @@ class PlainWay:
         """Switch to the general way: each unit waits for the entries that its walk waited for."""
         for taken in self.walks.walks.values():
             unit = self.unit_of(taken[0])
-            unit.hi_ns, waits = self.walks.evaluated(taken)
+            unit.hi_ns, waits = self.walks.evaluate(taken)
             if starts_wait:
                 affected.wait(unit, waits)

@@ -212,13 +212,13 @@ class QueryLevel(RunContext):
         Units whose timers are due are emitted in the same call, so a unit with both changes is
         emitted once.
         """
-        self._emit(self._evaluated(), at_ns)
+        self._emit(self._evaluate(), at_ns)
 
     def correct(self, due_ns: int) -> None:
         """Evaluate the gathered corrections due at `due_ns`; `settle` emits their changes."""
         self._corrected += self.agenda.take_gathered(due_ns, BEFORE_ALL_TIME)
 
-    def _evaluated(self) -> list[MatchUnit]:
+    def _evaluate(self) -> list[MatchUnit]:
         """Evaluate the recorded units, and return the units to emit."""
         found, self._corrected = self._corrected, []
         for run, each in self._dirty.items():
@@ -280,7 +280,7 @@ class QueryLevel(RunContext):
             return
         if agenda.gathering:
             self._corrected += agenda.take_gathered(BEFORE_ALL_TIME, frontier_ns)
-        changed = self._evaluated() if self._dirty or self._corrected else []
+        changed = self._evaluate() if self._dirty or self._corrected else []
         now.pass_by(frontier_ns)
         for wiring in self._waiting:
             wiring.raise_target(frontier_ns)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from topology.model.operator import NEVER, Changes, Plain
-from topology.model.result import digest_of, framed, result_id
+from topology.model.result import digest_of, frame, result_id
 from topology.model.saved import INT, PLAIN, TEXT, optional, tuple_of
 from topology.model.timers import Timers
 from topology.pattern.match.compiled import Compiled, EntryFilter, Slot
@@ -174,7 +174,7 @@ class PartitionQuery:
         self.units: dict[Key, MatchUnit] = {}
         key = spelled_key(partition)
         fingerprint = self.query.form.fingerprint.encode()
-        self._id_prefix = framed(b"%d:" % len(key) + key + fingerprint)
+        self._id_prefix = frame(b"%d:" % len(key) + key + fingerprint)
 
     def id_of(self, match: Match) -> str:
-        return digest_of(self._id_prefix + framed(self.query.ids.of(match)))
+        return digest_of(self._id_prefix + frame(self.query.ids.of(match)))

@@ -118,7 +118,7 @@ class Run:
                 self._complete(plain, taken)
         else:
             for taken in walks.put_right(entry, filters):
-                unit = plain.settled(taken)
+                unit = plain.settle(taken)
                 self._emit_of(unit, unit.found)
         return True
 
@@ -130,10 +130,10 @@ class Run:
         """
         unit = plain.unit_of(taken[0])
         if unit.emitted:
-            unit = plain.settled(taken)
+            unit = plain.settle(taken)
             self._emit_of(unit, unit.found)
             return
-        id_, found = plain.found(taken)
+        id_, found = plain.make_match(taken)
         unit.found[id_] = found
         unit.emitted[id_] = CurrentResult(found, 0, live=True)
         self._touch(unit.anchor)
@@ -290,11 +290,11 @@ class Run:
         if self.visibility.selection is not None:
             self._at.context.agenda.barriers.arm(self, BEFORE_ALL_NS)
             if self._barrier_key in state:
-                *at, includes = self._taken(self._barrier_key, BARRIER, state)
+                *at, includes = self._take(self._barrier_key, BARRIER, state)
                 self.visibility.selection.barrier = Barrier(tuple(at), includes)
         for anchor in self.affected.anchors(BEFORE_ALL_NS, -BEFORE_ALL_NS):
             key = self._row_key(anchor)
-            due_ns, row = self._taken(key, UNIT, state) if key in state else NOTHING
+            due_ns, row = self._take(key, UNIT, state) if key in state else NOTHING
             if due_ns is None:
                 unit = self._found_again(anchor, row)
             else:
@@ -308,7 +308,7 @@ class Run:
                     self.affected.wait(unit, waits)
             self.visibility.of(unit)
 
-    def _taken(self, key: str, kind: ValueKind, state: State) -> Any:
+    def _take(self, key: str, kind: ValueKind, state: State) -> Any:
         """Take a row out of a state that is being restored, and return its value."""
         row = self.written[key] = kind.load(state.pop(key), None, None, key)
         return row
@@ -321,7 +321,7 @@ class Run:
         key = self._row_key(anchor)
         if key in state:
             unit = MatchUnit(anchor, self)
-            row = self._taken(key, UNIT, state)[1]
+            row = self._take(key, UNIT, state)[1]
             restore_emitted(unit, {}, row, self._at.now.frontier_ns)
             if unit.emitted:
                 self.units[anchor.key] = unit
@@ -331,7 +331,7 @@ class Run:
         if self.plain is None:
             unit = self._evaluator.evaluate(anchor)
         else:
-            unit = self.plain.walked(anchor, starts_wait=self._evaluator.starts_wait)
+            unit = self.plain.walk_again(anchor, starts_wait=self._evaluator.starts_wait)
         if row:
             shown: Mapping[str, FoundMatch] = unit.found
             if self.query.shows_apart:

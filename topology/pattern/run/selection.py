@@ -88,17 +88,17 @@ class Selection:
         for number, seen in enumerate(now):
             known = gone.pop(seen.place, None)
             if known is None:
-                self._seen.insert(self._touched(seen), seen)
+                self._seen.insert(self._touch(seen), seen)
                 self._high += 1  # The changed matches after it have moved by one.
             else:
                 known.found = seen.found
                 now[number] = known
         for seen in gone.values():
-            del self._seen[self._touched(seen)]
+            del self._seen[self._touch(seen)]
         if now:
             self._seen_of[anchor] = now
 
-    def _touched(self, seen: VisibleMatch) -> int:
+    def _touch(self, seen: VisibleMatch) -> int:
         """Return the position at which the match is or belongs, and mark it as changed."""
         at = bisect_left(self._seen, seen.place, key=_place_of)
         self._low = at if self._high < 0 else min(self._low, at)
@@ -135,7 +135,7 @@ class Selection:
         seen.behind = barrier
         return barrier
 
-    def kept(self, anchor: Key) -> dict[str, FoundMatch]:
+    def list_kept(self, anchor: Key) -> dict[str, FoundMatch]:
         """Return the matches of the unit that SKIP kept in the last `reapply`."""
         mine = self._seen_of.get(anchor, ())
         return {seen.id: seen.found for seen in mine if seen.is_kept}

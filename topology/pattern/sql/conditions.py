@@ -72,7 +72,7 @@ class RowNames:
             return (self.variables[key],)
         return self.unions.get(key)
 
-    def named(self, name: str, span: Span) -> tuple[str, ...]:
+    def resolve_name(self, name: str, span: Span) -> tuple[str, ...]:
         """Return the variables that the name stands for.
 
         If the name is unknown, report an error and return no variables.
@@ -141,7 +141,7 @@ class RowConditions:
         for conjunct in conjuncts(expr):
             if conjunct == Constant(value=True):
                 continue
-            meant_by = self._resolved(conjunct, name)
+            meant_by = self._resolve(conjunct, name)
             is_own = _is_of_the_row(meant_by, by_previous=self._goes_beyond(meant_by, name))
             for alias in self._copies[name]:
                 if is_own:
@@ -152,7 +152,7 @@ class RowConditions:
                     )
 
     def measure(self, expr: Expr) -> Expr:
-        found = rewritten(self._resolved(expr, ""), self._in_components)
+        found = rewritten(self._resolve(expr, ""), self._in_components)
         return found if self._has_lines else rewritten(found, _of_all)
 
     def key(self, path: ColumnName, *, from_last: bool = False) -> Expr:
@@ -162,7 +162,7 @@ class RowConditions:
         """
         return RowRef((), column_path(path.parts), from_last, span=path.span)
 
-    def _resolved(self, expr: Expr, name: str) -> Expr:
+    def _resolve(self, expr: Expr, name: str) -> Expr:
         """Return the expression with each reference split into variables and a path.
 
         A reference to the current row gets no variable. `name` is the variable of the current row,
@@ -175,7 +175,7 @@ class RowConditions:
                 found = replace(part, aliases=aliases, path=path)
                 if name and aliases == (name,) and found.from_last and not found.offset:
                     found = replace(found, aliases=())
-                return self._placed(found, name)
+                return self._place(found, name)
             if isinstance(part, RowAggregate):
                 return self._aggregate(part)
             return part
@@ -184,7 +184,7 @@ class RowConditions:
 
     def _aggregate(self, expr: RowAggregate) -> RowAggregate:
         if expr.operand is None:
-            named = [self._names.named(alias, expr.span) for alias in expr.aliases]
+            named = [self._names.resolve_name(alias, expr.span) for alias in expr.aliases]
             return replace(expr, aliases=sum(named, ()))
         refs = [part for part in walk(expr.operand) if isinstance(part, RowRef)]
         of = {self._split(ref)[0] for ref in refs}
@@ -209,13 +209,13 @@ class RowConditions:
     def _split(self, ref: RowRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
         first, *rest = ref.path
         if ref.is_label:
-            return () if first == "*" else self._names.named(first, ref.span), ("type",)
+            return () if first == "*" else self._names.resolve_name(first, ref.span), ("type",)
         if rest and not self._names.is_known(first) and first != "payload":
             inside = f"write a field of a field after a variable, like A.{path_text(ref.path)}"
             self._names.unknown(first, ref.span, inside)
         return self._names.split(ref.path)
 
-    def _placed(self, ref: RowRef, name: str) -> RowRef:
+    def _place(self, ref: RowRef, name: str) -> RowRef:
         """Return the reference, marked with `beyond` if its PREV or NEXT may leave the match.
 
         In DEFINE, only PREV of the current row may leave the match. An error is reported for any

@@ -61,14 +61,14 @@ class RowLowering:
             case EventNode():
                 return self._component(row)
             case AllOf(rows):
-                return self._permuted(rows)
+                return self._permute(rows)
             case CountedNode(maximum=maximum) if maximum == UNBOUNDED:
                 message = "the count of a group of several rows needs an upper bound"
                 self._findings.add("E_QUANT", row.span, message, "write one, like (A B){1,4}")
         lowered: Node = row.rebuilt([self._node(each) for each in row.children])
         return lowered
 
-    def _permuted(self, rows: Sequence[Any]) -> Node:
+    def _permute(self, rows: Sequence[Any]) -> Node:
         if len(rows) == 1:
             return self._node(rows[0])
         if all(isinstance(each, EventNode) for each in rows):

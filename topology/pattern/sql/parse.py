@@ -116,15 +116,15 @@ def _read(text: str, findings: Findings) -> RecognizeClause | None:
         word, span = str(error.token), Span(len(lines), len(lines[-1]) + 1, 1)
         if word:
             span = Span(error.line, error.column, len(word))
-        _unexpected(word, span, error.expected, findings)
+        _report_unexpected(word, span, error.expected, findings)
         return None
     except UnexpectedCharacters as error:
-        _unexpected(error.char, Span(error.line, error.column, 1), error.allowed, findings)
+        _report_unexpected(error.char, Span(error.line, error.column, 1), error.allowed, findings)
         return None
     return cast(RecognizeClause, RecognizeReader(findings).transform(tree))
 
 
-def _unexpected(word: str, span: Span, accepted: Iterable[str], findings: Findings) -> None:
+def _report_unexpected(word: str, span: Span, accepted: Iterable[str], findings: Findings) -> None:
     found = f"`{cut(word)}`" if word else "the end of the text"
     signs = {each.name: each.pattern.value for each in _grammar().terminals}
     names = sorted(each for each in accepted if each not in {"QUOTED", "$END"})
@@ -189,7 +189,9 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
 
 def _unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> None:
     for name, *members in clause.subset:
-        found = [each for member in members for each in names.named(member.text, member.span)]
+        found = [
+            each for member in members for each in names.resolve_name(member.text, member.span)
+        ]
         if names.of(name.text) is not None:
             message = f"`{cut(name.text)}` is already a variable"
             findings.add("E_ALIAS_TWICE", name.span, message, "rename the subset")

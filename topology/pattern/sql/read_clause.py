@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from lark import Token
 from lark.visitors import v_args
 
-from topology.pattern.language.read_conditions import ONCE, ConditionReader, Name, Quant, placed
+from topology.pattern.language.read_conditions import ONCE, ConditionReader, Name, Quant, place
 from topology.pattern.tree.errors import Findings, cut
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
@@ -96,7 +96,7 @@ class RecognizeClause:
     tables: tuple[str, ...] = ()
 
 
-@v_args(wrapper=placed)
+@v_args(wrapper=place)
 class RecognizeReader(ConditionReader):
     """A visitor that builds the `RecognizeClause` of one MATCH_RECOGNIZE.
 
@@ -144,7 +144,7 @@ class RecognizeReader(ConditionReader):
         return "measures", tuple(children)
 
     def measured(self, _: Span, children: list[Any]) -> NamedValue:
-        return self._named(children[1], children[0])
+        return self._name(children[1], children[0])
 
     def rows(self, span: Span, children: list[Token]) -> tuple[str, bool]:
         words = [word.upper() for word in children]
@@ -178,9 +178,9 @@ class RecognizeReader(ConditionReader):
         return "define", tuple(children)
 
     def defined(self, _: Span, children: list[Any]) -> NamedValue:
-        return self._named(*children)
+        return self._name(*children)
 
-    def _named(self, name: Name, expr: Expr) -> NamedValue:
+    def _name(self, name: Name, expr: Expr) -> NamedValue:
         deep = too_deep_in(expr)
         if deep is not None:
             self._refuse(deep.span, "the expression is nested too deep", "split it into parts")
@@ -293,7 +293,7 @@ class RecognizeReader(ConditionReader):
         elif function == "classifier":
             return self._classifier(arguments, span)
         elif function in NAVIGATION:
-            return self._navigated(function, arguments, span)
+            return self._navigate(function, arguments, span)
         elif function in AGGREGATES:
             if len(arguments) == 1:
                 return RowAggregate(function, (), arguments[0], span=span)
@@ -314,7 +314,7 @@ class RecognizeReader(ConditionReader):
             return Constant(None, span=span)
         return replace(of, is_label=True, span=span)
 
-    def _navigated(self, function: str, arguments: Sequence[Expr], span: Span) -> Expr:
+    def _navigate(self, function: str, arguments: Sequence[Expr], span: Span) -> Expr:
         """Return the first argument with FIRST, LAST, PREV or NEXT applied to each column."""
         physical = function in {"prev", "next"}
         step = arguments[1] if len(arguments) == 2 else Constant(1 if physical else 0)
@@ -333,7 +333,7 @@ class RecognizeReader(ConditionReader):
         count = step.value
         kind = "physical" if physical else "logical"
 
-        def moved(expr: Expr) -> Expr:
+        def move(expr: Expr) -> Expr:
             if isinstance(expr, RowAggregate | Call) and expr.function in AGGREGATES:
                 message = f"{function.upper()} takes columns, not an aggregate"
                 self.findings.add("E_FUNCTION", span, message, "leave one of them out")
@@ -349,7 +349,7 @@ class RecognizeReader(ConditionReader):
                 return replace(expr, shift=-count if function == "prev" else count)
             return replace(expr, from_last=function == "last", offset=count)
 
-        return rewritten(arguments[0], moved)
+        return rewritten(arguments[0], move)
 
     def name(self, span: Span, children: list[Token]) -> Name:
         token = children[0]

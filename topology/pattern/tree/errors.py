@@ -110,13 +110,13 @@ class Findings:
 
     @property
     def errors(self) -> list[QueryError]:
-        return self._sorted(is_warning=False)
+        return self._sort(is_warning=False)
 
     @property
     def warnings(self) -> list[QueryError]:
-        return self._sorted(is_warning=True)
+        return self._sort(is_warning=True)
 
-    def _sorted(self, *, is_warning: bool) -> list[QueryError]:
+    def _sort(self, *, is_warning: bool) -> list[QueryError]:
         found = [error for error in self._found if error.is_warning is is_warning]
         return sorted(found, key=lambda error: (error.line, error.column))[:MAX_ERRORS]
 
@@ -129,10 +129,10 @@ class Findings:
 def report(errors: Iterable[QueryError], text: str = "") -> str:
     """Return errors or warnings in readable form, each with its line of `text`."""
     lines = text.split("\n")
-    return "\n\n".join(_shown(error, lines) for error in errors)
+    return "\n\n".join(_format(error, lines) for error in errors)
 
 
-def _shown(error: QueryError, lines: Sequence[str]) -> str:
+def _format(error: QueryError, lines: Sequence[str]) -> str:
     kind = "warning" if error.is_warning else "error"
     shown = [f"{kind}[{error.code}]: {error.message}"]
     margin = ""

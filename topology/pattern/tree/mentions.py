@@ -58,7 +58,7 @@ class Mention:
     number: int = 0
 
 
-def called(query: Query) -> set[str]:
+def find_called(query: Query) -> set[str]:
     """Return the names of the functions that the query calls."""
     parts = (part for expr in expressions(query) for part in walk(expr))
     return {part.function for part in parts if isinstance(part, Call)}

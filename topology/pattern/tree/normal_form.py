@@ -228,13 +228,13 @@ def excess(node: Node) -> str:
     if alternatives <= MAX_ALTERNATIVES and components <= MAX_COMPONENTS:
         return ""
     return (
-        f"the pattern has {_counted(alternatives)} alternatives with up to {_counted(components)}"
+        f"the pattern has {_spell(alternatives)} alternatives with up to {_spell(components)}"
         f" components; at most {MAX_ALTERNATIVES} alternatives and {MAX_COMPONENTS} components"
         " are allowed"
     )
 
 
-def _counted(number: int) -> str:
+def _spell(number: int) -> str:
     return f"more than {MANY}" if number > MANY else str(number)
 
 

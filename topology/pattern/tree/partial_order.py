@@ -163,7 +163,7 @@ def spread(node: Node | Negation) -> list[Part]:
             return [Part({alias: Spot(node)}, (), only, only, over=over)]
         case AnyOf(nodes=nodes):
             return [
-                _branched(part, number)
+                _branch(part, number)
                 for number, branch in enumerate(nodes)
                 for part in spread(branch)
             ]
@@ -179,10 +179,10 @@ def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
     """Return the alternatives of an item of a SEQ, or of a node of an AND."""
     if isinstance(item.node, Negation):
         return [NegatedSpot(item.node, item.edge == "strict")]
-    return [_entered(part, item) for part in spread(item.node)]
+    return [_enter(part, item) for part in spread(item.node)]
 
 
-def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
+def _branch(part: Part, *numbers: int | tuple[int, int]) -> Part:
     """Return the part with the numbers of earlier branches put before its own."""
     if not part.spots:
         return replace(part, branches=(*numbers, *part.branches))
@@ -191,7 +191,7 @@ def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
     return replace(part, spots={**part.spots, alias: begin})
 
 
-def _entered(part: Part, item: Item) -> Part:
+def _enter(part: Part, item: Item) -> Part:
     entered = {
         alias: replace(
             spot, edge=spot.edge or item.edge, within_ns=spot.within_ns or item.within_ns
@@ -243,19 +243,19 @@ def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
             gaps.append(replace(part, left=last, since=over))
             over = _later(over, part.negation.for_ns or 0)
             continue
-        part = _branched(part, *branches)
+        part = _branch(part, *branches)
         branches = part.branches
         if part.spots:
             gaps = [replace(gap, right=gap.right or part.first) for gap in gaps]
         gaps += [
-            replace(gap, left=gap.left or last, since=_placed(gap.since, over)) for gap in part.gaps
+            replace(gap, left=gap.left or last, since=_place(gap.since, over)) for gap in part.gaps
         ]
         spots |= {
             alias: replace(spot, before=spot.before.union(spots))
             for alias, spot in part.spots.items()
         }
         first, last = first or part.first, part.last or last
-        over = _placed(part.over, over)
+        over = _place(part.over, over)
     return Part(spots, tuple(gaps), first, last, branches, over)
 
 
@@ -263,7 +263,7 @@ def _later(since: Since, by_ns: int) -> Since:
     return tuple((at, ns + by_ns) for at, ns in since)
 
 
-def _placed(since: Since, begin: Since) -> Since:
+def _place(since: Since, begin: Since) -> Since:
     """Return the instant `since` of a part, with the part's beginning replaced by `begin`."""
     found: dict[Aliases, int] = {}
     for at, ns in since:

@@ -127,23 +127,23 @@ class Turns:
         self._named = {group.node.name: group.indexed[0] for group in named}
         self._taken = {each.alias for each in components(node)}
         self._copies: dict[str, list[tuple[tuple[int, ...], str]]] = {}
-        self.node: Node = self._written(node, ()) if self._groups else node
+        self.node: Node = self._write(node, ()) if self._groups else node
         for copies in self._copies.values():
             copies.sort()
 
-    def _written(self, node: Any, turn: tuple[int, ...]) -> Any:
+    def _write(self, node: Any, turn: tuple[int, ...]) -> Any:
         match node:
             case CountedNode():
                 return self._in_a_row(node, turn)
             case EventNode() | Negation() if turn:
                 return self._copy(node, turn)
             case _:
-                return node.rebuilt([self._written(each, turn) for each in node.children])
+                return node.rebuilt([self._write(each, turn) for each in node.children])
 
     def _in_a_row(self, counted: CountedNode, above: tuple[int, ...]) -> Node:
         rest: Node | None = None
         for turn in range(counted.maximum, 0, -1):
-            items = [Item(self._written(counted.node, (*above, turn)))]
+            items = [Item(self._write(counted.node, (*above, turn)))]
             if rest is not None:
                 items.append(Item(rest, counted.loop))
             row = Seq(tuple(items), span=counted.span)
@@ -180,7 +180,7 @@ class Turns:
         `present` has the aliases that exist in the alternative (the choice of OR branches) for
         which it is rewritten.
         """
-        found = [self._shared(expr, present)]
+        found = [self._share(expr, present)]
         for group in self._groups:
             found = [other for each in found for other in self._by_turn(each, group, present)]
         return found
@@ -194,10 +194,10 @@ class Turns:
             case Ref(alias, path, None) if alias in self._of:
                 expr = self._aggregate(AggregateCall(LIST, alias, path), present)
             case _:
-                expr = self._shared(column.expr, present)
+                expr = self._share(column.expr, present)
         return replace(column, expr=expr)
 
-    def _shared(self, expr: Expr, present: Collection[str]) -> Expr:
+    def _share(self, expr: Expr, present: Collection[str]) -> Expr:
         """Rewrite the parts of an expression that concern all turns, or one turn by its number."""
 
         def change(part: Expr) -> Expr:

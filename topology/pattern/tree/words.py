@@ -82,7 +82,7 @@ def is_plain(name: str) -> bool:
     return _PLAIN.fullmatch(name) is not None
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Return a name as a query must write it: in back-ticks unless it is plain and unreserved."""
     if is_plain(name) and name.lower() not in RESERVED_WORDS:
         return name

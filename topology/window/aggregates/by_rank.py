@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from topology.model.operator import Plain
-from topology.model.saved import packed, unpacked
+from topology.model.saved import pack, unpack
 from topology.query.numbers import number
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 from topology.window.aggregates.scalars import First
@@ -74,12 +74,12 @@ class AtLargest(AggregateCell):
         return bool(other.rank >= self.rank if self.sign > 0 else other.rank <= self.rank)
 
     def dump(self) -> Plain:
-        return None if self.rank is None else [packed(self.rank), self.rows.dump()]
+        return None if self.rank is None else [pack(self.rank), self.rows.dump()]
 
     def load(self, state: Plain) -> None:
         if state is not None:
             rank, rows = state
-            self.rank = unpacked(rank)
+            self.rank = unpack(rank)
             self.rows.load(rows)
 
 

@@ -10,7 +10,7 @@ not at all. `bounds` returns the smallest and the largest value over all choices
 leave at least one event in the window. A bound that cannot be computed is None. A value that
 overflows is None, and values may be rounded; the lower bound must still not exceed the upper.
 
-If each possible cell has a probability, `weighted` computes the expected value. If a function has
+If each possible cell has a probability, `weight` computes the expected value. If a function has
 `weighs = False`, the value by corrected timestamps is used instead.
 
 A function is `additive` if each event adds a fixed amount to the value, whatever other events are
@@ -86,7 +86,7 @@ class AggregateCell:
         raise NotImplementedError
 
 
-def merged(one: Any, others: Iterable[Any]) -> Any:
+def merge_cells(one: Any, others: Iterable[Any]) -> Any:
     """Return a new cell, or a new row of cells, that merges `one` and all `others`."""
     together = one.copy()
     for other in others:
@@ -115,7 +115,7 @@ class AggregateFunction:
         bounds: Bounds = cell.bounds(possibles)
         return bounds
 
-    def weighted(self, cell: Any, possibles: Sequence[tuple[Any, int]]) -> Any:
+    def weight(self, cell: Any, possibles: Sequence[tuple[Any, int]]) -> Any:
         """Return the expected value; a possible cell's weight is in units of 1 / WHOLE_WEIGHT."""
         raise NotImplementedError
 

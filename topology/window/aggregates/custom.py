@@ -55,10 +55,10 @@ class Custom(AggregateCell):
         self.state = function.init()
 
     def add(self, value: Any, event: Placed) -> None:
-        self.state = self._tried(self.state, self.function.add, self.state, value)
+        self.state = self._try(self.state, self.function.add, self.state, value)
 
     def merge(self, other: Any) -> None:
-        self.state = self._tried(self.state, self.function.combine, self.state, other.state)
+        self.state = self._try(self.state, self.function.combine, self.state, other.state)
 
     def copy(self) -> Custom:
         twin = Custom(self.function, self.failures)
@@ -66,9 +66,9 @@ class Custom(AggregateCell):
         return twin
 
     def value(self) -> Any:
-        return self._tried(None, self.function.value, self.state)
+        return self._try(None, self.function.value, self.state)
 
-    def _tried(self, otherwise: Any, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _try(self, otherwise: Any, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return call(*arguments)
         except Exception:  # noqa: BLE001 - a user's code

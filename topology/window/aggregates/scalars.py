@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.model.saved import packed, unpacked
+from topology.model.saved import pack, unpack
 from topology.query.numbers import json_number, text_of
-from topology.window.aggregates.cell import AggregateCell, Bounds, Placed, merged
+from topology.window.aggregates.cell import AggregateCell, Bounds, Placed, merge_cells
 
 MAX_DISTINCT: Final = 10_000
 
@@ -80,7 +80,7 @@ class First(AggregateCell):
         return json_number(self.found)
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        together = merged(self, possibles)
+        together = merge_cells(self, possibles)
         if together.best != self.best or not together.is_sure():
             return None, None
         return self.value(), self.value()
@@ -95,14 +95,14 @@ class First(AggregateCell):
         if self.best is None:
             return None
         edges = [list(edge) for edge in self.edges]
-        return [list(self.best), packed(self.found), self.far, edges]
+        return [list(self.best), pack(self.found), self.far, edges]
 
     def load(self, state: Plain) -> None:
         if state is None:
             return
         best, found, self.far, edges = state
         self.best = (best[0], best[1], best[2], best[3])
-        self.found = unpacked(found)
+        self.found = unpack(found)
         self.edges = [(near, source) for near, source in edges]
 
 
@@ -143,7 +143,7 @@ class Distinct(AggregateCell):
         return self.seen is not None
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        together = merged(self, possibles)
+        together = merge_cells(self, possibles)
         return self.value(), None if together.seen is None else together.value()
 
     def dump(self) -> Plain:

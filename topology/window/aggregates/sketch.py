@@ -119,12 +119,12 @@ class Quantile(AggregateCell):
         return twin
 
     def value(self) -> Any:
-        return self._found(sorted(self.buckets), self._count())[1]
+        return self._find(sorted(self.buckets), self._count())[1]
 
     def _count(self) -> int:
         return sum(n for n, _, _ in self.buckets.values())
 
-    def _found(self, order: Sequence[int], count: int) -> tuple[int, Any]:
+    def _find(self, order: Sequence[int], count: int) -> tuple[int, Any]:
         """Return the bucket of the quantile, and its value; None if the sketch is empty.
 
         `order`: the used buckets, ascending. `count`: the number of values.
@@ -145,7 +145,7 @@ class Quantile(AggregateCell):
     def _extreme(self, possibles: Sequence[Any], sign: int) -> Any:
         """Return the lowest quantile (sign 1) or the highest (sign -1)."""
         grown, order, count = self.copy(), sorted(self.buckets), self._count()
-        found, extreme = grown._found(order, count)
+        found, extreme = grown._find(order, count)
         for value, n in _runs(possibles, sign):
             bucket = bucket_of(value)
             if extreme is not None and sign * bucket > sign * found:
@@ -156,7 +156,7 @@ class Quantile(AggregateCell):
                 if added:
                     grown._put(bucket, added, value, value)
                     count += added
-                    found, value_found = grown._found(order, count)
+                    found, value_found = grown._find(order, count)
                     if extreme is None or sign * value_found < sign * extreme:
                         extreme = value_found
         return extreme

@@ -35,7 +35,7 @@ from topology.window.aggregates.cell import (
     AggregateFunction,
     Bounds,
     Placed,
-    merged,
+    merge_cells,
 )
 from topology.window.aggregates.tally import Squares, Tally
 
@@ -84,7 +84,7 @@ class Count(Additive):
     def is_sure(self, cell: Any) -> bool:
         return True
 
-    def weighted(self, cell: Any, possibles: Sequence[tuple[Any, int]]) -> Any:
+    def weight(self, cell: Any, possibles: Sequence[tuple[Any, int]]) -> Any:
         total = cell.events * WHOLE_WEIGHT + sum(one.events * weight for one, weight in possibles)
         return number_of(total, 0, WEIGHT_BITS)
 
@@ -105,8 +105,8 @@ class Sum(Additive):
             return None
         return quotient(cell.total, 1 << cell.shift) if cell.shift else json_number(cell.total)
 
-    def weighted(self, cell: Tally, possibles: Sequence[tuple[Any, int]]) -> Any:
-        n, total, shift = weighed(cell, possibles)
+    def weight(self, cell: Tally, possibles: Sequence[tuple[Any, int]]) -> Any:
+        n, total, shift = weigh(cell, possibles)
         return number_of(total, shift, WEIGHT_BITS) if n else None
 
     def sizes(self, cell: Tally, possibles: Sequence[Any]) -> list[int]:
@@ -130,8 +130,8 @@ class Average(AggregateFunction):
     def value(self, cell: Tally) -> Any:
         return quotient(cell.total, cell.n << cell.shift) if cell.n else None
 
-    def weighted(self, cell: Tally, possibles: Sequence[tuple[Any, int]]) -> Any:
-        n, total, shift = weighed(cell, possibles)
+    def weight(self, cell: Tally, possibles: Sequence[tuple[Any, int]]) -> Any:
+        n, total, shift = weigh(cell, possibles)
         return quotient(total, n << shift) if n else None
 
     def bounds(self, cell: Tally, possibles: Sequence[Any]) -> Bounds:
@@ -163,8 +163,8 @@ class Deviation(AggregateFunction):
     def value(self, cell: Squares) -> Any:
         return deviation(cell.n, cell.total, cell.squares, cell.shift)
 
-    def weighted(self, cell: Squares, possibles: Sequence[tuple[Any, int]]) -> Any:
-        n, total, shift = weighed(cell, possibles)
+    def weight(self, cell: Squares, possibles: Sequence[tuple[Any, int]]) -> Any:
+        n, total, shift = weigh(cell, possibles)
         squares = sum(
             (one.squares * weight) << (2 * (shift - one.shift))
             for one, weight in ((cell, WHOLE_WEIGHT), *possibles)
@@ -217,7 +217,7 @@ class Least(AggregateFunction):
         inner = self.value(cell)
         if not cell.n:
             inner = innermost([self.value(one) for one in possibles if one.n], default=None)
-        return self.value(merged(cell, possibles)), inner
+        return self.value(merge_cells(cell, possibles)), inner
 
 
 class Largest(Least):
@@ -252,7 +252,7 @@ def free_spread(sizes: Sequence[int]) -> tuple[int, int]:
     return sum(size for size in sizes if size < 0), sum(size for size in sizes if size > 0)
 
 
-def weighed(cell: Tally, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int, int]:
+def weigh(cell: Tally, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int, int]:
     """Return the weighted number of values, their weighted total, and the shift of that total.
 
     The number is in units of 1 / WHOLE_WEIGHT, the total in units of 2^-shift / WHOLE_WEIGHT.

@@ -12,7 +12,7 @@ from math import nan
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.model.saved import packed, unpacked
+from topology.model.saved import pack, unpack
 from topology.window.aggregates.cell import AggregateCell, Placed
 
 SCALES: Final = [2.0**shift for shift in range(1_024)]
@@ -116,11 +116,11 @@ class Tally(AggregateCell):
         return twin
 
     def dump(self) -> Plain:
-        return [self.n, packed(self.total), self.shift, packed(self.least), packed(self.largest)]
+        return [self.n, pack(self.total), self.shift, pack(self.least), pack(self.largest)]
 
     def load(self, state: Plain) -> None:
         self.n, total, self.shift, least, largest = state
-        self.total, self.least, self.largest = unpacked(total), unpacked(least), unpacked(largest)
+        self.total, self.least, self.largest = unpack(total), unpack(least), unpack(largest)
 
 
 class Squares(Tally):
@@ -155,12 +155,12 @@ class Squares(Tally):
         return twin
 
     def dump(self) -> Plain:
-        return [*super().dump(), packed(self.squares)]
+        return [*super().dump(), pack(self.squares)]
 
     def load(self, state: Plain) -> None:
         *tally, squares = state
         super().load(tally)
-        self.squares = unpacked(squares)
+        self.squares = unpack(squares)
 
 
 def scale_of(shift: int) -> float:

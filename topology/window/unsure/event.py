@@ -19,9 +19,9 @@ from topology.model.saved import (
     ValueKind,
     Written,
     list_of,
-    packed,
+    pack,
     record,
-    unpacked,
+    unpack,
 )
 from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT
 from topology.window.cells import Values
@@ -104,11 +104,11 @@ class CellValue(ValueKind):
         super().__init__(SCALAR.name, *SCALAR.types, is_plain=False)
 
     def dump(self, value: Any) -> Plain:
-        return [packed(part) for part in value] if isinstance(value, tuple) else packed(value)
+        return [pack(part) for part in value] if isinstance(value, tuple) else pack(value)
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         if isinstance(plain, list | tuple) and len(plain) == 2:
-            return unpacked(plain[0]), unpacked(plain[1])
+            return unpack(plain[0]), unpack(plain[1])
         return SCALAR.load(plain, written, owner, field)
 
 

@@ -70,10 +70,10 @@ class Measure:
 
     def plain(self, row: AggregateRow) -> Measured:
         """Return the values of a window without uncertain events."""
-        values = self._named(row)
+        values = self._name(row)
         if self._uncertainty == IGNORE or self._makers.is_sure(row):
             return Measured(values, values, values, values, is_sure=True)
-        return self._measured(values, dict(values), row, (), free_spread)
+        return self._measure(values, dict(values), row, (), free_spread)
 
     def span(self, row: AggregateRow, unsure: Sequence[UnsureEvent], span: Span) -> Measured:
         """Return the values of a span and their bounds.
@@ -88,13 +88,13 @@ class Measure:
             elif event.is_possible(span):
                 possibles.append(event)
         rows = [self._makers.row_of_one(event.values, event) for event in possibles]
-        values = self._named(self._inside(row, unsure, span))
+        values = self._name(self._inside(row, unsure, span))
         expected = dict(values)
         weights = [event.weight(span) for event in possibles]
         for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
             if function.weighs:
                 weighted = [(cell_in(one, at), w) for one, w in zip(rows, weights, strict=True)]
-                expected[name] = function.weighted(cell_in(certain, at), weighted)
+                expected[name] = function.weight(cell_in(certain, at), weighted)
         if self._uncertainty == EXPECTED:
             values = dict(expected)
         elif self._uncertainty == THESIS3:
@@ -103,11 +103,11 @@ class Measure:
         def spread_of(sizes: Sequence[int]) -> Spread:
             return spread([*zip(possibles, sizes, strict=True)], span, self._play)
 
-        return self._measured(values, expected, certain, rows, spread_of)
+        return self._measure(values, expected, certain, rows, spread_of)
 
-    def blurred(self, row: AggregateRow, inside: Iterable[UnsureEvent]) -> Measured:
+    def measure_blurred(self, row: AggregateRow, inside: Iterable[UnsureEvent]) -> Measured:
         """Return the values by corrected timestamp, for a window with too many uncertain events."""
-        values = self._named(self._with(row, inside))
+        values = self._name(self._with(row, inside))
         nothing = dict.fromkeys(self._names)
         return Measured(values, nothing, nothing, values, is_sure=False)
 
@@ -118,8 +118,8 @@ class Measure:
 
         The events of `certain` belong to the window in any case, and each group of `possibles` may.
         """
-        values = self._named(row)
-        return self._measured(values, dict(values), certain, possibles, free_spread)
+        values = self._name(row)
+        return self._measure(values, dict(values), certain, possibles, free_spread)
 
     def is_possible(self, unsure: Iterable[UnsureEvent], span: Span) -> bool:
         """Return whether any of the `unsure` events may belong to the span."""
@@ -129,7 +129,7 @@ class Measure:
 
     # -- Values ------------------------------------------------------------------------------------
 
-    def _named(self, row: AggregateRow) -> Named:
+    def _name(self, row: AggregateRow) -> Named:
         return dict(zip(self._names, self._makers.values(row), strict=True))
 
     def _with(self, row: AggregateRow, more: Iterable[UnsureEvent]) -> AggregateRow:
@@ -159,7 +159,7 @@ class Measure:
             found[name] = mean(three)
         return found
 
-    def _measured(
+    def _measure(
         self,
         values: Named,
         expected: Named,

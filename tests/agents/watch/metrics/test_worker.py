@@ -111,7 +111,7 @@ def test_reasons_and_streams_are_bounded(registry: CollectorRegistry, metrics: M
     assert value(registry, "inorder_records_dead_total", reason="reason-0") == 1
     partition = PartitionMetrics(metrics, TopicPartition("raw", 0), ["pitch"])
     for number in range(MAX_STREAMS + 5):
-        partition.received([], [Malformed(0, 0, "", "…", stream=f"stream-{number}")])
+        partition.count_received([], [Malformed(0, 0, "", "…", stream=f"stream-{number}")])
     labels = {"stage": "reorder", "stream": OTHER, "partition": "0"}
     assert registry.get_sample_value("inorder_records_in_total", labels) == 5
 
@@ -152,7 +152,7 @@ def test_gauges_go_with_the_partition_and_counters_stay(
 ) -> None:
     parts = {n: PartitionMetrics(metrics, TopicPartition("raw", n), ["pitch"]) for n in (3, 4, 5)}
     for number in (3, 4):
-        parts[number].received([event(0)] * 5, [])
+        parts[number].count_received([event(0)] * 5, [])
         parts[number].set_current({"pitch": StreamFigures(7, {})}, ShellTotals(0, 0))
         metrics.lags(parts[number].source, 9, None)
     parts[3].forget()
@@ -162,7 +162,7 @@ def test_gauges_go_with_the_partition_and_counters_stay(
     assert value(registry, "inorder_records_held", partition="4") == 7
     assert registry.get_sample_value("inorder_input_lag_records", lag) is None
     assert value(registry, "inorder_records_in_total") == 5
-    parts[3].received([event(0)], [])
+    parts[3].count_received([event(0)], [])
     assert value(registry, "inorder_records_in_total") == 6
 
 
@@ -201,7 +201,7 @@ def test_results_that_stay_open_are_told_once(
 
     def found(query: str, *, final: bool) -> None:
         place: Any = (0, "pitch", query, "id", "emit", 0, final, "uncertain", 0, 1, {})
-        metrics.found([WindowResult(*place)])
+        metrics.count_findings([WindowResult(*place)])
 
     found("f", final=False)
     found("w", final=True)
@@ -224,11 +224,11 @@ def test_queries_without_results_are_named_with_what_was_there(metrics: Metrics)
     metrics.unmet = unmet_by(topology, ["pattern"], each_batch=5)
     assert metrics.without_results() == {}, "nothing has come"
     place = PartitionMetrics(metrics, TopicPartition("ordered", 0), ["pitch"])
-    place.received([event(1)], [])
+    place.count_received([event(1)], [])
     seen = "types seen: (none)"
     said = [f"no event of type `{kind}`; {seen}" for kind in ("Dor", "Reading")]
     assert metrics.without_results() == {"q": said}
-    metrics.found([Overflow(0, "pitch", "q", Member("d", "s1", 0, 1, 0), 5)])
+    metrics.count_findings([Overflow(0, "pitch", "q", Member("d", "s1", 0, 1, 0), 5)])
     assert metrics.without_results() == {}
 
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from agents.watch.page import sources as chosen
-from agents.watch.page.sources import MAX_SOURCES, merged, named_sources
+from agents.watch.page.sources import MAX_SOURCES, merge_entries, named_sources
 from agents.watch.page.view import view
 from tests.agents.watch.page.many import MERGE, METRICS, healthy, partitions, worst_of
 
@@ -168,7 +168,7 @@ def test_one_that_is_late_and_waits_is_told_to_wait_behind_any_number_that_wait_
 
 
 def test_a_lane_that_several_stages_count_is_told_once_with_the_most() -> None:
-    (entry,) = merged(
+    (entry,) = merge_entries(
         [
             {**trouble("a", late=3, gaps=1, lost=5), "late_error": 9, "lost_error": 0},
             {**trouble("a", late=7), "in_order": True, "late_error": 2, "lost_error": 6},

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.pattern.language.expected import wanted
+from topology.pattern.language.expected import list_wanted
 from topology.pattern.language.parse import MAX_TEXT, parse, parse_query
 from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import MAX_ERRORS, SHOWN_CHARS, QueryError, QueryRefused
@@ -367,5 +367,5 @@ def test_any_text_gives_queries_or_is_refused(text: str) -> None:
 
 def test_as_many_words_as_a_message_has_room_for_are_all_named() -> None:
     clauses = ["_EMIT", "_MATCHES", "_RETURN", "_SELECT", "_WHERE", "_WITHIN"]
-    assert wanted(clauses) == "EMIT, MATCHES, RETURN, SELECT, WHERE or WITHIN"
-    assert wanted([*clauses, "_USING"]) == "EMIT, MATCHES, RETURN, SELECT, USING or the like"
+    assert list_wanted(clauses) == "EMIT, MATCHES, RETURN, SELECT, WHERE or WITHIN"
+    assert list_wanted([*clauses, "_USING"]) == "EMIT, MATCHES, RETURN, SELECT, USING or the like"

@@ -63,7 +63,7 @@ class Enumeration:
         for finder in self._finders:
             matches += finder.find(place, anchor, self._limit + 1, budget)
         if self._twins.may_be:
-            matches = self._twins.merged(matches)
+            matches = self._twins.merge(matches)
         if len(self._finders) > 1:
             matches = in_order(matches)
         return Evaluation(

@@ -278,7 +278,7 @@ class FollowedWalks:
         at = len(taken)
         return at < self.steps.count and taken[0].key in self._waiting[at]
 
-    def evaluated(self, taken: Taken) -> tuple[int, frozenset[tuple[int, int]]]:
+    def evaluate(self, taken: Taken) -> tuple[int, frozenset[tuple[int, int]]]:
         """Return `hi_ns` and `waits` of an evaluation with the walk in its present state."""
         at, until_ns = len(taken), taken[0].time_ns + self.steps.within_ns
         if at == self.steps.count:

@@ -224,12 +224,12 @@ class Cutting:
 
     def _cut_sifted(self) -> None:
         line, anchor = self.line, self.anchor
-        views = [self._sifted(at) for at in range(line.count)]
+        views = [self._sift(at) for at in range(line.count)]
         ranges = Ranges(line, views, anchor, BEFORE_ALL_NS)
         if ranges.is_possible:
             Cutting(self.search, line, ranges, anchor).extend(0, None)
 
-    def _sifted(self, at: int) -> EntryIndex:
+    def _sift(self, at: int) -> EntryIndex:
         """Return the entries that may be at this position, given the chosen single events."""
         line, bound = self.line, self.bound
         view = EntryIndex()

@@ -17,7 +17,7 @@ from topology.pattern.match.uncertain.order import (
     before,
     before_by_key,
     is_settled,
-    negated,
+    negate,
     within,
 )
 from topology.pattern.store.entry import Entry, key_of
@@ -97,7 +97,7 @@ class Case:
             return []
         return [only] if index.find(only) >= 0 else []
 
-    def passed(self, index: EntryIndex, entry: Entry) -> list[Entry]:
+    def find_passed(self, index: EntryIndex, entry: Entry) -> list[Entry]:
         """Return the non-members that may be between the first member and the entry."""
         around = self.around(index, self.first.time_ns, entry.time_ns, entry)
         return [one for one in around if one is not entry and one not in self.slots_of]
@@ -184,7 +184,7 @@ class Case:
         if grade > NO:
             grade = min(grade, self._holds(entry, sure, open_, j))
         if grade > NO and layout.untils[j] is not None:
-            grade = min(grade, negated(self._is_ended(entry, sure, open_, j)))
+            grade = min(grade, negate(self._is_ended(entry, sure, open_, j)))
         return grade
 
     def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:

@@ -3,11 +3,11 @@
 This grades a match that was found. The tactics apply the same rules by corrected timestamps
 (`blockers`, `greedy`, `search`).
 
-Negations (`blocked`): is a forbidden event in a gap of the match?
+Negations (`grade_blocked`): is a forbidden event in a gap of the match?
 
-UNTIL (`ended`): does an event end a group of the match before its last element? A condition may
-need more than the event itself (`UNTIL (b.x < b[i-1].x)`). It is tested by corrected timestamps if
-the order of all events in question is certain; otherwise the result is MAYBE.
+UNTIL (`grade_ended`): does an event end a group of the match before its last element? A condition
+may need more than the event itself (`UNTIL (b.x < b[i-1].x)`). It is tested by corrected timestamps
+if the order of all events in question is certain; otherwise the result is MAYBE.
 
 STRICT and NEXT steps, and the walk of MATCHES ONE (`taken_otherwise`): would another event be taken
 instead? In each world the events have an order, in which the walk from the start must take exactly
@@ -31,7 +31,7 @@ from topology.pattern.match.uncertain.order import (
     at_most,
     before,
     before_by_key,
-    negated,
+    negate,
 )
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Edge
@@ -58,11 +58,11 @@ def worst_of(
     return worst
 
 
-def blocked(case: Case) -> int:
-    return max((_blocked(case, gap) for gap in case.layout.gaps), default=NO)
+def grade_blocked(case: Case) -> int:
+    return max((_grade_gap_blocked(case, gap) for gap in case.layout.gaps), default=NO)
 
 
-def _blocked(case: Case, gap: NegationGap) -> int:
+def _grade_gap_blocked(case: Case, gap: NegationGap) -> int:
     low = [entry for j in gap.left for entry in case.bound[j]]
     high = [entry for j in gap.right for entry in case.bound[j]]
     if not low and not high:
@@ -98,7 +98,7 @@ def _between(
     within_ns, members = case.layout.within_ns, case.members
     after = [(one, ns) for slots, ns in gap.after for j in slots for one in case.bound[j]]
     begun = [before(one, entry) for one in low]
-    begun += [negated(at_most(entry, one, ns)) for one, ns in after]
+    begun += [negate(at_most(entry, one, ns)) for one, ns in after]
     if gap.for_ns is not None:
         inside_ns = gap.for_ns - 1
         if low:  # The entries on the right are later than the end of the gap.
@@ -128,7 +128,7 @@ def _is_next(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> i
         ahead = min(before_by_key(other, one) for one in high)
         return min(ahead, before_by_key(entry, other))
 
-    return negated(worst_of(NO, others, is_between))
+    return negate(worst_of(NO, others, is_between))
 
 
 def _satisfies(case: Case, gap: NegationGap, entry: Entry) -> int:
@@ -141,11 +141,11 @@ def _satisfies(case: Case, gap: NegationGap, entry: Entry) -> int:
     return grade
 
 
-def ended(case: Case) -> int:
-    return max((_ended(case, j) for j in range(case.layout.count)), default=NO)
+def grade_ended(case: Case) -> int:
+    return max((_grade_ended(case, j) for j in range(case.layout.count)), default=NO)
 
 
-def _ended(case: Case, j: int) -> int:
+def _grade_ended(case: Case, j: int) -> int:
     group = case.bound[j]
     if case.layout.untils[j] is None or not group:
         return NO
@@ -193,7 +193,7 @@ def _passes_over(case: Case, edge: Edge, worst: int) -> int:
                 if edge == "next":
                     questions.append(partial(case.fits, j=j))
                 most = YES if len(edges) == 1 else MAYBE
-                worst = worst_of(worst, case.passed(index, entry), *questions, most=most)
+                worst = worst_of(worst, case.find_passed(index, entry), *questions, most=most)
     return worst
 
 
@@ -207,7 +207,7 @@ def _just_before(case: Case, member: Entry, other: Entry) -> int:
         if one is not member:
             behind = max(behind, before_by_key(one, other))
             between = min(before_by_key(other, one), before_by_key(one, member))
-            grade = min(grade, negated(between))
+            grade = min(grade, negate(between))
     return min(grade, behind)
 
 
@@ -265,8 +265,8 @@ def _may_step(case: Case, j: int, entry: Entry) -> int:
     edges = case.edges(j, entry)
     if "strict" not in edges:
         return YES
-    others = case.passed(case.place.everything, entry)
-    free = negated(worst_of(NO, others, partial(_just_before, case, entry)))
+    others = case.find_passed(case.place.everything, entry)
+    free = negate(worst_of(NO, others, partial(_just_before, case, entry)))
     return free if len(edges) == 1 else max(MAYBE, free)
 
 

@@ -32,12 +32,12 @@ from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.case import Case, fits_beside
-from topology.pattern.match.uncertain.forbidding import blocked, ended, taken_otherwise
+from topology.pattern.match.uncertain.forbidding import grade_blocked, grade_ended, taken_otherwise
 from topology.pattern.match.uncertain.order import (
     at_most,
     before_by_key,
     is_settled,
-    negated,
+    negate,
 )
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
@@ -73,7 +73,7 @@ class Grading:
             return self.confidence(place, match) == CONFIRMED
         layout = self.layouts[match.alternative]
         alone = Case(layout, place, match.bound, new_entry)
-        if any(forbids(alone) != NO for forbids in (blocked, taken_otherwise)):
+        if any(forbids(alone) != NO for forbids in (grade_blocked, taken_otherwise)):
             return False
         if layout.matches == "maximal" and next(_joining(alone), None) is None:
             return True
@@ -83,7 +83,7 @@ class Grading:
     def _is_chosen(self, case: Case) -> int:
         """Grade whether the query would choose this match among all matches."""
         if case.layout.matches == "maximal":
-            return negated(joined(case))
+            return negate(grade_joined(case))
         is_contested = self._prefers
         if case.layout.matches == "one":  # The walk of another alternative may end earlier.
             others = [layout for layout in self.layouts if layout is not case.layout]
@@ -132,8 +132,8 @@ def _grades(case: Case, *, is_nominal: bool) -> Iterator[int]:
     yield case.order()
     yield case.window()
     yield case.conditions(is_nominal=is_nominal)
-    for forbids in (blocked, ended, taken_otherwise):
-        yield negated(forbids(case))
+    for forbids in (grade_blocked, grade_ended, taken_otherwise):
+        yield negate(forbids(case))
 
 
 def _may_walk(case: Case, layout: Layout) -> bool:
@@ -173,7 +173,7 @@ def _since(case: Case, index: EntryIndex) -> Iterator[Entry]:
 # -- MATCHES MAXIMAL: events that may belong to a match as well ------------------------------------
 
 
-def joined(case: Case) -> int:
+def grade_joined(case: Case) -> int:
     """Grade for MATCHES MAXIMAL whether another event may belong to the match in some world.
 
     An event may belong to it if it fits with each member by itself: by order, by window, and by the

@@ -59,7 +59,7 @@ def within(one: Entry, other: Entry, limit_ns: int) -> bool:
     return at_most(one, other, limit_ns) > NO and at_most(other, one, limit_ns) > NO
 
 
-def negated(grade: int) -> int:
+def negate(grade: int) -> int:
     return YES - grade
 
 

@@ -37,7 +37,7 @@ from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.twins import Twins
 from topology.pattern.match.uncertain.case import Case, fits_beside, goes_with
-from topology.pattern.match.uncertain.forbidding import blocked, taken_otherwise
+from topology.pattern.match.uncertain.forbidding import grade_blocked, taken_otherwise
 from topology.pattern.match.uncertain.grade import valid
 from topology.pattern.match.uncertain.order import before_by_key, within
 from topology.pattern.store.entry import Entry, key_of
@@ -66,7 +66,7 @@ class Possible:
     def _rules_out(self, place: Place, match: Match, new_entry: Entry) -> bool:
         layout = self._plans[match.alternative].layout
         alone = Case(layout, place, match.bound, new_entry)
-        return any(forbids(alone) == YES for forbids in (blocked, taken_otherwise))
+        return any(forbids(alone) == YES for forbids in (grade_blocked, taken_otherwise))
 
     def evaluate(
         self,
@@ -100,7 +100,7 @@ class Possible:
         if self._plans[0].layout.matches == "one":
             found = [match for match in found if not _is_beaten(match, sure)]
         if self._twins.may_be:
-            found = self._twins.merged(found)
+            found = self._twins.merge(found)
         matches = in_order(found)
         return Evaluation(
             matches[: self._limit],
@@ -317,16 +317,16 @@ class SetSearch(Search):
         else:
             ways = [j] if edges == {"next"} else []
         for k in ways:
-            for other in self._passed(case, case.component(k), newest, later_ns):
+            for other in self._find_passed(case, case.component(k), newest, later_ns):
                 if case.fits(other, k) == YES:
                     return other
         if edges == {"strict"}:
-            for other in self._passed(case, case.place.everything, newest, later_ns):
+            for other in self._find_passed(case, case.place.everything, newest, later_ns):
                 if any(before_by_key(one, other) == YES for one in case.members):
                     return other
         return None
 
-    def _passed(
+    def _find_passed(
         self, case: Case, index: EntryIndex, newest: Entry, later_ns: int
     ) -> Iterator[Entry]:
         """Yield non-members that are surely before `newest`, with no member between."""
