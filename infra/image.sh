@@ -18,7 +18,7 @@ case ${1:-} in
         ;;
     build)
         if [[ -n ${4:-} ]]; then
-            PIP_NO_INDEX=1 "$2" "${pip[@]}" download --no-deps --find-links "$4" --dest "$3" inorder inorder-engine
+            PIP_NO_INDEX=1 "$2" "${pip[@]}" download --no-deps -f "$4" --dest "$3" inorder inorder-engine
             exit
         fi
         "$2" "${pip[@]}" wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$3" ./inorder .
