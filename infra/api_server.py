@@ -29,7 +29,7 @@ OPERATORS: Final = {
     "PodMonitor": "github.com/prometheus-operator/prometheus-operator@v0.85.0",
     "ServiceMonitor": "github.com/prometheus-operator/prometheus-operator@v0.85.0",
     "PrometheusRule": "github.com/prometheus-operator/prometheus-operator@v0.85.0",
-    "ScaledObject": "github.com/kedacore/keda/v2@v2.17.2",
+    "ScaledObject": "@".join(programs.KEDA),
     "SparkApplication": "github.com/kubeflow/spark-operator/v2@v2.3.0",
 }
 """The Go module of the operator that defines each kind of object."""

@@ -6,18 +6,24 @@ ten minutes on two idle cores, and 200 MB in the user's cache.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
-import tarfile
-from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cli.local.lock import exclusive
 from infra.helm import BUILD_TIMEOUT_S, KUBERNETES, cache, go
+from infra.kubernetes import images
 from infra.kubernetes.settings import PAUSE
+
+
+class Module(NamedTuple):
+    """A Go module of the proxy."""
+
+    path: str
+    version: str
+
 
 VERSION: Final = f"{KUBERNETES}.2"
 COREDNS: Final = "github.com/coredns/coredns v1.13.1"
@@ -25,8 +31,8 @@ NAMES: Final = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"),
     *("kubelet", "kube-proxy", "coredns", "kubectl"),
 )
-ROUTER: Final = "github.com/cloudnativelabs/kube-router/v2"
-ROUTER_VERSION: Final = "v2.1.0"
+ROUTER: Final = Module("github.com/cloudnativelabs/kube-router/v2", "v2.1.0")
+KEDA: Final = Module("github.com/kedacore/keda/v2", "v2.21.0")
 SOURCE: Final = Path(__file__).parent / "main.go"
 NO_GO: Final = "go was not found, which builds Kubernetes; install it"
 
@@ -54,17 +60,27 @@ def build_all() -> Path:
 
 def router() -> Path:
     """Return the path of kube-router, and build it if necessary; NotBuilt if that fails."""
-    program = cache() / f"kube-router-{ROUTER_VERSION}"
+    return build_command("kube-router", ROUTER, "./cmd/kube-router")
+
+
+def build_command(name: str, module: Module, package: str) -> Path:
+    """Return the path of a module's program, built if necessary; NotBuilt if that fails."""
+    program = cache() / f"{name}-{module.version}"
     with exclusive(program.with_suffix(".lock"), BUILD_TIMEOUT_S):
         if not program.is_file():
-            asked = ("mod", "download", "-json", f"{ROUTER}@{ROUTER_VERSION}")
-            module = Path(json.loads(go(cache(), *asked))["Dir"])
             # In its own folder, whose go.mod replaces modules; the folder is read-only.
             made = program.with_suffix(".new")
-            words = ("build", "-trimpath", "-ldflags=-s -w", "-o", str(made), "./cmd/kube-router")
-            go(module, *words, GOFLAGS="-mod=readonly")
+            words = ("build", "-trimpath", "-ldflags=-s -w", "-o", str(made), package)
+            go(module_folder(module), *words, GOFLAGS="-mod=readonly")
             made.replace(program)
     return program
+
+
+def module_folder(module: Module) -> Path:
+    """Return the folder of a module's source, downloaded if necessary; NotBuilt if that fails."""
+    cache().mkdir(parents=True, exist_ok=True)
+    asked = ("mod", "download", "-json", f"{module.path}@{module.version}")
+    return Path(json.loads(go(cache(), *asked))["Dir"])
 
 
 def pause(into: Path) -> None:
@@ -73,23 +89,7 @@ def pause(into: Path) -> None:
     if not program.is_file():
         source = str(SOURCE.with_name("pause.go"))
         go(folder(), "build", "-trimpath", "-ldflags=-s -w", "-o", str(program), source)
-    layer, settings = io.BytesIO(), {"Entrypoint": ["/pause"], "User": "65535:65535"}
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        tar.add(program, "pause")
-    digest = sha256(layer.getvalue()).hexdigest()
-    machine = json.loads(go(folder(), "env", "-json", "GOARCH"))["GOARCH"]
-    files = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
-    config = {"architecture": machine, "os": "linux", "config": settings, "rootfs": files}
-    image = [{"Config": "config.json", "RepoTags": [PAUSE], "Layers": ["layer.tar"]}]
-    with tarfile.open(into, "w") as tar:
-        for name, content in (
-            ("config.json", json.dumps(config).encode()),
-            ("layer.tar", layer.getvalue()),
-            ("manifest.json", json.dumps(image).encode()),
-        ):
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
+    images.write(into, PAUSE, program, "pause")
 
 
 def _are_built() -> bool:
