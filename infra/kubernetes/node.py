@@ -89,6 +89,7 @@ class Node(Server):
         settings.write_all(self.folder)
         key = self.folder / "pki" / "accounts.key"
         run("openssl", "genrsa", "-out", str(key), "2048")
+        self._make_proxy_certificate()
         self._tuned = {name: run("sysctl", "-n", name).strip() for name in TUNED}
         self._make_space()
         containerd = ("containerd", "--config", str(self.folder / "containerd.toml"))
@@ -123,6 +124,12 @@ class Node(Server):
             _try("sysctl", "-qw", f"{name}={value}")
         for group in _groups() - self._former_groups:
             _remove_group(group)
+
+    def _make_proxy_certificate(self) -> None:
+        """Make the certificate by which servers of metrics recognise the API server."""
+        key, made = (str(self.folder / "pki" / f"proxy.{end}") for end in ("key", "crt"))
+        words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj")
+        run("openssl", *words, f"/CN={settings.PROXY}", "-keyout", key, "-out", made)
 
     def _make_space(self) -> None:
         run("ip", "netns", "add", self._space)
@@ -166,6 +173,7 @@ class Node(Server):
                 *("--authorization-mode=Node,RBAC", "--anonymous-auth=false"),
                 f"--token-auth-file={self.folder / 'tokens.csv'}",
                 "--kubelet-preferred-address-types=InternalIP",
+                *settings.proxy_options(pki),
             ],
         )
         yield (

@@ -16,6 +16,8 @@ ADDRESS: Final = "10.210.0.1"
 PODS: Final = "10.211.0.0/24"
 SERVICES: Final = "10.96.0.0/16"
 NAME: Final = "node"
+PROXY: Final = "proxy"
+"""The name by which the API server asks servers of metrics."""
 PAUSE: Final = "localhost/pause:own"
 """The image of the first container of each pod."""
 API: Final = f"https://{ADDRESS}:6443"
@@ -35,6 +37,20 @@ def write_all(folder: Path) -> None:
     (folder / "cni" / "conf" / "10-pods.conflist").write_text(json.dumps(_network(folder)))
     (folder / "containerd.toml").write_text(_CONTAINERD.format(folder=folder, plugins=PLUGINS))
     (folder / "Corefile").write_text(_COREFILE.format(folder=folder))
+
+
+def proxy_options(pki: Path) -> list[str]:
+    """Return the options by which the API server passes requests on to servers of metrics."""
+    options = {
+        "proxy-client-cert-file": pki / "proxy.crt",
+        "proxy-client-key-file": pki / "proxy.key",
+        "requestheader-client-ca-file": pki / "proxy.crt",
+        "requestheader-allowed-names": PROXY,
+        "requestheader-username-headers": "X-Remote-User",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+    }
+    return [f"--{name}={value}" for name, value in options.items()]
 
 
 def volumes(folder: Path, count: int) -> str:

@@ -61,9 +61,13 @@ class Judged:
 
 @dataclass
 class Plant:
-    """The namespace of the release; `sent` and `late` count the events until the last judgement."""
+    """The namespace of the release; `sent` and `late` count the events until the last judgement.
+
+    The names of its topics begin with `topics`.
+    """
 
     cluster: Cluster
+    topics: str = "events"
     sent: int = 0
     late: int = 0
     rng: random.Random = field(default_factory=lambda: random.Random(7))
@@ -79,8 +83,8 @@ class Plant:
     def helm(self, *words: str) -> str:
         return self.cluster.helm(program(), "--namespace", SPACE, *words)
 
-    def install(self, name: str = "plant", *options: str) -> str:
-        words = (name, str(CHART), "--values", str(VALUES), "--wait", "--timeout", HELM_S)
+    def install(self, name: str = "plant", *options: str, values: Path = VALUES) -> str:
+        words = (name, str(CHART), "--values", str(values), "--wait", "--timeout", HELM_S)
         return self.helm("upgrade", "--install", *words, *options)
 
     def kubectl(self, *words: str, given: str | None = None) -> str:
@@ -135,7 +139,7 @@ class Plant:
         ]
         paced = () if rate is None else ("--rate", str(rate))
         given = "\n".join(lines) + "\n"
-        where = ("--brokers", BROKERS, "--topic", "events.raw")
+        where = ("--brokers", BROKERS, "--topic", f"{self.topics}.raw")
         self.client("produce", *where, *paced, "-", given=given)
         self.sent += count
 
@@ -164,7 +168,7 @@ class Plant:
         return time.monotonic() - self._began_s
 
     def read_ordered(self) -> list[dict[str, Any]]:
-        words = ("read", "--brokers", BROKERS, "--topic", "events.ordered")
+        words = ("read", "--brokers", BROKERS, "--topic", f"{self.topics}.ordered")
         lines = map(json.loads, self.client(*words).splitlines())
         return [line for line in lines if line.get("kind", "event") == "event"]
 

@@ -10,18 +10,15 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 import yaml
 
 from infra.helm import CHART
-from infra.kubernetes import node
 from infra.kubernetes.node import Node
-from tests.kubernetes.clusters import Given, own_node, traces
 from tests.kubernetes.plant import BROKERS, SPACE, WORKERS, Cluster, Plant, is_ready
-from tests.services import require
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(1800)]
@@ -29,18 +26,6 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(1800)]
 COUNT = 1_500
 RATE, FLOOD_S = 10_000, 20
 SELECTED = "app.kubernetes.io/instance=plant,app.kubernetes.io/component=all"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    if kubeconfig := os.environ.get("INORDER_KUBECONFIG"):
-        yield Given(kubeconfig)
-        return
-    require(node.missing())
-    before = traces()
-    with own_node() as cluster:
-        yield cluster
-    assert traces() - before == set(), "the machine's settings are as before"
 
 
 @pytest.fixture(scope="module")

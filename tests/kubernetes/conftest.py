@@ -1,0 +1,25 @@
+"""The cluster that all tests of this folder share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from infra.kubernetes import node
+from tests.kubernetes.clusters import Given, own_node, traces
+from tests.kubernetes.plant import Cluster
+from tests.services import require
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    if kubeconfig := os.environ.get("INORDER_KUBECONFIG"):
+        yield Given(kubeconfig)
+        return
+    require(node.missing())
+    before = traces()
+    with own_node() as cluster:
+        yield cluster
+    assert traces() - before == set(), "the machine's settings are as before"
