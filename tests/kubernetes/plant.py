@@ -90,6 +90,9 @@ class Plant:
     def kubectl(self, *words: str, given: str | None = None) -> str:
         return self.cluster.kubectl("--namespace", SPACE, *words, given=given)
 
+    def popen(self, *words: str) -> subprocess.Popen[str]:
+        return self.cluster.popen("--namespace", SPACE, *words)
+
     def wait_for(self, space: str, what: str, condition: str = "Ready") -> None:
         words = ("wait", what, f"--for=condition={condition}", "--timeout=300s")
         self.cluster.kubectl("--namespace", space, *words)
@@ -112,10 +115,21 @@ class Plant:
     def working(self) -> str:
         """Return the worker that has the task; the other one is its standby."""
         for name in WORKERS:
-            words = ("exec", name, "--", "inorder", "explain", "127.0.0.1:8080", "--json")
-            if json.loads(self.kubectl(*words)):
+            if self._explain(name):
                 return name
         raise AssertionError("no worker has the task")
+
+    def is_working(self, name: str) -> bool:
+        """Return whether a worker has the task; one that does not answer has none."""
+        try:
+            return bool(self._explain(name))
+        except subprocess.CalledProcessError:
+            return False
+
+    def _explain(self, name: str) -> list[Any]:
+        words = ("exec", name, "--", "inorder", "explain", "127.0.0.1:8080", "--json")
+        found: list[Any] = json.loads(self.kubectl(*words))
+        return found
 
     # -- Events ------------------------------------------------------------------------------------
 

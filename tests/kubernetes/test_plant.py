@@ -16,14 +16,17 @@ from contextlib import suppress
 import pytest
 import yaml
 
+from cli.local.process import children
 from infra.helm import CHART
 from infra.kubernetes.node import Node
-from tests.kubernetes.plant import BROKERS, SPACE, WORKERS, Cluster, Plant, is_ready
+from tests.kubernetes.plant import BROKERS, WORKERS, Cluster, Plant, is_ready
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(1800)]
 
 COUNT = 1_500
+LIVENESS_S = 300
+"""Much longer than the probes and the grace, after which a container that hangs is killed."""
 RATE, FLOOD_S = 10_000, 20
 SELECTED = "app.kubernetes.io/instance=plant,app.kubernetes.io/component=all"
 
@@ -128,16 +131,60 @@ def test_each_event_leaves_once_in_order(plant: Plant, disturb: Callable[[Plant]
     judge(plant)
 
 
+def measure_takeover(plant: Plant, gone: str) -> float:
+    """Return the seconds until another worker than `gone` has the task."""
+    began_s = time.monotonic()
+    others = [name for name in WORKERS if name != gone]
+    wait_until(lambda: any(map(plant.is_working, others)), "the standby to work")
+    return time.monotonic() - began_s
+
+
 def test_a_worker_ends_well_within_its_grace(plant: Plant) -> None:
-    """The last line of its log is one of its own."""
+    """The last line of its log is one of its own, and the exit code is 0."""
     name = plant.working()
-    words = ("logs", name, "--follow", "--tail=5")
-    process = plant.cluster.popen(*("--namespace", SPACE, *words))
-    plant.kubectl("delete", "pod", name)
-    last = process.communicate(timeout=120)[0].splitlines()[-1]
+    log = plant.popen("logs", name, "--follow", "--tail=5")
+    ended = ";code={.status.containerStatuses[*].state.terminated.exitCode}"
+    watch = plant.popen("get", "pod", name, "--watch", "-o", f"jsonpath={ended}")
+    assert watch.stdout is not None
+    watch.stdout.read(1)  # The watch has begun.
+    plant.kubectl("delete", "pod", name, "--wait=false")
+    print(f"the standby works after {measure_takeover(plant, name):.1f} s")
+    last = log.communicate(timeout=120)[0].splitlines()[-1]
     assert '"level"' in last, last
     assert "Traceback" not in last
     plant.await_workers()
+    watch.terminate()
+    codes = set(watch.communicate()[0].split(";"))
+    assert codes - {"", "code="} == {"code=0"}
+
+
+def test_a_worker_that_hangs_is_restarted(plant: Plant) -> None:
+    """Its probe fails, so kubelet ends it, and the standby has its task long before."""
+    own = plant.cluster
+    if not isinstance(own, Node):
+        pytest.skip("the processes of another cluster's nodes cannot be stopped")
+
+    def hang() -> None:
+        name = plant.working()
+        count = restarts(plant, name)
+        (first,) = own.pids(plant.pod(name)["metadata"]["uid"], "worker")
+        for pid in (first, *children(first)):
+            os.kill(pid, signal.SIGSTOP)
+        print(f"the standby works after {measure_takeover(plant, name):.1f} s")
+        began_s = time.monotonic()
+        wait_until(
+            lambda: restarts(plant, name) > count,
+            "the container to start again",
+            quiet_s=LIVENESS_S,
+        )
+        print(f"the container starts again {time.monotonic() - began_s:.0f} s later")
+
+    plant.await_workers()
+    plant.send_during(COUNT, hang)
+    plant.await_workers()
+    judge(plant)
+    events = plant.kubectl("get", "events", "-o", "jsonpath={.items[*].message}")
+    assert "Container worker failed liveness probe, will be restarted" in events
 
 
 def test_a_wrong_address_of_brokers_is_told(cluster: Cluster, plant: Plant) -> None:
