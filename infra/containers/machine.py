@@ -12,9 +12,12 @@ from infra.containers.command import run
 
 NET: Final = Path("/proc/sys/net")
 KEYS: Final = Path("/proc/sys/kernel/keys")
-LEFT: Final = tuple(map(Path, ("/etc/docker", "/opt/containerd", "/run/docker")))
+LEFT: Final = tuple(map(Path, ("/etc/docker", "/opt/containerd", "/run/containerd", "/run/docker")))
 """Folders that an engine makes outside of its own, whatever its settings; all are empty but for
 `KEY`."""
+GROUPS: Final = Path("/sys/fs/cgroup")
+GROUP: Final = "docker"
+"""The control group of containers, at the top of each hierarchy."""
 KEY: Final = "key.json"
 """The file with the name of an engine, which each makes that finds none."""
 
@@ -26,7 +29,7 @@ class Settings(NamedTuple):
         forwarding: The kernel's settings of forwarding, of bridges and of keys, by path.
         bridges: The network devices that are bridges.
         rules: The rules of the firewall.
-        folders: Those of `LEFT` that exist.
+        folders: Those of `LEFT`, and of the control groups of containers, that exist.
     """
 
     forwarding: dict[str, str]
@@ -45,7 +48,7 @@ def read(env: Mapping[str, str]) -> Settings:
         frozenset(line.split(":")[1].strip() for line in run_ip(env, "type", "bridge")),
         # Comments have the time, and chains their counters.
         tuple(line for line in rules.splitlines() if line.startswith("-")),
-        frozenset(filter(Path.exists, LEFT)),
+        frozenset(filter(Path.exists, _find_left())),
     )
 
 
@@ -63,9 +66,15 @@ def unmount(folder: Path) -> None:
 
 def clear(before: Settings) -> None:
     """Remove the folders that were not there before, but no files of an engine installed since."""
-    for top in LEFT:
+    for top in _find_left():
         if top not in before.folders:
             (top / KEY).unlink(missing_ok=True)
             for folder, _, _ in os.walk(top, topdown=False):
                 with suppress(OSError):
                     Path(folder).rmdir()
+
+
+def _find_left() -> list[Path]:
+    """Return the folders that an engine may leave; they need not exist."""
+    tops = (GROUPS, *filter(Path.is_dir, GROUPS.glob("*")))
+    return [*LEFT, *(top / GROUP for top in tops)]

@@ -2,7 +2,8 @@
 
 It needs root, and containerd, runc, the network plugins, iptables and ip of the machine
 (`NEEDED`). Its addresses, routes and rules are in its namespace, and its files below its folder.
-Its control groups and `TUNED`, settings of the kernel, are the machine's; `stop` restores both.
+Its control groups and some settings of the kernel are the machine's; `stop` restores both, and
+`end_former` does so after a run that was killed (`infra.kubernetes.machine`).
 
 Pods have no way out, and images come from files (`load`).
 """
@@ -14,14 +15,16 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from cli.local.lock import exclusive
 from cli.local.poll import wait_until
 from cli.local.process import Process
 from cli.local.server import Server
-from infra.kubernetes import programs, settings
+from infra.kubernetes import machine, programs, settings
+from infra.kubernetes.machine import CGROUPS, SPACES, Before, Left, attempt
 from infra.kubernetes.settings import ADDRESS, NAME, PODS, SERVICES
 
 NEEDED: Final = {
@@ -42,15 +45,7 @@ NEEDED: Final = {
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 60.0
 CALL_TIMEOUT_S: Final = 600.0
-SPACES: Final = Path("/run/netns")
-CGROUPS: Final = Path("/sys/fs/cgroup")
-TUNED: Final = (
-    *("vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops"),
-    *("kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes"),
-)
-"""The settings of the kernel that kubelet changes for the whole machine; `stop` restores them."""
-OWN_GROUPS: Final = ("kubepods", "k8s.io")
-"""The control groups of pods, at the top of each hierarchy."""
+LOCK_TIMEOUT_S: Final = 60.0
 KUBELETS: Final = {"kubelet", "kubelite", "k0s", "k3s-server", "k3s-agent"}
 """The names of the processes that run pods, in distributions of Kubernetes."""
 
@@ -73,24 +68,28 @@ def missing() -> str | None:
 class Node(Server):
     """A node. `folder` has its files; its path must be short, because sockets are in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, before: Before | None = None) -> None:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
-        self._space = f"inorder-{os.getpid()}"
-        self._programs = programs.build_all()
-        self._processes: list[Process] = []
-        self._tuned: dict[str, str] = {}
-        self._former_groups = _groups()
+        self._before = before
+        self._space = before.space if before else f"inorder-{os.getpid()}"
+        self._opened = ExitStack()
+        self._programs = programs.built()
+        # The files of a new node are not there yet.
+        self._processes: list[Process | Left] = [*map(Left, sorted(folder.glob("*.pid")))]
         self._socket = str(folder / "containerd" / "containerd.sock")
 
     # -- Life --------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        self._opened.enter_context(exclusive(machine.NOTE, LOCK_TIMEOUT_S))
+        _end_noted()
+        self._before = machine.read(self.folder, self._space)
+        self._before.note()
         settings.write_all(self.folder)
         key = self.folder / "pki" / "accounts.key"
         run("openssl", "genrsa", "-out", str(key), "2048")
         self._make_proxy_certificate()
-        self._tuned = {name: run("sysctl", "-n", name).strip() for name in TUNED}
         self._make_space()
         containerd = ("containerd", "--config", str(self.folder / "containerd.toml"))
         self._begin("containerd", containerd)
@@ -105,25 +104,32 @@ class Node(Server):
 
     def stop(self) -> None:
         """End all processes, and remove the namespaces, the mounts and the control groups."""
-        with suppress(subprocess.CalledProcessError, subprocess.TimeoutExpired):
-            # While kubelet runs, it takes the networks of pods down too.
-            self.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0")
-            self._await_no_tasks()
-        for process in reversed(self._processes):
-            if process.name != "containerd":
+        if self._before is None:
+            return  # Another run has a node, whose files and groups these are.
+        with self._opened:
+            for process in self._processes:
+                if process.name == "kube-controller-manager":
+                    process.stop()  # It would replace the pods.
+            with suppress(subprocess.CalledProcessError, subprocess.TimeoutExpired):
+                # While kubelet runs, it takes the networks of pods down too.
+                self.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0")
+                self._await_no_tasks()
+            for process in reversed(self._processes):
+                if process.name != "containerd":
+                    process.stop()
+            self._end_tasks()
+            containers = attempt(*self._containers("containers", "list", "--quiet")).split()
+            spaces = [self._space, *self._spaces(containers)]
+            for process in self._processes:
                 process.stop()
-        self._end_tasks()
-        spaces = [self._space, *self._spaces()]
-        for process in self._processes:
-            process.stop()
-        for mount in sorted(self._mounts(), reverse=True):
-            _try("umount", "--lazy", mount)
-        for space in spaces:
-            _try("ip", "netns", "delete", space)
-        for name, value in self._tuned.items():
-            _try("sysctl", "-qw", f"{name}={value}")
-        for group in _groups() - self._former_groups:
-            _remove_group(group)
+            # A containerd that was killed leaves the parents of its containers.
+            for pid in machine.find_processes(self._socket):
+                machine.end(pid)
+            for mount in sorted(self._mounts(), reverse=True):
+                attempt("umount", "--lazy", mount)
+            for space in spaces:
+                attempt("ip", "netns", "delete", space)
+            self._before.restore(containers)
 
     def _make_proxy_certificate(self) -> None:
         """Make the certificate by which servers of metrics recognise the API server."""
@@ -184,6 +190,7 @@ class Node(Server):
                 *("--allocate-node-cidrs=true", f"--cluster-cidr={PODS}"),
                 *("--node-cidr-mask-size=24", f"--service-cluster-ip-range={SERVICES}"),
                 "--node-monitor-grace-period=20s",
+                f"--flex-volume-plugin-dir={self.folder / 'plugins'}",
             ],
         )
         yield "kube-scheduler", [config, "--leader-elect=false"]
@@ -217,12 +224,16 @@ class Node(Server):
         return run(*self._kubectl(words), given=given)
 
     def _kubectl(self, words: Sequence[str]) -> list[str]:
-        program = str(self._programs / "kubectl")
-        return self.inside([program, f"--kubeconfig={self.kubeconfig}", *words])
+        return self._client(str(self._programs / "kubectl"), words)
+
+    def _client(self, program: str, words: Sequence[str]) -> list[str]:
+        """Return the command of a client of the API server, whose cache is in the folder too."""
+        cached = f"KUBECACHEDIR={self.folder / 'cache'}"
+        return self.inside(["env", cached, program, f"--kubeconfig={self.kubeconfig}", *words])
 
     def helm(self, program: str, *words: str) -> str:
         """Run Helm, whose path is `program`, as `kubectl` runs kubectl."""
-        return run(*self.inside([program, f"--kubeconfig={self.kubeconfig}", *words]))
+        return run(*self._client(program, words))
 
     def load(self, archive: Path) -> None:
         """Take the images of an archive as `docker save` writes it."""
@@ -298,7 +309,7 @@ class Node(Server):
     # -- Cleanup -----------------------------------------------------------------------------------
 
     def _tasks(self) -> list[str]:
-        return _try(*self._containers("tasks", "list", "--quiet")).split()
+        return attempt(*self._containers("tasks", "list", "--quiet")).split()
 
     def _await_no_tasks(self) -> None:
         with suppress(TimeoutError):
@@ -307,14 +318,13 @@ class Node(Server):
     def _end_tasks(self) -> None:
         """Kill what pods still run after kubelet has ended."""
         for task in self._tasks():
-            _try(*self._containers("tasks", "kill", "--signal", "SIGKILL", task))
-            _try(*self._containers("tasks", "delete", "--force", task))
+            attempt(*self._containers("tasks", "kill", "--signal", "SIGKILL", task))
+            attempt(*self._containers("tasks", "delete", "--force", task))
         self._await_no_tasks()
 
-    def _spaces(self) -> set[str]:
-        """Return the network namespaces of the node's pods; the machine may have pods too."""
-        listed = _try(*self._containers("containers", "list", "--quiet")).split()
-        told = [_try(*self._containers("containers", "info", each)) for each in listed]
+    def _spaces(self, containers: Sequence[str]) -> set[str]:
+        """Return the network namespaces of containers; the machine may have pods too."""
+        told = [attempt(*self._containers("containers", "info", each)) for each in containers]
         return {space for each in told if each for space in spaces_of(json.loads(each))}
 
     def _mounts(self) -> list[str]:
@@ -341,6 +351,19 @@ def spaces_of(container: dict[str, Any]) -> set[str]:
     return {path.name for path in paths if path.parent.name == SPACES.name}
 
 
+def end_former() -> None:
+    """End the node that a killed run left; the node of a run that goes on is left alone."""
+    with suppress(TimeoutError), exclusive(machine.NOTE, 0.0):
+        _end_noted()
+
+
+def _end_noted() -> None:
+    """End the node of the note, which this process has locked."""
+    if before := machine.noted():
+        Node(before.folder, before).stop()
+        shutil.rmtree(before.folder, ignore_errors=True)
+
+
 def _find_kubelet() -> int | None:
     """Return the process of another node; those in containers, as of kind, have other mounts."""
     for file in Path("/proc").glob("[0-9]*/comm"):
@@ -361,24 +384,3 @@ def _stat(file: Path, name: str) -> int:
         for line in file.read_text().splitlines()
         if line.startswith(f"{name} ")
     )
-
-
-def _try(*words: str) -> str:
-    """Run a command whose failure does not matter, and return its output."""
-    try:
-        return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60).stdout
-    except subprocess.TimeoutExpired:
-        return ""
-
-
-def _groups() -> set[Path]:
-    """Return those of `OWN_GROUPS` that exist, in each hierarchy."""
-    found = [place for name in OWN_GROUPS for place in (CGROUPS / name, *CGROUPS.glob(f"*/{name}"))]
-    return {place for place in found if place.is_dir() and not place.is_symlink()}
-
-
-def _remove_group(top: Path) -> None:
-    """Remove a control group, and those in it."""
-    for folder, _, _ in os.walk(top, topdown=False):
-        with suppress(OSError):
-            Path(folder).rmdir()

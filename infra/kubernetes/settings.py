@@ -109,6 +109,7 @@ def _kubelet(folder: Path) -> dict[str, Any]:
         "cgroupRoot": "/",
         # A kubelet deletes the logs of pods that it does not know.
         "podLogsDir": f"{folder}/logs",
+        "volumePluginDir": f"{folder}/plugins",
         "failSwapOn": False,
         "failCgroupV1": False,
         "containerRuntimeEndpoint": f"unix://{folder}/containerd/containerd.sock",

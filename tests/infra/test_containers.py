@@ -72,6 +72,7 @@ def test_a_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(engine, "LOCK", tmp_path / "lock")
     monkeypatch.setattr(engine, "run", run)
     monkeypatch.setattr(programs, "environment", lambda: programs.Environment({}, {}))
+    monkeypatch.setattr(machine, "GROUPS", tmp_path)
     monkeypatch.setattr(machine, "read", lambda _: before)
     monkeypatch.setattr(machine, "run_ip", lambda _: [f"1: {engine.BRIDGE}: <UP>"])
     with pytest.raises(CommandFailed), engine.Engine():
@@ -86,6 +87,8 @@ def test_files_of_others_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         (folder / "plugins").mkdir(parents=True)
         (folder / machine.KEY).write_text("{}")
     (shared / "daemon.json").write_text("{}")
+    (tmp_path / machine.GROUP / "container").mkdir(parents=True)
     monkeypatch.setattr(machine, "LEFT", (left, shared))
+    monkeypatch.setattr(machine, "GROUPS", tmp_path)
     machine.clear(machine.Settings({}, frozenset(), (), frozenset()))
     assert [*tmp_path.rglob("*")] == [shared, shared / "daemon.json"]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from infra.kubernetes import node, programs
+from cli.local.lock import exclusive
+from infra.kubernetes import machine, node, programs
 from infra.kubernetes.node import Node
 from infra.kubernetes.settings import write_all
 
@@ -61,7 +64,7 @@ def test_a_call_that_hangs_stops_no_cleanup(monkeypatch: pytest.MonkeyPatch) -> 
         raise subprocess.TimeoutExpired("ctr", 60)
 
     monkeypatch.setattr(subprocess, "run", hang)
-    assert node._try("ctr", "tasks", "list") == ""
+    assert machine.attempt("ctr", "tasks", "list") == ""
 
 
 def test_logs_and_programs_are_in_the_folder(tmp_path: Path) -> None:
@@ -72,3 +75,52 @@ def test_logs_and_programs_are_in_the_folder(tmp_path: Path) -> None:
     containerd = tomllib.loads((tmp_path / "containerd.toml").read_text())
     opt = containerd["plugins"]["io.containerd.internal.v1.opt"]
     assert opt["path"] == str(tmp_path / "containerd" / "opt")
+
+
+@pytest.fixture
+def note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The place of the note; nothing changes the machine."""
+    place = tmp_path / "note.json"
+    monkeypatch.setattr(machine, "NOTE", place)
+    for name in ("SPACES", "SOCKETS", "LOGS"):
+        monkeypatch.setattr(machine, name, tmp_path / name)
+    monkeypatch.setattr(machine, "LEFT", (tmp_path / "SOCKETS", tmp_path / "LOGS"))
+    for module in (machine, node):
+        monkeypatch.setattr(module, "attempt", lambda *_: "")
+    return place
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_a_killed_run_is_cleared_away(
+    monkeypatch: pytest.MonkeyPatch, note: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(node, "run", lambda *_, **__: "")
+    folder = tmp_path / "node"
+    folder.mkdir()
+    machine.read(folder, "inorder-0").note()
+    (tmp_path / "SOCKETS").mkdir()
+    (tmp_path / "SOCKETS" / "kubelet.sock").touch()
+    (tmp_path / "LOGS").mkdir()
+    (tmp_path / "LOGS" / "own.log").symlink_to(folder / "logs" / "0.log")
+    (tmp_path / "LOGS" / "other.log").symlink_to(tmp_path / "0.log")
+    left = subprocess.Popen(["sh", "-c", "read line", str(folder)], stdin=subprocess.PIPE)
+    other = subprocess.Popen(["sh", "-c", "read line"], stdin=subprocess.PIPE)
+    with left, other:
+        (folder / "etcd.pid").write_text(f"{left.pid}\n")
+        (folder / "coredns.pid").write_text(f"{other.pid}\n")  # It has the number by now.
+        threading.Thread(target=left.wait).start()
+        node.end_former()
+        assert left.wait() == -signal.SIGTERM
+        assert other.poll() is None
+    assert not folder.exists()
+    assert not (tmp_path / "SOCKETS").exists()
+    assert [each.name for each in (tmp_path / "LOGS").iterdir()] == ["other.log"]
+    assert machine.noted() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_a_node_of_a_run_that_goes_on_stays(note: Path, tmp_path: Path) -> None:
+    machine.read(tmp_path / "node", "inorder-0").note()
+    with exclusive(note, 1.0):
+        node.end_former()
+    assert machine.noted() is not None

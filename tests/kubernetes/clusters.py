@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os.path import lexists
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from cli.local.kafka import jars
 from infra.containers import base_images, product_image
 from infra.containers import engine as engines
 from infra.containers.engine import Engine
-from infra.kubernetes import node
+from infra.kubernetes import machine, node
 from infra.kubernetes.node import Node
 from tests.kubernetes.plant import Cluster
 from tests.services import require
@@ -28,7 +29,7 @@ SETTINGS: Final = (
     ("ip", "route"),
     ("ip", "netns"),
     ("iptables-save",),
-    ("sysctl", "net.ipv4.ip_forward", *node.TUNED),
+    ("sysctl", "net.ipv4.ip_forward", *machine.TUNED),
 )
 
 
@@ -78,12 +79,13 @@ def archives(folder: Path) -> list[Path]:
 
 
 def traces() -> set[str]:
-    """Return the devices, routes, rules, settings, mounts and control groups of the machine."""
+    """Return the devices, routes, rules, settings, mounts, control groups and folders."""
     found = [
         subprocess.run(words, check=False, capture_output=True, text=True).stdout
         for words in SETTINGS
     ]
     lines = {line.strip() for each in found for line in COUNTS.sub("", each).splitlines()}
     mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}
-    groups = {str(each) for each in node.CGROUPS.glob("*/*") if each.is_dir()}
-    return lines | mounts | groups
+    groups = {str(each) for each in machine.CGROUPS.glob("*/*") if each.is_dir()}
+    files = {str(each) for top in machine.LEFT for each in (top, *top.rglob("*")) if lexists(each)}
+    return lines | mounts | groups | files
