@@ -18,7 +18,8 @@ from infra.kubernetes.node import Node
 from tests.kubernetes.plant import SPACE, Cluster, Plant, is_ready
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(3600)]
+# The first test builds the programs, in an hour or more on a new machine that is busy.
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(7200)]
 
 VALUES: Final = Path(__file__).parent / "scaled.yaml"
 WARM_UP, BACKLOG = 1_500, 200_000

@@ -22,7 +22,8 @@ from infra.kubernetes.node import Node
 from tests.kubernetes.plant import BROKERS, WORKERS, Cluster, Plant, is_ready
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(1800)]
+# The first test builds the programs, in an hour or more on a new machine that is busy.
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(7200)]
 
 COUNT = 1_500
 LIVENESS_S = 300
