@@ -43,7 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 def is_served(server: ApiServer, kind: str) -> bool:
     (found,) = [
-        one.get("status", {}).get("conditions", [])
+        one.get("status", {}).get("conditions") or []
         for one in server.ask(DEFINITIONS)["items"]
         if one["spec"]["names"]["kind"] == kind
     ]
