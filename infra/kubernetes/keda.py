@@ -34,6 +34,6 @@ def archives(folder: Path) -> Iterator[Path]:
 def manifests() -> str:
     """Return KEDA's manifests, which do not pull images that the node has."""
     place = programs.module_folder(programs.KEDA) / MANIFESTS
-    words = [str(programs.built() / "kubectl"), "kustomize", str(place)]
+    words = [str(programs.build_all() / "kubectl"), "kustomize", str(place)]
     found = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     return found.replace("imagePullPolicy: Always", "imagePullPolicy: IfNotPresent")

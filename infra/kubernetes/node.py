@@ -74,7 +74,7 @@ class Node(Server):
         self._before = before
         self._space = before.space if before else f"inorder-{os.getpid()}"
         self._opened = ExitStack()
-        self._programs = programs.built()
+        self._programs = programs.build_all()
         # The files of a new node are not there yet.
         self._processes: list[Process | Left] = [*map(Left, sorted(folder.glob("*.pid")))]
         self._socket = str(folder / "containerd" / "containerd.sock")
