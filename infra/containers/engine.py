@@ -7,6 +7,7 @@ build that fetches packages uses the host's network. Only root can run the engin
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,7 +84,7 @@ class Engine(Server):
             *("--exec-root", str(run_folder / "exec"), "--pidfile", str(run_folder / "pid")),
             *("--bridge", BRIDGE, "--default-address-pool", NETWORKS),
             *("--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"),
-            *("--exec-opt", "native.cgroupdriver=cgroupfs"),
+            *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", machine.GROUP),
             # The engine uses the machine's containerd if there is one, beside the machine's engine.
             *("--containerd-namespace", NAMESPACE),
             *("--containerd-plugins-namespace", f"{NAMESPACE}-plugins"),
@@ -137,7 +138,11 @@ class Engine(Server):
             if str(self._data).encode() in command:
                 os.kill(pid, signal.SIGTERM)
                 wait_until(lambda: not lives(pid), STOP_TIMEOUT_S, f"the end of process {pid}")
+                settings = Path(command[command.index(b"--config-file") + 1].decode())
+                machine.unmount(settings.parent)
+                shutil.rmtree(settings.parent, ignore_errors=True)
         file.unlink()
+        machine.clear_groups()
 
     def _make_bridge(self) -> None:
         for words in (

@@ -16,8 +16,8 @@ LEFT: Final = tuple(map(Path, ("/etc/docker", "/opt/containerd", "/run/container
 """Folders that an engine makes outside of its own, whatever its settings; all are empty but for
 `KEY`."""
 GROUPS: Final = Path("/sys/fs/cgroup")
-GROUP: Final = "docker"
-"""The control group of containers, at the top of each hierarchy."""
+GROUP: Final = "inorder-containers"
+"""The control group of this engine's containers, at the top of each hierarchy."""
 KEY: Final = "key.json"
 """The file with the name of an engine, which each makes that finds none."""
 
@@ -29,7 +29,7 @@ class Settings(NamedTuple):
         forwarding: The kernel's settings of forwarding, of bridges and of keys, by path.
         bridges: The network devices that are bridges.
         rules: The rules of the firewall.
-        folders: Those of `LEFT`, and of the control groups of containers, that exist.
+        folders: Those of `LEFT`, and of the control groups of this engine's containers, that exist.
     """
 
     forwarding: dict[str, str]
@@ -48,7 +48,7 @@ def read(env: Mapping[str, str]) -> Settings:
         frozenset(line.split(":")[1].strip() for line in run_ip(env, "type", "bridge")),
         # Comments have the time, and chains their counters.
         tuple(line for line in rules.splitlines() if line.startswith("-")),
-        frozenset(filter(Path.exists, _find_left())),
+        frozenset(filter(Path.exists, [*LEFT, *_find_groups()])),
     )
 
 
@@ -66,15 +66,27 @@ def unmount(folder: Path) -> None:
 
 def clear(before: Settings) -> None:
     """Remove the folders that were not there before, but no files of an engine installed since."""
-    for top in _find_left():
+    for top in LEFT:
         if top not in before.folders:
             (top / KEY).unlink(missing_ok=True)
-            for folder, _, _ in os.walk(top, topdown=False):
-                with suppress(OSError):
-                    Path(folder).rmdir()
+            _remove_folders(top)
+    clear_groups()
 
 
-def _find_left() -> list[Path]:
-    """Return the folders that an engine may leave; they need not exist."""
+def clear_groups() -> None:
+    """Remove the control groups of this engine's containers, which have ended."""
+    for group in _find_groups():
+        _remove_folders(group)
+
+
+def _find_groups() -> list[Path]:
+    """Return the control groups of this engine's containers; they need not exist."""
     tops = (GROUPS, *filter(Path.is_dir, GROUPS.glob("*")))
-    return [*LEFT, *(top / GROUP for top in tops)]
+    return [top / GROUP for top in tops]
+
+
+def _remove_folders(top: Path) -> None:
+    """Remove empty folders, or control groups, from the innermost on."""
+    for folder, _, _ in os.walk(top, topdown=False):
+        with suppress(OSError):
+            Path(folder).rmdir()
