@@ -50,7 +50,7 @@ class Work:
         self._side = arrangement.side_outlet(self.state.source)
         self._results = arrangement.result_outlet()
         self._guard = HangGuard(topology.stuck_after_ns, is_armed=any(topology.user_functions))
-        self._price = ItemPrice(self.state.stage.reading_ahead)
+        self._price = ItemPrice(self.state.stage.speculative_detectors)
         self._aligns = len(self.state.lanes) > 1
         self._progress_ns = 0
         self._warned = False

@@ -54,16 +54,16 @@ class Odd(Counter):
         yield from super().on_event(event)
 
 
-def operator_of(answer: Answer, *, is_ahead: bool) -> Any:
+def operator_of(answer: Answer, *, is_speculative: bool) -> Any:
     query = _SETTINGS.model_copy(update={"answer": answer})
     other = query.model_copy(update={"name": "other", "key": None, "finals": True})
-    inputs = Inputs(is_ahead=is_ahead)
+    inputs = Inputs(is_speculative=is_speculative)
     detecting = [
         Detecting("default", query, behaviour_of(PURE), inputs),
         Detecting("default", other, behaviour_of(Odd), inputs),
     ]
     queries = DetectorQueries(detecting, 2)
-    return Ahead(queries) if is_ahead else queries
+    return Ahead(queries) if is_speculative else queries
 
 
 class Ahead:
@@ -94,18 +94,18 @@ def _reader(name: str, answer: Answer, inputs: Inputs, **settings: Any) -> Detec
     return Detecting("default", query, behaviour_of(Detector(_after, "")), inputs)
 
 
-def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
+def chain_of(answer: Answer, *, is_speculative: bool) -> Any:
     """One that reads two others, and one above, that reads this one, one of the two, and all."""
-    below = operator_of(answer, is_ahead=is_ahead)
-    queries = below.nodes[-1].operator if is_ahead else below
+    below = operator_of(answer, is_speculative=is_speculative)
+    queries = below.nodes[-1].operator if is_speculative else below
     detecting = list(queries._queries)
     reads = (UpstreamQuery("q", "q", 1, is_keyed=True), UpstreamQuery("other", "other", 1))
-    of_pairs = Inputs(is_ahead, reads, reads_stream=False)
-    of_all = Inputs(is_ahead, (reads[0], UpstreamQuery("pairs", "pairs", 2)))
+    of_pairs = Inputs(is_speculative, reads, reads_stream=False)
+    of_all = Inputs(is_speculative, (reads[0], UpstreamQuery("pairs", "pairs", 2)))
     detecting.insert(0, _reader("all", answer, of_all, max_events=400))
     detecting.append(_reader("pairs", answer, of_pairs, max_events=400))
     chain = DetectorQueries(detecting, 2)
-    return Ahead(chain) if is_ahead else chain
+    return Ahead(chain) if is_speculative else chain
 
 
 class Reader:
@@ -151,19 +151,19 @@ def behind_windows(answer: Answer) -> Any:
 def _case(
     answer: Answer,
     *,
-    is_ahead: bool,
+    is_speculative: bool,
     make: Callable[..., Any] = operator_of,
     what: str = "",
     before: Callable[[int], list[Event]] = accepted,
 ) -> Case:
-    where = "ahead" if is_ahead else "ordered"
+    where = "ahead" if is_speculative else "ordered"
 
     def stream(seed: int) -> list[Event]:
-        return copies(before(seed)) if is_ahead else merged(seed)
+        return copies(before(seed)) if is_speculative else merged(seed)
 
     return Case(
         f"detector{what}, {where}, {answer}",
-        lambda: make(answer, is_ahead=is_ahead),
+        lambda: make(answer, is_speculative=is_speculative),
         stream,
         stamped_from=1,
         replays=False,
@@ -173,13 +173,18 @@ def _case(
 
 
 CASES = [
-    _case("final", is_ahead=False),
-    _case("early", is_ahead=False),
-    _case("final", is_ahead=True),
-    _case("early", is_ahead=True),
-    _case("speculate", is_ahead=True),
-    _case("early", is_ahead=True, what=" of what is written again", before=written_again),
-    _case("early", is_ahead=False, make=chain_of, what="s in a chain"),
-    _case("speculate", is_ahead=True, make=chain_of, what="s in a chain"),
-    _case("early", is_ahead=False, make=lambda a, is_ahead: behind_windows(a), what=" of windows"),
+    _case("final", is_speculative=False),
+    _case("early", is_speculative=False),
+    _case("final", is_speculative=True),
+    _case("early", is_speculative=True),
+    _case("speculate", is_speculative=True),
+    _case("early", is_speculative=True, what=" of what is written again", before=written_again),
+    _case("early", is_speculative=False, make=chain_of, what="s in a chain"),
+    _case("speculate", is_speculative=True, make=chain_of, what="s in a chain"),
+    _case(
+        "early",
+        is_speculative=False,
+        make=lambda a, is_speculative: behind_windows(a),
+        what=" of windows",
+    ),
 ]

@@ -101,12 +101,12 @@ class LoadModel(Saved):
         budget, ahead_ns = self.budget, self.ahead_ns(watermark_ns)
         return ahead_ns - budget.spending.reach_ns > budget.chosen_ns(ahead_ns)
 
-    def figures(self, watermark_ns: int, *, is_ahead: bool) -> Figures:
+    def figures(self, watermark_ns: int, *, is_speculative: bool) -> Figures:
         """Return the wait, its share of the distance to W (alpha), and the lead over MERGE.
 
         All are 0 if detectors are not speculative.
         """
-        ahead_ns = self.ahead_ns(watermark_ns) if is_ahead else 0
+        ahead_ns = self.ahead_ns(watermark_ns) if is_speculative else 0
         wait_ns = self.budget.wait_ns(ahead_ns)
         alpha_ppm = wait_ns * WHOLE // ahead_ns if ahead_ns else 0
         return {"wait_ns": wait_ns, "wait_share_ppm": alpha_ppm, "lead_ns": ahead_ns - wait_ns}

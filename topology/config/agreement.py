@@ -136,7 +136,7 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
             continue
         streams = sorted({side.stream for side in query.sides.values() if side.stream})
         known = [topology.streams[stream] for stream in streams if stream in topology.streams]
-        if len({stream.output for stream in known}) > 1 and not topology.reads_accepted(query):
+        if len({stream.output for stream in known}) > 1 and not topology.is_speculative(query):
             message = f"joins {' and '.join(streams)}, which have different outputs"
             yield Fault(("queries", name), message, "write one `output` for them")
 
@@ -144,7 +144,7 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
 def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Yield a fault for each stage without the merge that has queries on accepted events."""
     merging = next(each.name for each in topology.stages if MERGE in each.operators)
-    for kind in topology.reading_accepted:
+    for kind in topology.speculative_kinds:
         for stage in topology.stages:
             if kind in stage.operators and MERGE not in stage.operators:
                 message = (

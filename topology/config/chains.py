@@ -91,7 +91,7 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
     for name, query in topology.queries.items():
         for read in patterns_read(topology, name):
             other = topology.queries[read.name]
-            if topology.reads_accepted(other) != topology.reads_accepted(query):
+            if topology.is_speculative(other) != topology.is_speculative(query):
                 message = f"`{name}` reads `{read.name}`, and only one of them waits for the merge"
                 yield Fault(("queries", name, "answer"), message, "write the same answer for both")
     for stream in topology.streams:
@@ -120,7 +120,7 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
         elif [stream] != (found := topology.streams_of(other)):
             message = f"`{read}` finds its results in stream `{found[0]}`"
             yield Fault(path, message, f"read only queries of stream `{stream}`")
-        elif topology.reads_accepted(other) and not topology.detectors_run_ahead:
+        elif topology.is_speculative(other) and not topology.has_speculative_detectors:
             message = f"`{read}` does not wait for the merge, but the detectors do"
             yield Fault(("queries", read, "answer"), message, "write answer: early")
 
@@ -155,7 +155,7 @@ def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
             if each.kind == kind
         )
         path = ("queries", name, "reads")
-        if topology.detectors_run_ahead:
+        if topology.has_speculative_detectors:
             message = f"`{read}` is a {kind}, which waits for the merge, but detectors do not"
             yield Fault(path, message, "write answer: early for all detectors")
         else:

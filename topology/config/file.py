@@ -193,7 +193,7 @@ class TopologyFile(Section):
         rare = [DETECTOR] if self.has_work(DETECTOR) else []
         whole = {topic for topics in self.topics_read_together for topic in topics}
         apart = [name for name, stream in self.streams.items() if stream.input in whole]
-        with_merge = DETECTOR in self.reading_accepted or bool(self.read_operators)
+        with_merge = DETECTOR in self.speculative_kinds or bool(self.read_operators)
         return default_cut(apart, rare, with_merge=with_merge, is_named=written is not None)
 
     @property
@@ -264,23 +264,23 @@ class TopologyFile(Section):
         own_ns = self.streams[stream].merge.new_source_allowance_ns
         return self.correct_for_ns if own_ns is None else own_ns
 
-    def reads_accepted(self, query: QueryConfig) -> bool:
+    def is_speculative(self, query: QueryConfig) -> bool:
         """Return whether the query reads accepted events instead of those that the merge emits."""
         if query.detector is not None:
-            return self.detectors_run_ahead
+            return self.has_speculative_detectors
         return query.answer == SPECULATE
 
     @property
-    def reading_accepted(self) -> list[str]:
+    def speculative_kinds(self) -> list[str]:
         """The operators with queries that read accepted events, in the order of the chain.
 
         They must run in the merge's stage.
         """
-        kinds = {query.kind for query in self.queries.values() if self.reads_accepted(query)}
+        kinds = {query.kind for query in self.queries.values() if self.is_speculative(query)}
         return sorted(kinds, key=operators().index)
 
     @property
-    def detectors_run_ahead(self) -> bool:
+    def has_speculative_detectors(self) -> bool:
         """Whether the detectors read accepted events; if one of them does, all do."""
         return any(query.detector and query.answer == SPECULATE for query in self.queries.values())
 

@@ -198,7 +198,7 @@ class Detecting(KeepingQuery):
     def observe(self, event: Event) -> bool:
         """Process an event, and return whether a decision is needed at the end of its instant."""
         if event.kind == DATA:
-            if not (self.inputs.is_ahead or event.late):
+            if not (self.inputs.is_speculative or event.late):
                 self._frontier.observe(event)
             self.load.note_event(event.ref_time_ns, event.at_ns)
             self._put(event)
@@ -352,7 +352,9 @@ class Detecting(KeepingQuery):
             "given_up": self._given_up,
             "revised": self._revised,
             "forgotten": unit.forgotten,
-            **self.load.figures(self._frontier.watermark_ns, is_ahead=self._answer == SPECULATE),
+            **self.load.figures(
+                self._frontier.watermark_ns, is_speculative=self._answer == SPECULATE
+            ),
             **self.emitter.figures(),
         }
 

@@ -139,9 +139,9 @@ class DetectorQueries(KeepingQueries[Detecting]):
         self._read_events: list[Event] = []
 
     @property
-    def is_ahead(self) -> bool:
+    def is_speculative(self) -> bool:
         """Whether at least one detector reads accepted events, with marks of MERGE's progress."""
-        return any(each.inputs.is_ahead for each in self._queries)
+        return any(each.inputs.is_speculative for each in self._queries)
 
     def overhear(self, found: Sequence[Finding]) -> None:
         """Take the results of windows and patterns that a detector reads.

@@ -87,7 +87,7 @@ class Inputs(NamedTuple):
     """The inputs of a detector.
 
     Attributes:
-        is_ahead: Whether the stream's events are read as soon as MERGE accepts them
+        is_speculative: Whether the stream's events are read as soon as MERGE accepts them
             (`flow.accepted`).
         reads: The queries whose results are read as events.
         reads_stream: Whether the events of the stream are read too.
@@ -95,7 +95,7 @@ class Inputs(NamedTuple):
         below: The fingerprints of the queries in `reads`.
     """
 
-    is_ahead: bool = False
+    is_speculative: bool = False
     reads: tuple[UpstreamQuery, ...] = ()
     reads_stream: bool = True
     lag_ns: int = 0

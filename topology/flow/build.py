@@ -38,7 +38,7 @@ class Site(NamedTuple):
 
     `streams` is the one stream whose chain contains the operator, or the streams that it joins.
     `place` is the bit with which the operator marks the events that it holds. `table` has the clock
-    reports of all sources. `is_accepted` means that the operator reads the events that MERGE
+    reports of all sources. `is_speculative` means that the operator reads the events that MERGE
     accepts. `payloads` are those of the stage's events.
     """
 
@@ -46,7 +46,7 @@ class Site(NamedTuple):
     streams: Sequence[str]
     place: int
     table: DriftTable | None = None
-    is_accepted: bool = False
+    is_speculative: bool = False
     payloads: Payloads | None = None
 
     @property
@@ -65,7 +65,7 @@ class Site(NamedTuple):
             for name, query in topology.queries.items()
             if query.kind == kind
             and topology.read_by(query) <= {*self.streams}
-            and (kind == DETECTOR or topology.reads_accepted(query) == self.is_accepted)
+            and (kind == DETECTOR or topology.is_speculative(query) == self.is_speculative)
         }
 
 
@@ -134,7 +134,7 @@ def windows(site: Site) -> Operator | None:
             query,
             functions=topology.user_functions.aggregates,
             functions_digest=functions_digest(topology, query),
-            ordered=not site.is_accepted,
+            ordered=not site.is_speculative,
             announced=topology.watermark,
             payloads=site.payloads if _calls_none(topology, query) else None,
         )
@@ -159,7 +159,7 @@ def pattern(site: Site) -> Operator | None:
         _engine_of(site.topology, site.stream, queries),
         queries,
         site.place,
-        ordered=not site.is_accepted,
+        ordered=not site.is_speculative,
         announced=site.topology.watermark,
         # A user's function might change the values that it gets.
         payloads=None if site.topology.user_functions.functions else site.payloads,
@@ -191,7 +191,7 @@ def joins(site: Site) -> Operator | None:
     found = [
         Join(
             query,
-            ordered=not site.is_accepted,
+            ordered=not site.is_speculative,
             announced=site.topology.watermark,
             payloads=site.payloads,
         )
@@ -241,7 +241,7 @@ def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
         lag_ns = max(normalise(each).span_ns for each in patterns.values())
     into = {name: pattern.into or name for name, pattern in patterns.items()}
     return Inputs(
-        is_ahead=topology.detectors_run_ahead,
+        is_speculative=topology.has_speculative_detectors,
         reads=tuple(
             UpstreamQuery(
                 name, into.get(name, name), level_of(topology, name), each.key is not None

@@ -43,7 +43,7 @@ class Chain(Composite):
         `Stage` sets the list to track which operator holds which event.
         """
         self._merge = next((node for node in self.nodes if node.name == MERGE), None)
-        self._has_readers = any(node.reads_accepted for node in self.nodes)
+        self._has_readers = any(node.is_speculative for node in self.nodes)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         return self.on(BATCH, events, now_ns)
@@ -67,7 +67,7 @@ class Chain(Composite):
         is_first = True
         accepted: Accepted | None = None
         for node in self.nodes:
-            if node.reads_accepted and accepted is not None:
+            if node.is_speculative and accepted is not None:
                 found.add_found(node.read(accepted, what, now_ns))
                 continue
             if not events and what != END and not self._is_needed(node, found, what, now_ns):
@@ -126,7 +126,7 @@ class Chain(Composite):
         """
         if self.passed is None:
             return UNKNOWN, 0
-        merge = self._merge if reader.reads_accepted else None
+        merge = self._merge if reader.is_speculative else None
         held = () if merge is None else merge.operator.iter_held()
         return self.passed.since_ns(held), self.passed.error_ns
 

@@ -82,8 +82,8 @@ class Node(CompositePart):
         self.buffers = self.kind in BUFFERS
         self.detectors = _detectors(operator) if name == DETECTOR else None
         """The detectors of this node, which read the results of the nodes before it."""
-        self.reads_accepted = name.startswith(ACCEPTED) or (
-            self.detectors is not None and self.detectors.is_ahead
+        self.is_speculative = name.startswith(ACCEPTED) or (
+            self.detectors is not None and self.detectors.is_speculative
         )
         """Whether the node reads accepted events (`topology.flow.accepted`), not ordered ones."""
 

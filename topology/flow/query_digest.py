@@ -40,6 +40,6 @@ def query_digest(topology: Topology, name: str) -> str:
         patterns = (replace(query.pattern, name=name), *read)
         computed = repr([fingerprint(each) for each in patterns]).encode()
     texts = functions_digest(topology, query, *read)
-    is_moved = query.detector is None and topology.reads_accepted(query)
+    is_moved = query.detector is None and topology.is_speculative(query)
     whole = repr((query.kind, stream, computed, texts, *["accepted"] * is_moved))
     return blake2b(whole.encode(), digest_size=DIGEST_BYTES).hexdigest()

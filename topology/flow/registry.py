@@ -202,8 +202,8 @@ def graph_of(
     for name, place in places_of(operators).items():
         row = _row_of(name)
         for met in _join(topology, streams) if row.takes_several else ():
-            is_accepted = name != row.name
-            site = Site(topology, met, place, is_accepted=is_accepted, payloads=payloads)
+            is_speculative = name != row.name
+            site = Site(topology, met, place, is_speculative=is_speculative, payloads=payloads)
             operator = row.build(site)
             if operator is not None:
                 inputs = {stream: _edge(chains[stream], name, place) for stream in met}

@@ -113,7 +113,7 @@ class Stage(Composite):
                 found = [lane for lane, place in enumerate(lanes.places) if place[0] == topic]
                 self._lanes[name] = found
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
-        self.reading_ahead: list[DetectorQueries] = []
+        self.speculative_detectors: list[DetectorQueries] = []
         """The detectors that read accepted events; the list grows as streams begin.
 
         A driver may set the cost of their work (`items_cost`), which affects how early their
@@ -161,8 +161,8 @@ class Stage(Composite):
             begins_ordered=self._begins_ordered,
             payloads=self._payloads,
         )
-        self.reading_ahead += [
-            each.detectors for each in part.nodes if each.reads_accepted and each.detectors
+        self.speculative_detectors += [
+            each.detectors for each in part.nodes if each.is_speculative and each.detectors
         ]
         for node in part.nodes:
             node.operator.measure(self.meter)

@@ -115,7 +115,7 @@ class SourceBounds(Saved):
                 progress.state = LED
                 self.watch(progress)
             return
-        self._unlead(progress)
+        self._stop_leading(progress)
         self._revive(progress)
         progress.state = KEYED
         self._key(progress)
@@ -144,20 +144,20 @@ class SourceBounds(Saved):
             progress.in_keyed = True
             heappush(self._keyed, (progress.newest_ns - self._set_back_ns, progress.source))
 
-    def await_(self, progress: SourceProgress, until_ns: int) -> None:
+    def wait_for(self, progress: SourceProgress, until_ns: int) -> None:
         """Wait for a source that was cut off by a pause of the log.
 
         It is live, and its newest time is its bound until it is back or `until_ns` is reached.
         """
         self.awaited_until_ns = until_ns
-        self._unlead(progress)
+        self._stop_leading(progress)
         self._revive(progress)
         progress.state = AWAITED
         self._known.mark(progress)
         self.awaited.add(progress.source)
         self._key(progress)
 
-    def is_back(self, progress: SourceProgress) -> None:
+    def mark_returned(self, progress: SourceProgress) -> None:
         """Stop awaiting a source that has caught up, or that has been awaited for long enough."""
         self.awaited.discard(progress.source)
         progress.state = KEYED
@@ -168,12 +168,12 @@ class SourceBounds(Saved):
 
     def await_no_more(self) -> None:
         for source in sorted(self.awaited):
-            self.is_back(self._sources[source])
+            self.mark_returned(self._sources[source])
 
     def receive(self, progress: SourceProgress, at_ns: int) -> None:
         """Record an event in sequence. It revokes an end-of-stream marker and `blocked`."""
         if progress.said_bye:
-            self.say_bye(progress, said=False)
+            self.set_departed(progress, said=False)
         if progress.blocked:
             self.unblock(progress)
 
@@ -198,7 +198,7 @@ class SourceBounds(Saved):
         """
         return self.led_max_ns >= 0 or self.live + self.departed < len(self._sources)
 
-    def say_bye(self, progress: SourceProgress, *, said: bool = True) -> None:
+    def set_departed(self, progress: SourceProgress, *, said: bool = True) -> None:
         self.departed += said - progress.said_bye
         progress.said_bye = said
         if said:
@@ -209,9 +209,9 @@ class SourceBounds(Saved):
             self._known.falls_silent(progress)
 
     def leave(self, progress: SourceProgress, state: int) -> None:
-        self._unlead(progress)
+        self._stop_leading(progress)
         if progress.state == AWAITED:
-            self.is_back(progress)
+            self.mark_returned(progress)
         self.live -= progress.state < OUT
         self.behind += (state == BEHIND) - (progress.state == BEHIND)
         self.dozing -= progress.state == DOZING
@@ -241,7 +241,7 @@ class SourceBounds(Saved):
             self.enter(progress, progress.newest_ns)
         elif progress.state == AWAITED:
             progress.state = OUT
-            self.await_(progress, self.awaited_until_ns)
+            self.wait_for(progress, self.awaited_until_ns)
         elif progress.state == DOZING:
             self.dozing += 1
             self._key(progress)
@@ -254,7 +254,7 @@ class SourceBounds(Saved):
         """
         self.blocked += not progress.blocked
         progress.blocked = True
-        self.say_bye(progress, said=False)
+        self.set_departed(progress, said=False)
         if progress.state != BEHIND:
             self.speak(progress, progress.newest_ns)
 
@@ -279,7 +279,7 @@ class SourceBounds(Saved):
             self._witness = progress.source
             self.lacks_witness = False
 
-    def _unlead(self, progress: SourceProgress) -> None:
+    def _stop_leading(self, progress: SourceProgress) -> None:
         """Stop using the clock as the source's bound, if the source is led."""
         wait_ns, progress.led_wait_ns = progress.led_wait_ns, NOT_LED
         if wait_ns == NOT_LED:
@@ -290,15 +290,15 @@ class SourceBounds(Saved):
         if progress.source in self.led_cold:
             del self.led_cold[progress.source]
             if not self.led_cold:
-                self._lead_no_more(self._cold_wait_ns)
+                self._lower_led_max(self._cold_wait_ns)
             return
         led = self._led[wait_ns]
         del led[progress.source]
         if not led:
             del self._led[wait_ns]
-            self._lead_no_more(wait_ns)
+            self._lower_led_max(wait_ns)
 
-    def _lead_no_more(self, wait_ns: int) -> None:
+    def _lower_led_max(self, wait_ns: int) -> None:
         """Lower `led_max_ns` if it is `wait_ns`, because no source is led with that wait."""
         if wait_ns == self.led_max_ns:
             self.led_max_ns = max(self._led, default=-1)
@@ -340,7 +340,7 @@ class SourceBounds(Saved):
                 break
             ahead.append(self._sources[source])
         for progress in ahead:
-            self._unlead(progress)
+            self._stop_leading(progress)
             if progress.state != DOZING:
                 progress.state = KEYED
             self._key(progress)
@@ -375,7 +375,7 @@ class SourceBounds(Saved):
             self.led_max_ns = wait_ns
             self.lacks_witness = True
         elif wait_ns < before_ns:
-            self._lead_no_more(before_ns)
+            self._lower_led_max(before_ns)
 
     def limit(self, now_ns: int) -> Bound:
         """Return the smallest bound of the sources.
@@ -498,7 +498,7 @@ class SourceBounds(Saved):
         from its own.
         """
         if progress.state == COLD:
-            self._unlead(progress)
+            self._stop_leading(progress)
             self._key(progress)
         self.live -= 1
         self.dozing += 1

@@ -174,7 +174,7 @@ class Intake:
             progress.newest_ns = max(progress.newest_ns, event.ref_time_ns)
             if progress.state != BEHIND:
                 self._bounds.leave(progress, OUT)
-            self._bounds.say_bye(progress)
+            self._bounds.set_departed(progress)
 
     def _unblock_again(self, progress: SourceProgress) -> bool:
         """Unblock the source of a duplicate, and return whether it was blocked.

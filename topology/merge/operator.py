@@ -258,9 +258,9 @@ class Merge(SavedOperator):
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
-        self._let_late_go(step)
+        self._emit_late(step)
         self._passage.release(self._queues.take_until(NO_BOUND, now_ns), step)
-        self._speak_up(step)
+        self._announce_if_owed(step)
         self._wake_ns = NEVER
         return step
 
@@ -314,7 +314,7 @@ class Merge(SavedOperator):
         progress = self._known.first_heard(source, at_ns)
         for forgotten in self._known.add(progress):
             self._bounds.leave(forgotten, OUT)
-            self._bounds.say_bye(forgotten, said=False)
+            self._bounds.set_departed(forgotten, said=False)
             self._watermark.lacking.discard(forgotten.source)
             self._instant_open = True
         return progress
@@ -326,7 +326,7 @@ class Merge(SavedOperator):
         if self._instant_open:
             self._instant_open = False
             if self._queues.late:
-                self._let_late_go(step)
+                self._emit_late(step)
             self._evaluate(step)
             if self._next_beat_ns <= self._beat_ns:
                 self._next_beat()
@@ -448,7 +448,7 @@ class Merge(SavedOperator):
         if has_left and (
             self._watermark.lacking or self._known.set_back_ns or bounds.leaves_somebody_out()
         ):
-            self._speak_up(step)
+            self._announce_if_owed(step)
         self._look_ns = bounds.awaited_until_ns
         if heads:
             self._await_head(heads[0], limit)
@@ -489,7 +489,7 @@ class Merge(SavedOperator):
 
         `topology.merge.queues` decides which events these are.
         """
-        self._let_late_go(step)
+        self._emit_late(step)
         if not self._queues.are_full():
             return
         if self._bounds.awaited:
@@ -501,16 +501,16 @@ class Merge(SavedOperator):
             for event in given_up:
                 progress = self._sources[event.source]
                 self._intake.turn_away(progress, event, MERGE_FULL, self._now_ns)
-            self._let_late_go(step)
+            self._emit_late(step)
             if smallest:
                 self._passage.release(smallest, step)
                 self._passage.push()
-        self._speak_up(step)
+        self._announce_if_owed(step)
 
-    def _let_late_go(self, step: Step) -> None:
-        self._passage.let_late_go(self._queues.take_late(), step)
+    def _emit_late(self, step: Step) -> None:
+        self._passage.emit_late(self._queues.take_late(), step)
 
-    def _speak_up(self, step: Step) -> None:
+    def _announce_if_owed(self, step: Step) -> None:
         """Announce a watermark if C no longer reaches the emitted events.
 
         Otherwise readers would assume until the next heartbeat that C follows each event.

@@ -112,7 +112,7 @@ class Passage(Saved):
         progress.late += 1
         self.late_by_cause[cause] = self.late_by_cause.get(cause, 0) + 1
 
-    def let_late_go(self, events: list[Event], step: Step) -> None:
+    def emit_late(self, events: list[Event], step: Step) -> None:
         """Emit the late events, marked with their causes, or report them without `pass_late`."""
         if self._pass_late:
             step.released += events

@@ -95,7 +95,7 @@ class Pause(Saved):
         if self.since_ns != NEVER:
             self._judge(progress, event)
         if progress.state == AWAITED and not self._is_old(progress, event):
-            self._bounds.is_back(progress)
+            self._bounds.mark_returned(progress)
 
     def _judge(self, progress: SourceProgress, event: Event) -> None:
         """Decide by this record whether the gap was a pause. Cost: O(sources) if it was."""
@@ -108,7 +108,7 @@ class Pause(Saved):
                 silent_ns = since_ns - each.last_arrival_ns
                 was_live = 0 <= silent_ns < self._idle_after_ns and not each.said_bye
                 if was_live and each.state != BEHIND and each.newest_ns != NO_REF:
-                    self._bounds.await_(each, self._until_ns)
+                    self._bounds.wait_for(each, self._until_ns)
 
     def _is_old(self, progress: SourceProgress, event: Event) -> bool:
         """Return whether the event took longer to arrive than MERGE would wait for its source."""

@@ -78,7 +78,7 @@ class PacedBounds(SourceBounds):
     def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
         self.leave(progress, BEHIND)
 
-    def await_(self, progress: SourceProgress, until_ns: int) -> None:
+    def wait_for(self, progress: SourceProgress, until_ns: int) -> None:
         """Do nothing, because a pause of the log is not treated specially."""
 
     def _doze(self, progress: SourceProgress) -> bool:

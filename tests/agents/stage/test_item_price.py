@@ -19,11 +19,11 @@ def _stage(answer: str) -> Stage:
 
 def test_a_price_is_the_time_by_the_items() -> None:
     stage = _stage("speculate")
-    price = ItemPrice(stage.reading_ahead)
+    price = ItemPrice(stage.speculative_detectors)
     assert price
     price.add_spent(STRETCH_NS)
     assert price.price_ns == 0, "nothing was read"
-    (ahead,) = stage.reading_ahead
+    (ahead,) = stage.speculative_detectors
     for seq in range(101):
         event = Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)
         stage.on_batch([event], event.at_ns)
@@ -31,13 +31,13 @@ def test_a_price_is_the_time_by_the_items() -> None:
     price.add_spent(STRETCH_NS // 2)
     assert price.price_ns == STRETCH_NS // ahead.items
     assert ahead.explain()["q"]["processed"] == ahead.items >= 99
-    assert not ItemPrice(_stage("early").reading_ahead), "where nothing reads ahead"
+    assert not ItemPrice(_stage("early").speculative_detectors), "where nothing reads ahead"
 
 
 def test_what_the_process_does_besides_is_told() -> None:
     busy, now = [0], [0]
     stage = _stage("speculate")
-    price = ItemPrice(stage.reading_ahead, lambda: busy[0], lambda: now[0])
+    price = ItemPrice(stage.speculative_detectors, lambda: busy[0], lambda: now[0])
     for seq in range(200):
         stage.on_batch([Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)], 1_000 + seq)
         busy[0] += 3 * STRETCH_NS  # twice as much as its own

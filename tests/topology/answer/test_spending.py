@@ -173,7 +173,7 @@ def _run(
 
 
 def _price(run: Replay, step_ns: int, others_ppm: int) -> None:
-    (ahead,) = run._stage.reading_ahead
+    (ahead,) = run._stage.speculative_detectors
     ahead.items_cost(step_ns, others_ppm)
 
 

@@ -18,7 +18,7 @@ from topology.model.event import Event, twin
 
 
 def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
-    operator = operator_of("final", is_ahead=True)
+    operator = operator_of("final", is_speculative=True)
     told = Outputs()
     for event in copies(events):
         told.add(operator.on_batch([event], event.at_ns))
@@ -27,7 +27,7 @@ def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
             for each in (*operator.iter_held(), *held):
                 each.offset -= moved
             state = through_changelog(operator.snapshot())
-            operator = operator_of("final", is_ahead=True)
+            operator = operator_of("final", is_speculative=True)
             operator.restore(state, [twin(each) for each in held])
             assert through_changelog(operator.snapshot()) == state
             for each in operator.iter_held():

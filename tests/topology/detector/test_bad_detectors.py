@@ -45,14 +45,14 @@ def note(records: list[Record], stand: dict[str, Any]) -> None:
             stand[each.output.id] = each.output.values
 
 
-def read(unit: Unit, seq: int, stand: dict[str, Any], *, is_ahead: bool) -> None:
+def read(unit: Unit, seq: int, stand: dict[str, Any], *, is_speculative: bool) -> None:
     """One more event, at the instant and with the payload that its number is; final unless it is
     read ahead."""
     unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-    note(unit.advance(behind(seq), before(0) if is_ahead else behind(seq)), stand)
+    note(unit.advance(behind(seq), before(0) if is_speculative else behind(seq)), stand)
 
 
-ahead_or_not = pytest.mark.parametrize("is_ahead", [False, True], ids=["in order", "ahead"])
+ahead_or_not = pytest.mark.parametrize("is_speculative", [False, True], ids=["in order", "ahead"])
 
 
 def test_one_that_raises_keeps_the_state_it_had() -> None:
@@ -195,15 +195,15 @@ def holding(value: Any, first: int) -> Any:
 @pytest.mark.parametrize("kind", ["class", "pure", "undeclared"])
 @ahead_or_not
 def test_a_first_state_that_is_no_value_stops_its_key_at_once(
-    is_ahead: bool, kind: str, value: Any
+    is_speculative: bool, kind: str, value: Any
 ) -> None:
     """As much stands where it is read in order as where it is read ahead."""
     classes = (type(value),) if kind == "pure" else ()
     pure = Detector(lambda state, event: ((value,), {"n": 1}), (), classes=classes)
     unit = Unit(behaviour_of(holding(value, 0) if kind == "class" else pure), b"")
     stand: dict[str, Any] = {}
-    for seq in (1, 3, 2) if is_ahead else (1, 2, 3):
-        read(unit, seq, stand, is_ahead=is_ahead)
+    for seq in (1, 3, 2) if is_speculative else (1, 2, 3):
+        read(unit, seq, stand, is_speculative=is_speculative)
     note(unit.advance(behind(9), behind(9)), stand)
     assert len(stand) == 1
     assert unit.counts.stopped == 1
@@ -227,13 +227,13 @@ def _ring() -> Peer:
 )
 @ahead_or_not
 def test_one_that_comes_to_hold_what_is_no_value_stops_its_key(
-    is_ahead: bool, value: Any, why: str
+    is_speculative: bool, value: Any, why: str
 ) -> None:
     """Between the events that are looked at, at the same event in order and read ahead."""
     unit = Unit(behaviour_of(holding(value, 3)), b"", spacing=64)
     stand: dict[str, Any] = {}
-    for seq in (1, 2, 4, 5, 3) if is_ahead else range(1, 6):
-        read(unit, seq, stand, is_ahead=is_ahead)
+    for seq in (1, 2, 4, 5, 3) if is_speculative else range(1, 6):
+        read(unit, seq, stand, is_speculative=is_speculative)
     assert [each["n"] for each in stand.values()] == [1, 2, 3]
     assert unit.counts.stopped == 1
     assert why in unit.counts.why
@@ -243,13 +243,15 @@ def test_one_that_comes_to_hold_what_is_no_value_stops_its_key(
 HIDDEN = [*range(GLANCE), deque([1])]
 
 
-@pytest.mark.parametrize(("is_ahead", "seen"), [(False, 64), (True, 3)])
-def test_what_a_glance_does_not_show_is_seen_at_the_next_look(is_ahead: bool, seen: int) -> None:
+@pytest.mark.parametrize(("is_speculative", "seen"), [(False, 64), (True, 3)])
+def test_what_a_glance_does_not_show_is_seen_at_the_next_look(
+    is_speculative: bool, seen: int
+) -> None:
     """In order; read ahead it is seen where the state is copied."""
     unit = Unit(behaviour_of(holding(HIDDEN, 3)), b"")
     stand: dict[str, Any] = {}
     for seq in range(1, 70):
-        read(unit, seq, stand, is_ahead=is_ahead)
+        read(unit, seq, stand, is_speculative=is_speculative)
     assert [each["n"] for each in stand.values()] == [*range(1, seen + 1)]
 
 
@@ -295,7 +297,7 @@ GROWING: list[Any] = [
 
 @pytest.mark.parametrize("detector", GROWING, ids=["text", "bytes", "int", "tuple"])
 @ahead_or_not
-def test_one_value_that_grows_is_given_up(is_ahead: bool, detector: Detector) -> None:
+def test_one_value_that_grows_is_given_up(is_speculative: bool, detector: Detector) -> None:
     """At the same event in order and read ahead, between those that are looked at; and of what is
     kept to go back to there is a bound."""
     unit = Unit(behaviour_of(detector), b"")
@@ -303,14 +305,14 @@ def test_one_value_that_grows_is_given_up(is_ahead: bool, detector: Detector) ->
     stand: dict[str, Any] = {}
     most = 0
     for seq in range(1, 30):
-        read(unit, seq, stand, is_ahead=is_ahead)
+        read(unit, seq, stand, is_speculative=is_speculative)
         kept = [entry.after for log in unit.logs.values() for entry in log.entries]
         most = max(most, sum(max(glance(each, {}), 0) for each in kept))
     assert len(stand) == MAX_SIZE * 64 // LONG + 1
     assert unit.counts.stopped == 1
     assert f"more than {MAX_SIZE:,} values" in unit.counts.why
     assert most <= 3 * unit.max_kept
-    assert is_ahead == (most > 0)
+    assert is_speculative == (most > 0)
 
 
 def test_results_that_are_long_are_left_out() -> None:
@@ -324,7 +326,7 @@ def test_results_that_are_long_are_left_out() -> None:
 def test_a_text_that_is_none_stops_its_key_and_is_no_hindrance_to_a_checkpoint() -> None:
     unit = Unit(behaviour_of(Detector(lambda s, e: ("\ud800"[: e.seq // 3], None), "")), b"")
     for seq in (1, 3):
-        read(unit, seq, {}, is_ahead=False)
+        read(unit, seq, {}, is_speculative=False)
     assert unit.counts.stopped == 1
     assert "surrogate" in unit.counts.why
     json.dumps(unit.table.snapshot(), ensure_ascii=False).encode()
