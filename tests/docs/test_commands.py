@@ -7,9 +7,7 @@ tests/cli/test_pages.py, by tests/docs/test_on_kafka.py, and by the tests that t
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,8 +21,6 @@ from tests import ROOT
 from tests.docs.commands import NAMED, PAGES, commands_of, spans_of
 from tests.docs.judge import FOLDERS, SCHEMA, Wrong, are_values, is_there, is_value, judge, options
 from topology.config import parse
-from topology.config.reading import MOVED, SECTIONS
-from topology.config.reference import schema
 
 KUBERNETES = ROOT / "docs/operate/kubernetes.md"
 CHARTS = frozenset(SCHEMA["properties"])
@@ -42,13 +38,7 @@ METRIC = re.compile(r"(?<![\w/.])inorder_[a-z_]+")
 ENDS = re.compile(r"_(total|bucket|sum|count)$")
 ALERT = re.compile(r"\bInorder(?!Source\b)[A-Z]\w+")
 ALERTS = ROOT / "infra/helm/inorder/files/alerts.yaml"
-WORDS = {"accuracy", "heartbeat", "model", "wait"}
-"""Keys that are gone, and are words of other things as well."""
-WORDS_OF_KUBERNETES = {"strategy"}
 YAML = re.compile(r"^```yaml\n(?P<lines>.*?)^```", re.M | re.S)
-
-KEY = re.compile(r"(\w+)(?=:)|(?:^|\.)(\w+)$")
-"""A key within a span, as in `speculate: {share: …}`, or the last part of its path."""
 
 
 def by(pages: list[Path]) -> pytest.MarkDecorator:
@@ -112,28 +102,6 @@ def test_law_each_metric_that_is_spoken_of_is_told(page: Path, metrics: set[str]
         and not (name.endswith("_") and any(each.startswith(name) for each in metrics))
     ]
     assert unknown == []
-
-
-@by_named
-def test_law_no_key_that_is_gone_is_spoken_of(page: Path) -> None:
-    others = set() if page.suffix == ".md" else WORDS_OF_KUBERNETES
-    assert keys_in(spans_of(page)) & gone() - others == set()
-
-
-def test_law_no_key_that_is_gone_is_in_the_schema() -> None:
-    text = json.dumps(schema())
-    assert {key for key in gone() if re.search(rf"`{key}[`:]", text)} == set()
-
-
-def gone() -> set[str]:
-    """Keys that a topology file no longer has anywhere."""
-    known = {key for section in SECTIONS.values() for key in section.list_keys()}
-    return {str(key[-1]) for key in MOVED} - known - WORDS
-
-
-def keys_in(spans: Iterable[str]) -> set[str]:
-    """What may be keys of a topology file in these spans."""
-    return {name for span in spans for names in KEY.findall(span) for name in names}
 
 
 @by_named
@@ -203,4 +171,3 @@ def test_the_pages_tell_to_type_commands() -> None:
     found = [command for page in PAGES for command in commands_of(page)]
     assert sum(command.is_whole for command in found) > 150
     assert len(found) > 300
-    assert {"speculate", "withdrawn"} <= keys_in(["speculate: {withdrawn: …}"])

@@ -39,9 +39,6 @@ THESIS3: Final = "thesis3"
 EXPECTED: Final = "expected"
 BOUNDS: Final = "bounds"
 
-MOVED_ANSWERS: Final = {"auto": "write answer: early, final or speculate"}
-"""The remedy for each value of `answer` that was removed."""
-
 SOURCE: Final = "source"
 """The key by which each source has its own results."""
 
@@ -152,7 +149,7 @@ class AnswerSettings(Section):
     """Writes the results to their own topic, `results.` and the query's name. A retracted result is
     a record without a value there. The compacted topic is the table of current results
     (docs/guides/results.md)."""
-    answer: Annotated[Answer, one_of(Answer, MOVED_ANSWERS)] = "early"
+    answer: Annotated[Answer, one_of(Answer)] = "early"
     """`final` emits final results alone. `early` emits early results and corrects them. `speculate`
     reads the events that the merge accepts, in the merge's stage, and does not wait until the merge
     emits them."""

@@ -137,8 +137,7 @@ def _faults(error: Any) -> Iterator[Fault]:
             for fault in error["ctx"]["faults"]:
                 yield fault._replace(path=(*path, *fault.path))
         case "extra_forbidden":
-            remedy = MOVED.get((*_pattern(path[:-1]), path[-1])) or _place(path, error["input"])
-            yield Fault(path, "there is no such key", remedy)
+            yield Fault(path, "there is no such key", _place(path, error["input"]))
         case "invalid_key":
             yield Fault(path, f"the key {format_value(path[-1])} is not text", "write it in quotes")
         case "missing":
@@ -149,58 +148,6 @@ def _faults(error: Any) -> Iterator[Fault]:
             yield Fault(path, message, f"write keys with values, known: {keys}")
         case _:
             yield Fault(path, error["msg"], f"correct {format_value(error['input'])}")
-
-
-_NO_QUERIES: Final = "leave it out: write patterns into the file, and restart the workers"
-_MOVED: Final = {
-    "streams.*.clock.model": "leave it out, or write experimental: {clock: thesis}",
-    **{
-        f"{kind}s_read": f"leave it out, or write answer: speculate in the {kind} queries"
-        for kind in ("window", "pattern", "join")
-    },
-    "live_queries": _NO_QUERIES,
-    "topics.keep_sequenced": "leave it out, and read the outputs of the streams",
-    "topics.queries": _NO_QUERIES,
-    "queries.*.quality.guard": "leave it out: the target is kept at every moment",
-    "queries.*.quality.strategy": (
-        "leave it out, or write experimental: {quality: aq} beside `quality`, or another method"
-    ),
-    "queries.*.quality.wait": "leave it out; `max_wait` bounds the wait",
-    "queries.*.speculate.withdrawn": (
-        "leave it out; lower `share`, or write answer: early, so that fewer results are retracted"
-    ),
-    "max_batch": "leave it out: transactions are as large as the link allows",
-    "stuck_after": "leave it out: it is four times transaction_timeout, and at least 1min",
-    "topics.max_record": "leave it out: it is 16MiB for all records",
-    "streams.*.experimental.estimator_clock": "leave it out: arrivals are measured",
-    "heartbeat": "leave it out: watermarks are announced every 200 ms",
-    **{
-        f"streams.*.headers.{field}": f"write fields: {{preset: plain, {field}: header.NAME}}"
-        for field in ("source", "seq", "ts", "type", "epoch", "stream", "kind")
-    },
-    "streams.*.reorder.accuracy": "write miss_target, one minus it",
-    "streams.*.reorder.strategy": "leave it out, or write experimental: {reorder: mp}",
-    "streams.*.reorder.wait": "write max_wait: no event waits longer",
-    "streams.*.merge.max_queued_bytes": "write it as reorder: {max_held_bytes: …}",
-    "streams.*.merge.newcomers": "it is called new_source_allowance",
-    **{
-        f"streams.*.{key}": f"leave it out: it is {all_have} for all streams"
-        for key, all_have in {
-            "reorder.max_held_total": "1000000",
-            "reorder.gap_ranges": "10000",
-            "clock.max_behind": "292 years",
-            "clock.wander": "100ppb/min",
-            "clock.activation": "1s",
-            "clock.jump_min": "1s",
-        }.items()
-    },
-    "queries.*.output": "give the query the name of its topic: results.<name>",
-    "queries.*.into": "give the query the name of its results' type",
-    "queries.*.max_events": "leave it out: it is 1000000 for all queries",
-    "queries.*.max_rows": "leave it out: it is 1000 for all queries",
-}
-MOVED: Final[Mapping[Path, str]] = {(*path.split("."),): how for path, how in _MOVED.items()}
-"""The remedies for keys that were moved, renamed or removed, by path."""
 
 
 def _place(path: Path, value: Any) -> str:

@@ -29,7 +29,6 @@ SOURCES: Final = names(
     most=MAX_SOURCES_EXPECTED,
 )
 MergeWait = Literal["delay"]
-MOVED_WAITS: Final = {"thesis": "write experimental: {merge: thesis} beside `merge`"}
 
 
 class MergeConfig(Section):
@@ -40,7 +39,7 @@ class MergeConfig(Section):
     names all sources.
     """
 
-    wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS), Unspelled(old=True)] = "delay"
+    wait: Annotated[MergeWait, one_of(MergeWait), Unspelled(old=True)] = "delay"
     """How long merge waits for a silent source: `delay` is the time that its delays require."""
     miss_target_ppm: ProbabilityPpm = 1_000
     """The share of events that may take longer than merge waits for their source. Lower it for

@@ -108,11 +108,6 @@ OF_NUMBERS: Final = (
     "gap_memory_ns",
 )
 
-MOVED_RULES: Final = {
-    rule: f"write experimental: {{reorder: {rule}}} beside `reorder`" for rule in ("thesis", "rfc")
-}
-"""The remedy for each former rule that is now an experimental method of a paper."""
-
 
 class ReorderConfig(Section):
     """The order within one source, by its sequence numbers, or under `rule: time` by its own time.
@@ -120,7 +115,7 @@ class ReorderConfig(Section):
     `start: zero` is kept as 0.
     """
 
-    rule: Annotated[Rule, one_of(Rule, MOVED_RULES)] = "miss"
+    rule: Annotated[Rule, one_of(Rule)] = "miss"
     """How long a gap is awaited: as `miss_target` asks (`miss`), or always `max_wait` (`fixed`).
     Under `time`, sources have no sequence numbers, and each is ordered by its own time."""
     without_seq: Annotated[WithoutSeq, one_of(WithoutSeq)] = "dead"

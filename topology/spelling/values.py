@@ -126,11 +126,8 @@ class Given:
         return self.read(value, info)
 
 
-def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
-    """Return a reader of the words of a `Literal`.
-
-    `moved` has the remedies for words that belong elsewhere.
-    """
+def one_of(literal: Any) -> Given:
+    """Return a reader of the words of a `Literal`."""
     words: tuple[str | bool, ...] = get_args(literal)
 
     def read(value: Any, info: ValidationInfo) -> Any:
@@ -142,8 +139,6 @@ def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
         for word, spelled in zip(words, texts, strict=True):
             if isinstance(word, bool) and spelled.lower() == str(value).lower():
                 raise refuse(said, f"write {spelled}, without quotes")
-        if isinstance(value, str) and value in moved:
-            raise refuse(said, moved[value])
         raise refuse(said, meant(value, texts))
 
     is_flag = all(isinstance(word, bool) for word in words)

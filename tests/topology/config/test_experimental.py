@@ -57,9 +57,6 @@ def test_every_method_of_a_query_has_a_strategy() -> None:
 
 
 REFUSED = [
-    ("reorder: {rule: thesis}", "reorder.rule", "write experimental: {reorder: thesis} beside"),
-    ("reorder: {rule: rfc}", "reorder.rule", "write experimental: {reorder: rfc} beside"),
-    ("merge: {wait: thesis}", "merge.wait", "write experimental: {merge: thesis} beside `merge`"),
     ("experimental: {reorder: mp}", "experimental.reorder", "write reorder: {rule: time}"),
     (
         "reorder: {rule: time}, experimental: {reorder: rfc}",
