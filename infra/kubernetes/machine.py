@@ -87,7 +87,7 @@ class Before:
         NOTE.write_text("")
 
 
-class Left:
+class LeftProcess:
     """A process of a node whose run was killed, by the file with its id."""
 
     def __init__(self, file: Path) -> None:
@@ -109,7 +109,7 @@ def read(folder: Path, space: str) -> Before:
     return Before(folder, space, tuned, find_groups(), find_folders())
 
 
-def noted() -> Before | None:
+def read_note() -> Before | None:
     """Return the note of a run; None if there is none."""
     try:
         found = json.loads(NOTE.read_text())

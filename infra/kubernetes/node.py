@@ -24,7 +24,7 @@ from cli.local.poll import wait_until
 from cli.local.process import Process
 from cli.local.server import Server
 from infra.kubernetes import machine, programs, settings
-from infra.kubernetes.machine import CGROUPS, SPACES, Before, Left, attempt
+from infra.kubernetes.machine import CGROUPS, SPACES, Before, LeftProcess, attempt
 from infra.kubernetes.settings import ADDRESS, NAME, PODS, SERVICES
 
 NEEDED: Final = {
@@ -76,7 +76,8 @@ class Node(Server):
         self._opened = ExitStack()
         self._programs = programs.build_all()
         # The files of a new node are not there yet.
-        self._processes: list[Process | Left] = [*map(Left, sorted(folder.glob("*.pid")))]
+        left = map(LeftProcess, sorted(folder.glob("*.pid")))
+        self._processes: list[Process | LeftProcess] = [*left]
         self._socket = str(folder / "containerd" / "containerd.sock")
 
     # -- Life --------------------------------------------------------------------------------------
@@ -359,7 +360,7 @@ def end_former() -> None:
 
 def _end_noted() -> None:
     """End the node of the note, which this process has locked."""
-    if before := machine.noted():
+    if before := machine.read_note():
         Node(before.folder, before).stop()
         shutil.rmtree(before.folder, ignore_errors=True)
 

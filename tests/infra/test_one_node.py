@@ -115,7 +115,7 @@ def test_a_killed_run_is_cleared_away(
     assert not folder.exists()
     assert not (tmp_path / "SOCKETS").exists()
     assert [each.name for each in (tmp_path / "LOGS").iterdir()] == ["other.log"]
-    assert machine.noted() is None
+    assert machine.read_note() is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
@@ -123,4 +123,4 @@ def test_a_node_of_a_run_that_goes_on_stays(note: Path, tmp_path: Path) -> None:
     machine.read(tmp_path / "node", "inorder-0").note()
     with exclusive(note, 1.0):
         node.end_former()
-    assert machine.noted() is not None
+    assert machine.read_note() is not None

@@ -33,7 +33,7 @@ SETTINGS: Final = (
 )
 
 
-class Given:
+class GivenCluster:
     """A cluster that runs already."""
 
     def __init__(self, kubeconfig: str) -> None:
@@ -78,7 +78,7 @@ def archives(folder: Path) -> list[Path]:
     return found
 
 
-def traces() -> set[str]:
+def read_traces() -> set[str]:
     """Return the devices, routes, rules, settings, mounts, control groups and folders."""
     found = [
         subprocess.run(words, check=False, capture_output=True, text=True).stdout

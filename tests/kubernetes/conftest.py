@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from infra.kubernetes import node
-from tests.kubernetes.clusters import Given, own_node, traces
+from tests.kubernetes.clusters import GivenCluster, own_node, read_traces
 from tests.kubernetes.plant import Cluster
 from tests.services import require
 
@@ -16,12 +16,12 @@ from tests.services import require
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     if kubeconfig := os.environ.get("INORDER_KUBECONFIG"):
-        yield Given(kubeconfig)
+        yield GivenCluster(kubeconfig)
         return
     if os.geteuid() == 0:
         node.end_former()
     require(node.missing())
-    before = traces()
+    before = read_traces()
     with own_node() as cluster:
         yield cluster
-    assert traces() - before == set(), "the machine's settings are as before"
+    assert read_traces() - before == set(), "the machine's settings are as before"
