@@ -44,9 +44,11 @@ def scaled(cluster: Cluster, tmp_path: Path) -> Iterator[Plant]:
         for name in ("keda-operator", "keda-metrics-apiserver"):
             plant.wait_for("keda", f"deployment/{name}", "Available")
         wait_for_metrics(plant)
-        plant.install("scaled", values=VALUES)
-        yield plant
-        plant.helm("uninstall", "scaled", "--wait")
+        try:
+            plant.install("scaled", values=VALUES)
+            yield plant
+        finally:  # Also what an install that failed has made.
+            plant.helm("uninstall", "scaled", "--ignore-not-found", "--wait")
     finally:
         cluster.kubectl("delete", "--wait=false", "-f", "-", given=manifests)
 
