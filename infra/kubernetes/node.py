@@ -74,7 +74,7 @@ class Node(Server):
         self._before = before
         self._space = before.space if before else f"inorder-{os.getpid()}"
         self._opened = ExitStack()
-        self._programs = programs.build_all()
+        self._programs = programs.folder()
         # The files of a new node are not there yet.
         left = map(LeftProcess, sorted(folder.glob("*.pid")))
         self._processes: list[Process | LeftProcess] = [*left]
@@ -83,6 +83,7 @@ class Node(Server):
     # -- Life --------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        programs.build_all()
         self._opened.enter_context(exclusive(machine.NOTE, LOCK_TIMEOUT_S))
         _end_noted()
         self._before = machine.read(self.folder, self._space)
@@ -111,10 +112,8 @@ class Node(Server):
             for process in self._processes:
                 if process.name == "kube-controller-manager":
                     process.stop()  # It would replace the pods.
-            with suppress(subprocess.CalledProcessError, subprocess.TimeoutExpired):
-                # While kubelet runs, it takes the networks of pods down too.
-                self.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0")
-                self._await_no_tasks()
+            if (self._programs / "kubectl").is_file():
+                self._delete_pods()
             for process in reversed(self._processes):
                 if process.name != "containerd":
                     process.stop()
@@ -308,6 +307,12 @@ class Node(Server):
             return False
 
     # -- Cleanup -----------------------------------------------------------------------------------
+
+    def _delete_pods(self) -> None:
+        """Delete all pods while kubelet runs, which takes their networks down too."""
+        with suppress(subprocess.CalledProcessError, subprocess.TimeoutExpired):
+            self.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0")
+            self._await_no_tasks()
 
     def _tasks(self) -> list[str]:
         return attempt(*self._containers("tasks", "list", "--quiet")).split()

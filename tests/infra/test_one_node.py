@@ -119,6 +119,23 @@ def test_a_killed_run_is_cleared_away(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_cleanup_builds_no_programs(
+    monkeypatch: pytest.MonkeyPatch, note: Path, tmp_path: Path
+) -> None:
+    """A cache that was emptied since the killed run has no kubectl either."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("nothing is built, and nothing asks the API server")
+
+    monkeypatch.setattr(programs, "build_all", refuse)
+    monkeypatch.setattr(programs, "folder", lambda: tmp_path / "programs")
+    monkeypatch.setattr(node, "run", refuse)
+    machine.read(tmp_path / "node", "inorder-0").note()
+    node.end_former()
+    assert machine.read_note() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 def test_a_node_of_a_run_that_goes_on_stays(note: Path, tmp_path: Path) -> None:
     machine.read(tmp_path / "node", "inorder-0").note()
     with exclusive(note, 1.0):
