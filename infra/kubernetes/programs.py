@@ -34,6 +34,7 @@ NAMES: Final = (
 ROUTER: Final = Module("github.com/cloudnativelabs/kube-router/v2", "v2.1.0")
 KEDA: Final = Module("github.com/kedacore/keda/v2", "v2.21.0")
 SOURCE: Final = Path(__file__).parent / "main.go"
+PAUSE_SOURCE: Final = SOURCE.with_name("pause.go")
 NO_GO: Final = "go was not found, which builds Kubernetes; install it"
 
 
@@ -85,17 +86,26 @@ def module_folder(module: Module) -> Path:
 
 def pause(into: Path) -> None:
     """Build the first program of a pod, and write an archive with its image, named `PAUSE`."""
-    program = folder() / "pause"
-    if not program.is_file():
-        source = str(SOURCE.with_name("pause.go"))
-        go(folder(), "build", "-trimpath", "-ldflags=-s -w", "-o", str(program), source)
+    program, copy = folder() / "pause", folder() / "pause.go"
+    with exclusive(folder() / "lock", BUILD_TIMEOUT_S):
+        if not (program.is_file() and _is_same(copy, PAUSE_SOURCE)):
+            words = ("build", "-trimpath", "-ldflags=-s -w", "-o", str(program))
+            go(folder(), *words, str(PAUSE_SOURCE))
+            copy.write_text(PAUSE_SOURCE.read_text())
     images.write(into, PAUSE, program, "pause")
 
 
 def _are_built() -> bool:
-    source = folder() / "main.go"
-    is_same = source.is_file() and source.read_text() == SOURCE.read_text()
-    return is_same and all((folder() / name).is_file() for name in NAMES)
+    """Return whether all programs are there, made of the present source and modules."""
+    if not _is_same(folder() / "main.go", SOURCE):
+        return False
+    lines = (folder() / "go.mod").read_text().splitlines()
+    needed = {line.partition("//")[0].removeprefix("require").strip() for line in lines}
+    return COREDNS in needed and all((folder() / name).is_file() for name in NAMES)
+
+
+def _is_same(copy: Path, source: Path) -> bool:
+    return copy.is_file() and copy.read_text() == source.read_text()
 
 
 def _build(cached: Path) -> None:
@@ -104,6 +114,7 @@ def _build(cached: Path) -> None:
     Kubernetes' own module refers to its parts as folders in the same repository. The proxy has
     these parts as modules, with version v0.X for v1.X of Kubernetes.
     """
+    (cached / "main.go").unlink(missing_ok=True)  # It says that the rest is whole.
     downloaded = json.loads(go(cached, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
     text = Path(downloaded["GoMod"]).read_text()
     parts = re.findall(r"(k8s\.io/\S+) => \./staging", text)
@@ -112,7 +123,6 @@ def _build(cached: Path) -> None:
     lines += [f"require {each}" for each in (*needed, COREDNS)]
     lines += [f"replace {each} => {each} v0{VERSION.removeprefix('1')}" for each in parts]
     (cached / "go.mod").write_text("\n".join(lines))
-    (cached / "main.go").unlink(missing_ok=True)
     main = cached / "node.go"
     main.write_text(SOURCE.read_text())
     major, minor, _ = VERSION.split(".")

@@ -51,6 +51,18 @@ def test_only_pods_that_run_are_killed(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert Node(tmp_path).pids("u", "worker") == [12]
 
 
+def test_another_coredns_is_built_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(programs, "folder", lambda: tmp_path)
+    for name in programs.NAMES:
+        (tmp_path / name).touch()
+    (tmp_path / "main.go").write_text(programs.SOURCE.read_text())
+    (tmp_path / "go.mod").write_text(f"require {programs.COREDNS} // indirect\n")
+    assert programs.missing() is None
+    monkeypatch.setattr(programs, "COREDNS", f"{programs.COREDNS}0")
+    assert programs.missing() == programs.NO_GO
+
+
 def test_only_own_network_spaces_end() -> None:
     """A container after the first one of its pod names the space by a process."""
     paths = ("/var/run/netns/cni-1", "/proc/7/ns/net", None)
