@@ -43,7 +43,7 @@ def program() -> str:
         return found
     cached = _find_cached()
     # The lock makes concurrent tests build it only once.
-    with exclusive(cached.with_suffix(".lock"), BUILD_TIMEOUT_S):
+    with exclusive(cached.with_name(f"{cached.name}.lock"), BUILD_TIMEOUT_S):
         if not cached.is_file():
             _build(cached)
     return str(cached)
@@ -70,7 +70,7 @@ def _find_cached() -> Path:
 
 
 def _build(cached: Path) -> None:
-    into = cached.with_suffix(".new")
+    into = cached.with_name(f"{cached.name}.new")
     package = f"helm.sh/helm/v3/cmd/helm@{VERSION}"
     try:
         go(cached.parent, "install", "-trimpath", "-ldflags=-s -w", package, GOBIN=str(into))

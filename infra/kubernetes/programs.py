@@ -67,10 +67,11 @@ def router() -> Path:
 def build_command(name: str, module: Module, package: str) -> Path:
     """Return the path of a module's program, built if necessary; NotBuilt if that fails."""
     program = cache() / f"{name}-{module.version}"
-    with exclusive(program.with_suffix(".lock"), BUILD_TIMEOUT_S):
+    # `with_suffix` would replace the end of the version.
+    with exclusive(program.with_name(f"{program.name}.lock"), BUILD_TIMEOUT_S):
         if not program.is_file():
             # In its own folder, whose go.mod replaces modules; the folder is read-only.
-            made = program.with_suffix(".new")
+            made = program.with_name(f"{program.name}.new")
             words = ("build", "-trimpath", "-ldflags=-s -w", "-o", str(made), package)
             go(module_folder(module), *words, GOFLAGS="-mod=readonly")
             made.replace(program)
