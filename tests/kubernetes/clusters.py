@@ -18,7 +18,7 @@ from infra.containers import engine as engines
 from infra.containers.engine import Engine
 from infra.kubernetes import machine, node
 from infra.kubernetes.node import Node
-from tests.kubernetes.plant import Cluster
+from tests.kubernetes.plant import SPACES, Cluster
 from tests.services import require
 
 VOLUMES: Final = 4
@@ -50,6 +50,18 @@ class GivenCluster:
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
+
+
+@contextmanager
+def given_cluster(kubeconfig: str) -> Iterator[Cluster]:
+    """A cluster that has none of the tests' namespaces, before and after."""
+    cluster = GivenCluster(kubeconfig)
+    found = cluster.kubectl("get", "namespaces", *SPACES, "--ignore-not-found", "-o", "name")
+    assert not found, f"the cluster is not fresh, delete these from it: {found}"
+    try:
+        yield cluster
+    finally:
+        cluster.kubectl("delete", "namespaces", *SPACES, "--ignore-not-found")
 
 
 @contextmanager

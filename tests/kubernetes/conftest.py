@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from infra.kubernetes import node
-from tests.kubernetes.clusters import GivenCluster, own_node, read_traces
+from tests.kubernetes.clusters import given_cluster, own_node, read_traces
 from tests.kubernetes.plant import Cluster
 from tests.services import require
 
@@ -16,7 +16,8 @@ from tests.services import require
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     if kubeconfig := os.environ.get("INORDER_KUBECONFIG"):
-        yield GivenCluster(kubeconfig)
+        with given_cluster(kubeconfig) as cluster:
+            yield cluster
         return
     if os.geteuid() == 0:
         node.end_former()

@@ -20,6 +20,8 @@ MANIFESTS: Final = Path(__file__).parent / "manifests.yaml"
 VALUES: Final = Path(__file__).parent / "values.yaml"
 BROKERS: Final = "kafka-bootstrap.kafka:9092"
 SPACE: Final = "plant"
+SPACES: Final = ("kafka", SPACE)
+"""The namespaces that the tests make."""
 SOURCES: Final = 20
 WORKERS: Final = ("plant-all-0", "plant-all-1")
 SENT_PER_S: Final = 300
