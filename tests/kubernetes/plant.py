@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -25,6 +26,10 @@ SPACES: Final = ("kafka", SPACE)
 SOURCES: Final = 20
 WORKERS: Final = ("plant-all-0", "plant-all-1")
 SENT_PER_S: Final = 300
+PIECE: Final = 1_500
+"""The events that one client publishes while a disturbance lasts; the next one follows."""
+MOST_PIECES: Final = 90
+"""Ten minutes of events, longer than any disturbance."""
 HELM_S: Final = "300s"
 READ_EVERY_S: Final = 2
 """The pause between readings of the whole topic, which take a core."""
@@ -141,6 +146,7 @@ class Plant:
     def send(self, count: int, rate: float | None = SENT_PER_S) -> None:
         """Publish events of all sources, each in disorder by up to ten places."""
         base_ns = time.time_ns()
+        step_ns = 5_000_000 if rate is None else round(1e9 / rate)
         numbers = range(self.sent, self.sent + count)
         order = sorted(numbers, key=lambda n: n + self.rng.uniform(0, 10 * SOURCES))
         lines = [
@@ -148,7 +154,7 @@ class Plant:
                 {
                     "source": f"m{n % SOURCES}",
                     "seq": n // SOURCES,
-                    "ts": base_ns + (n - self.sent) * 5_000_000,
+                    "ts": base_ns + (n - self.sent) * step_ns,
                 }
             )
             for n in order
@@ -159,16 +165,29 @@ class Plant:
         self.client("produce", *where, *paced, "-", given=given)
         self.sent += count
 
-    def send_during(self, count: int, disturb: Callable[[], object]) -> None:
-        """Publish events, and disturb while they flow."""
+    def send_during(self, disturb: Callable[[], object]) -> None:
+        """Publish events until the disturbance has returned, and a piece more.
+
+        AssertionError if `MOST_PIECES` were published before it returned.
+        """
         before = len(self.read_ordered())
-        sender = threading.Thread(target=self.send, args=(count,))
-        sender.start()
-        try:
-            wait_until(lambda: len(self.read_ordered()) > before, "events that flow")
-            disturb()
-        finally:
-            sender.join()
+        is_over = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(self._send_until, is_over)
+            try:
+                wait_until(lambda: len(self.read_ordered()) > before, "events that flow")
+                disturb()
+                assert not sending.done(), "the last event was sent before the disturbance ended"
+            finally:
+                is_over.set()
+            sending.result()
+
+    def _send_until(self, is_over: threading.Event) -> None:
+        for _ in range(MOST_PIECES):
+            self.send(PIECE)
+            if is_over.is_set():
+                self.send(PIECE)
+                return
 
     def flood(self, rate: int, seconds: int) -> None:
         """Begin to publish so many events a second; `await_flood` waits for the end."""
