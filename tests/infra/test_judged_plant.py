@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tests.kubernetes import plant as module
-from tests.kubernetes.plant import Cluster, Plant
+from tests.kubernetes.plant import SOURCES, Cluster, Judged, Plant, judge_events
 
 
 class SilentPlant(Plant):
@@ -47,3 +47,65 @@ def test_events_that_end_too_early_are_told(
     with pytest.raises(AssertionError, match="before the disturbance ended"):
         silent.send_during(lambda: time.sleep(0.2))
     assert silent.sent == 2 * module.PIECE
+
+
+def read_calmly(sent: int) -> list[dict[str, Any]]:
+    """Return the events in the order in which they were sent."""
+    return [{"source": f"m{n % SOURCES}", "seq": n // SOURCES} for n in range(sent)]
+
+
+def test_calm_plant_is_exact() -> None:
+    judged = judge_events(read_calmly(40), 40)
+    assert judged == Judged(40, missing=0, repeated=0, foreign=0, disordered=0, late=0)
+    assert judged.is_exact
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda found: found.pop(), {"missing": 1}),
+        (lambda found: found.append({**found[-1], "late": True}), {"repeated": 1, "late": 1}),
+        (lambda found: found.append({"source": "m0", "seq": 2}), {"foreign": 1}),
+        (lambda found: found.append({"source": "m20", "seq": 0}), {"foreign": 1}),
+        (lambda found: found.append(found.pop(0)), {"disordered": 1}),
+    ],
+)
+def test_each_fault_is_counted(change: Any, fault: dict[str, int]) -> None:
+    found = read_calmly(40)
+    change(found)
+    counts = {"missing": 0, "repeated": 0, "foreign": 0, "disordered": 0, "late": 0}
+    judged = judge_events(found, 40)
+    assert judged == Judged(40, **counts | fault)
+    assert not judged.is_exact
+
+
+def test_late_event_is_not_disordered() -> None:
+    found = read_calmly(40)
+    found.append({**found.pop(0), "late": True})
+    judged = judge_events(found, 40)
+    assert judged.is_exact
+    assert judged.late_share == 1 / 40
+
+
+def test_judge_waits_for_two_equal_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A duplicate that comes after the last event is counted."""
+    monkeypatch.setattr(module, "READ_EVERY_S", 0)
+    whole = read_calmly(40)
+    twice = [*whole, whole[-1]]
+    readings = iter([whole[:20], whole[:20], whole, twice, twice])
+
+    class ReadPlant(SilentPlant):
+        def read_ordered(self) -> list[dict[str, Any]]:
+            return next(readings)
+
+    judged = ReadPlant(cast("Cluster", None), sent=40).judge()
+    assert (judged.repeated, judged.missing) == (1, 0)
+
+
+def test_judge_counts_since_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "READ_EVERY_S", 0)
+    monkeypatch.setattr(SilentPlant, "read_ordered", lambda self: read_calmly(self.sent))
+    plant = SilentPlant(cast("Cluster", None), sent=40)
+    assert plant.judge().sent == 40
+    plant.send(60)
+    assert plant.judge().sent == 60

@@ -51,24 +51,34 @@ class Judged:
         sent: The number of events.
         missing: Those that did not come out.
         repeated: Those that came out more than once.
+        foreign: Those that came out and were not sent.
         disordered: Those that came after a later one of their source, and are not marked as late.
-        late: Those that are marked so, since the last judgement.
+        late: Those that are marked so.
     """
 
     sent: int
     missing: int
     repeated: int
+    foreign: int
     disordered: int
     late: int
 
     @property
     def is_exact(self) -> bool:
-        return not (self.missing or self.repeated or self.disordered)
+        return not (self.missing or self.repeated or self.foreign or self.disordered)
+
+    @property
+    def late_share(self) -> float:
+        return self.late / self.sent
+
+    def since(self, before: Judged) -> Judged:
+        """Return the judgement with the events, and the late ones, since the one before."""
+        return replace(self, sent=self.sent - before.sent, late=self.late - before.late)
 
 
 @dataclass
 class Plant:
-    """The namespace of the release; `sent` and `late` count the events until the last judgement.
+    """The namespace of the release; `sent` counts its events, and `judged` is the last judgement.
 
     The names of its topics begin with `topics`.
     """
@@ -76,7 +86,7 @@ class Plant:
     cluster: Cluster
     topics: str = "events"
     sent: int = 0
-    late: int = 0
+    judged: Judged = Judged(0, 0, 0, 0, 0, 0)
     rng: random.Random = field(default_factory=lambda: random.Random(7))
 
     # -- Life --------------------------------------------------------------------------------------
@@ -208,18 +218,21 @@ class Plant:
         return [line for line in lines if line.get("kind", "event") == "event"]
 
     def judge(self) -> Judged:
-        """Wait until all events have come out, or nothing more comes, and judge them."""
+        """Judge what came out once it is all and has not changed between two readings.
+
+        `sent` and `late` count since the last judgement. AssertionError if events never come.
+        """
         found: list[dict[str, Any]] = []
 
-        def are_there() -> bool:
+        def is_settled() -> bool:
+            before = found.copy()
             time.sleep(READ_EVERY_S)
             found[:] = self.read_ordered()
-            return len({(line["source"], line["seq"]) for line in found}) >= self.sent
+            return found == before and not judge_events(found, self.sent).missing
 
-        wait_until(are_there, f"{self.sent} events", lambda: f"{len(found)} events")
-        whole = judge_events(found, self.sent)
-        late, self.late = whole.late - self.late, whole.late
-        return replace(whole, late=late)
+        wait_until(is_settled, f"{self.sent} events", lambda: f"{len(found)} events")
+        before, self.judged = self.judged, judge_events(found, self.sent)
+        return self.judged.since(before)
 
 
 def judge_events(found: list[dict[str, Any]], sent: int) -> Judged:
@@ -234,7 +247,8 @@ def judge_events(found: list[dict[str, Any]], sent: int) -> Judged:
         disordered += line["seq"] <= last[line["source"]]
         last[line["source"]] = line["seq"]
     repeated = sum(count > 1 for count in times.values())
-    return Judged(sent, len(wanted - times.keys()), repeated, disordered, late)
+    missing, foreign = len(wanted - times.keys()), len(times.keys() - wanted)
+    return Judged(sent, missing, repeated, foreign, disordered, late)
 
 
 def is_ready(pod: dict[str, Any]) -> bool:
