@@ -26,6 +26,7 @@ SPACES: Final = ("kafka", SPACE)
 SOURCES: Final = 20
 WORKERS: Final = ("plant-all-0", "plant-all-1")
 SENT_PER_S: Final = 300
+FLOOD_FILE: Final = "/tmp/flood.jsonl"
 PIECE: Final = 1_500
 """The events that one client publishes while a disturbance lasts; the next one follows."""
 MOST_PIECES: Final = 90
@@ -155,6 +156,10 @@ class Plant:
 
     def send(self, count: int, rate: float | None = SENT_PER_S) -> None:
         """Publish events of all sources, each in disorder by up to ten places."""
+        self._produce("-", rate, given=self._write_events(count, rate))
+        self.sent += count
+
+    def _write_events(self, count: int, rate: float | None) -> str:
         base_ns = time.time_ns()
         step_ns = 5_000_000 if rate is None else round(1e9 / rate)
         numbers = range(self.sent, self.sent + count)
@@ -169,11 +174,12 @@ class Plant:
             )
             for n in order
         ]
+        return "\n".join(lines) + "\n"
+
+    def _produce(self, events: str, rate: float | None, given: str | None = None) -> None:
         paced = () if rate is None else ("--rate", str(rate))
-        given = "\n".join(lines) + "\n"
         where = ("--brokers", BROKERS, "--topic", f"{self.topics}.raw")
-        self.client("produce", *where, *paced, "-", given=given)
-        self.sent += count
+        self.client("produce", *where, *paced, events, given=given)
 
     def send_during(self, disturb: Callable[[], object]) -> None:
         """Publish events until the disturbance has returned, and a piece more.
@@ -199,18 +205,18 @@ class Plant:
                 self.send(PIECE)
                 return
 
-    def flood(self, rate: int, seconds: int) -> None:
-        """Begin to publish so many events a second; `await_flood` waits for the end."""
-        self._flood = threading.Thread(target=self.send, args=(rate * seconds, rate))
-        before = len(self.read_ordered())
-        self._began_s = time.monotonic()
-        self._flood.start()
-        wait_until(lambda: len(self.read_ordered()) > before, "events that flow")
+    def flood(self, count: int, rate: float) -> float:
+        """Publish events from a file of the client, and return the seconds that it took.
 
-    def await_flood(self) -> float:
-        """Return the seconds that it took to publish them."""
-        self._flood.join()
-        return time.monotonic() - self._began_s
+        The seconds include the client's start.
+        """
+        take = f"import shutil, sys; shutil.copyfileobj(sys.stdin, open('{FLOOD_FILE}', 'w'))"
+        lines = self._write_events(count, rate)
+        self.kubectl("exec", "-i", "client", "--", "python", "-c", take, given=lines)
+        began_s = time.monotonic()
+        self._produce(FLOOD_FILE, rate)
+        self.sent += count
+        return time.monotonic() - began_s
 
     def read_ordered(self) -> list[dict[str, Any]]:
         words = ("read", "--brokers", BROKERS, "--topic", f"{self.topics}.ordered")

@@ -31,7 +31,10 @@ LATE_MARGIN = 0.05
 """The share of a new stream, whose waits are not learned, is 0.04."""
 LIVENESS_S = 300
 """Much longer than the probes and the grace, after which a container that hangs is killed."""
-RATE, FLOOD_S = 10_000, 20
+RATE, FLOOD = 10_000, 200_000
+ENOUGH_FOR = 5_000
+"""The events a second for which the chart's request is enough, as values.yaml says."""
+REST_S = 10
 SELECTED = "app.kubernetes.io/instance=plant,app.kubernetes.io/component=all"
 
 
@@ -232,31 +235,37 @@ def test_only_who_may_reaches_a_worker(cluster: Cluster, plant: Plant) -> None:
 
 
 def test_a_worker_takes_what_the_chart_asks_for(plant: Plant) -> None:
-    """At rest, and at ten thousand events a second; the figures are those of values.yaml."""
+    """Printed are the figures of values.yaml; a busy machine may reach a lower rate."""
     own = plant.cluster
     if not isinstance(own, Node):
         pytest.skip("another cluster does not say what its containers take")
-    uids = {name: plant.pod(name)["metadata"]["uid"] for name in WORKERS}
-
-    def measure(seconds: float) -> dict[str, tuple[float, float]]:
-        """The share of a processor and the MB of each worker."""
-        before = {name: own.usage(uid, "worker") for name, uid in uids.items()}
-        time.sleep(seconds)
-        after = {name: own.usage(uid, "worker") for name, uid in uids.items()}
-        return {
-            name: ((after[name][0] - before[name][0]) / seconds, after[name][1] / 1e6)
-            for name in uids
-        }
-
     working = plant.working()
-    print("at rest", measure(10), "works:", working)
-    plant.flood(RATE, FLOOD_S)
-    busy = measure(FLOOD_S / 3)
-    print(f"at {RATE} events/s", busy)
-    print(f"published in {plant.await_flood():.0f} s, not {FLOOD_S}")
-    judge(plant)
+    uid = plant.pod(working)["metadata"]["uid"]
+
+    def measure(wait: Callable[[], object]) -> tuple[float, float, float]:
+        """Return the seconds, the CPU seconds and the MB of memory of the worker."""
+        began_s, (before_s, _) = time.monotonic(), own.usage(uid, "worker")
+        wait()
+        after_s, memory = own.usage(uid, "worker")
+        return time.monotonic() - began_s, after_s - before_s, memory / 1e6
+
+    rest_s, cpu_s, mb = measure(lambda: time.sleep(REST_S))
+    at_rest = cpu_s / rest_s
+    print(f"at rest: {at_rest:.2f} of a core, {mb:.0f} MB")
+
+    took_s: list[float] = []
+
+    def flood() -> None:
+        took_s.append(plant.flood(FLOOD, RATE))
+        judge(plant)  # The work is over when all events have come out.
+
+    whole_s, cpu_s, mb = measure(flood)
+    each_s = (cpu_s - at_rest * whole_s) / FLOOD
+    rate = FLOOD / took_s[0]
+    print(f"at {rate:.0f} events/s of {RATE}: {at_rest + rate * each_s:.2f} of a core, {mb:.0f} MB")
+    asked = at_rest + ENOUGH_FOR * each_s
+    print(f"at {ENOUGH_FOR} events/s in proportion: {asked:.2f} of a core")
     requested = yaml.safe_load((CHART / "values.yaml").read_text())["workerDefaults"]["resources"]
     assert requested["requests"] == {"cpu": "500m", "memory": "256Mi"}
-    cpu, mb = busy[working]
-    assert cpu < 0.5
+    assert asked < 0.5
     assert mb < 256 * 1.048576
