@@ -54,8 +54,6 @@ def test_worker_runs_without_rights(engine: Engine, image: str, tmp_path: Path) 
     file = tmp_path / "topology.yaml"
     file.write_text("streams: {default: {}}\n")
     file.chmod(0o644)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
     name = "confined"
     mounted = ("--volume", f"{file}:/etc/inorder/topology.yaml:ro")
     words = ("worker", "--topology=/etc/inorder/topology.yaml", "--brokers=embedded")
