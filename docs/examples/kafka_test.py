@@ -13,15 +13,19 @@ TOPOLOGY = ("--topology", "docs/examples/press.yaml", "--brokers", BROKERS)
 
 @pytest.fixture(scope="module", autouse=True)
 def worker(tmp_path_factory):
-    kafka = DockerContainer("apache/kafka:4.1.0").with_bind_ports(9092, 9092)
+    kafka = DockerContainer("apache/kafka:4.1.0")
+    kafka.ports["9092"] = ("127.0.0.1", 9092)  # It has no password.
     with kafka:
         create = ["inorder", "topics", "create", "--brokers-wait", "2min", *TOPOLOGY]
         subprocess.run(create, check=True)
         state = ("--state-dir", tmp_path_factory.mktemp("state"))
         process = subprocess.Popen(["inorder", "worker", *TOPOLOGY, *state])
-        yield
-        process.terminate()
-        assert process.wait(60) == 0
+        try:
+            yield
+            process.terminate()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 def test_events_come_in_order(tmp_path):

@@ -117,7 +117,9 @@ class ContainerBroker(Server):
 
         if not testcontainers_config.ryuk_disabled:
             testcontainers_config.ryuk_disabled = not has_image(testcontainers_config.ryuk_image)
-        container = DockerContainer(IMAGE).with_bind_ports(self._port, self._port)
+        container: Any = DockerContainer(IMAGE)
+        # It has no password, and with_bind_ports would publish it on all addresses.
+        container.ports[str(self._port)] = (LOOPBACK, self._port)
         for name, value in settings.as_environment(self._settings).items():
             container = container.with_env(name, value)
         return container
