@@ -37,6 +37,7 @@ LIBRARIES: Final = (
 
 CERTIFICATES: Final = (Path("/etc/ssl/certs/ca-certificates.crt"),)
 PIP: Final = (Path("/etc/pip.conf"), Path.home() / ".config/pip/pip.conf")
+REMEDY: Final = "`sudo make containers INORDER_IMAGES=pull` fetches them from a registry"
 NOT_COPIED: Final = ("test", "site-packages", "__pycache__", "share", "*.pyc")
 ENVIRONMENT: Final = (
     "ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin",
@@ -73,11 +74,10 @@ def missing() -> str | None:
     """Return why the images cannot be had here; None if they can."""
     if programs.is_pulled():
         return None
-    if reason := debian.missing() or jars.missing():
-        return f"no base images: {reason}"
-    if python() is None:
-        return f"no base images: no Python {PYTHON} with a folder of its own, as pyenv makes it"
-    return None
+    reason = debian.missing() or jars.missing()
+    if reason is None and python() is None:
+        reason = f"no Python {PYTHON} with a folder of its own, as pyenv makes it"
+    return reason and f"no base images: {reason}; {REMEDY}"
 
 
 def make_all(engine: Engine) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.local.kafka import jars
 from infra.containers import base_images, debian, engine, machine, programs
 from infra.containers.command import CommandFailed
 from tests.infra.test_compose import DOCKERFILE, SERVICES
@@ -42,9 +43,19 @@ def test_another_system_is_told_of_debian(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.delenv("INORDER_IMAGES", raising=False)
     for missing in (programs.missing, base_images.missing, debian.missing):
         assert "Debian's apt" in str(missing())
+    assert base_images.REMEDY in str(base_images.missing())
     monkeypatch.setenv("INORDER_IMAGES", "pull")
     assert base_images.missing() is None
     assert "mmdebstrap" not in programs._list_wanted()
+
+
+def test_a_missing_python_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INORDER_IMAGES", raising=False)
+    monkeypatch.setattr(debian, "missing", lambda: None)
+    monkeypatch.setattr(jars, "missing", lambda: None)
+    monkeypatch.setattr(base_images, "python", lambda: None)
+    assert "pyenv" in str(base_images.missing())
+    assert base_images.REMEDY in str(base_images.missing())
 
 
 def test_only_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
