@@ -33,7 +33,9 @@ LOCK: Final = Path("/run/inorder-containers.lock")
 KEPT: Final = "168h"
 """The time for which the cache keeps layers that no image with a name has."""
 
-LOCK_TIMEOUT_S: Final = 3600.0
+LOCK_TIMEOUT_S: Final = 1800.0
+"""Much less than the limit of the first test, which also makes the images."""
+
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 60.0
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,9 @@ from infra.containers import base_images, product_image
 from infra.containers import engine as engines
 from infra.containers.engine import Engine
 from tests.services import require
+
+FIRST_TIMEOUT_S = 7200
+"""The first test waits for another run's engine, and makes the images."""
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +31,10 @@ def image(engine: Engine) -> str:
     return product_image.build(engine)
 
 
+@pytest.hookimpl(trylast=True)  # The mark of the tests to be run has selected by then.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the test that ends the engine behind all others."""
+    """Put the test that ends the engine behind all others, and give the first one more time."""
     items.sort(key=lambda item: item.path.name == "test_machine.py")
+    mine = (item for item in items if item.path.parent == Path(__file__).parent)
+    for first in islice(mine, 1):
+        first.add_marker(pytest.mark.timeout(FIRST_TIMEOUT_S))

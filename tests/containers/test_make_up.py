@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import urllib.request
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from benchmarks.workloads import crowd
 from infra.containers.engine import Engine
 from tests import ROOT
+from tests.containers.command import run_to_end
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import Setting
@@ -30,14 +30,11 @@ BROKERS = "localhost:9092"
 EVENTS = 20_000
 PAGES = ("http://127.0.0.1:8081", "http://127.0.0.1:8082")
 PROJECT = "inorder"
+MAKE_TIMEOUT_S = 1200.0
 
 
 def make(engine: Engine, target: str) -> str:
-    done = subprocess.run(
-        ["make", target], cwd=ROOT, env=engine.env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-10_000:]
-    return done.stdout
+    return run_to_end(["make", target], engine.env, MAKE_TIMEOUT_S)
 
 
 def status(url: str) -> int:

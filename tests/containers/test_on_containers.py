@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 
 import pytest
@@ -12,10 +11,14 @@ import pytest
 from infra.containers import programs
 from infra.containers.engine import Engine
 from tests import ROOT
+from tests.containers.command import run_to_end
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(3600)]
 
 QUIETLY = ("-q", "-p", "no:cacheprovider", "--tb=short", "--show-capture=no")
+RUN_TIMEOUT_S = 3000.0
+"""Less than the limit of a test here."""
+
 NOWHERE = "127.0.0.1:1/ryuk:none"
 """An image that cannot be had: nobody listens there."""
 
@@ -30,17 +33,10 @@ OURS = {
 
 def run(engine: Engine, *words: str, **env: str) -> str:
     """Run pytest, which must pass, and return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *QUIETLY, *words],
-        cwd=ROOT,
-        env={**engine.env, "PYTHONPATH": str(ROOT), **env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
-    print(done.stdout)
-    return done.stdout
+    command = [sys.executable, "-m", "pytest", *QUIETLY, *words]
+    told = run_to_end(command, {**engine.env, "PYTHONPATH": str(ROOT), **env}, RUN_TIMEOUT_S)
+    print(told)
+    return told
 
 
 @pytest.mark.parametrize("module", OURS)
