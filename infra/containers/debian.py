@@ -15,6 +15,15 @@ from typing import Final
 from infra.containers.command import run
 
 APT: Final = Path("/etc/apt")
+OWN_URI: Final = re.compile(r"/debian(-security)?/*$")
+OWN_COMPONENTS: Final = frozenset({"main", "contrib", "non-free", "non-free-firmware"})
+OWN_KEY: Final = "/debian-archive-"
+"""A part of the path of Debian's keys, which each of its images has."""
+
+LINE: Final = re.compile(
+    r"deb(-src)?\s+(\[(?P<options>[^]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>[^#]+)"
+)
+FIELD: Final = re.compile(r"(?m)^([\w-]+):((?:.|\n[ \t])*)")
 INSTALLED: Final = re.compile(r"(?m)^Inst (\S+)")
 
 
@@ -28,14 +37,51 @@ def codename() -> str | None:
 
 
 def sources() -> dict[str, str]:
-    """Return the machine's files of package sources, by name, without those of other projects."""
+    """Return the machine's package sources that are Debian's own archive, by their file's name."""
     files = [APT / "sources.list", *(APT / "sources.list.d").glob("*")]
-    texts = {
-        file.name: file.read_text(encoding="utf-8")
-        for file in sorted(files)
-        if file.suffix in (".list", ".sources") and file.is_file()
-    }
-    return {name: text for name, text in texts.items() if re.search(rf"\b{codename()}\b", text)}
+    own: dict[str, str] = {}
+    for file in sorted(files):
+        if file.suffix not in (".list", ".sources") or not file.is_file():
+            continue
+        text = file.read_text(encoding="utf-8")
+        if file.suffix == ".list":
+            own[file.name] = "".join(filter(_is_own_line, text.splitlines(keepends=True)))
+        else:
+            own[file.name] = "\n".join(
+                f"{stanza.strip()}\n" for stanza in re.split(r"\n\s*\n", text) if _is_own(stanza)
+            )
+    return {name: text for name, text in own.items() if text}
+
+
+def _is_own_line(line: str) -> bool:
+    """Return whether a line of a file `.list` is an entry of Debian's own archive."""
+    found = LINE.match(line.strip())
+    if found is None:
+        return False
+    key = re.search(r"signed-by=(\S+)", found["options"] or "")
+    return _is_own(
+        f"URIs: {found['uri']}\nSuites: {found['suite']}\nComponents: {found['components']}\n"
+        + (f"Signed-By: {key[1]}\n" if key else "")
+    )
+
+
+def _is_own(stanza: str) -> bool:
+    """Return whether a stanza of a file `.sources` is Debian's own archive of this release.
+
+    The host may be any mirror or proxy. The path of a vendor's archive may end in /debian too, but
+    its components or its key are its own, and base images do not have that key.
+    """
+    lines = "".join(line for line in stanza.splitlines(keepends=True) if not line.startswith("#"))
+    fields = {name.lower(): text.strip() for name, text in FIELD.findall(lines)}
+    uris, components = fields.get("uris", "").split(), fields.get("components", "").split()
+    return (
+        fields.get("enabled", "yes").lower() not in ("no", "false", "off", "0")
+        and bool(uris)
+        and all(map(OWN_URI.search, uris))
+        and OWN_COMPONENTS.issuperset(components)
+        and re.search(rf"\b{codename()}\b", fields.get("suites", "")) is not None
+        and OWN_KEY in fields.get("signed-by", OWN_KEY)
+    )
 
 
 def settings() -> str:
@@ -88,4 +134,4 @@ def missing() -> str | None:
     """Return why no packages can be fetched here; None if they can."""
     if codename() is None or shutil.which("apt-get") is None:
         return "the packages of Debian's apt are needed, and this is another system"
-    return None if sources() else f"no source of apt in {APT} names {codename()}"
+    return None if sources() else f"no source of apt in {APT} is Debian's own of {codename()}"

@@ -16,6 +16,33 @@ from infra.containers import base_images, debian, engine, machine, programs
 from infra.containers.command import CommandFailed
 from tests.infra.test_compose import DOCKERFILE, SERVICES
 
+FOREIGN_LINES = (
+    "deb http://deb.debian.org/debian trixie main\n",
+    "deb https://apt.vendor.example/pub/repos/apt bookworm-vendor main\n",
+    "deb https://download.vendor.example/linux/debian bookworm stable\n",
+    "deb [signed-by=/etc/apt/keyrings/vendor.asc] https://vendor.example/debian bookworm main\n",
+    "deb https://packages.vendor.example/apt cloud-bookworm main\n",
+    "deb cdrom:[Debian 12]/ bookworm main\n",
+)
+FOREIGN_STANZAS = (
+    "Types: deb\nURIs: https://vendor.example/apt\nSuites: bookworm\nComponents: main\n",
+    """Types: deb
+URIs: https://vendor.example/debian
+Suites: bookworm
+Components: main
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ mQ
+""",
+    """Enabled: no
+Types: deb
+URIs: http://deb.debian.org/debian
+Suites: bookworm
+Components: main
+""",
+)
+
 
 def test_each_named_image_has_a_recipe() -> None:
     named = {service["image"] for service in SERVICES.values()} - {"inorder"}
@@ -61,12 +88,20 @@ def test_a_missing_python_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "sources.list.d"
     folder.mkdir()
-    (tmp_path / "sources.list").write_text("deb http://mirror.example/debian bookworm main\n")
-    (folder / "other.list").write_text("deb http://other.example stable main\n")
-    (folder / "former.sources.disabled").write_text("Suites: bookworm\n")
+    own = "deb [arch=amd64] http://proxy.example/deb.debian.org/debian/ bookworm main # ours\n"
+    own_stanza = (
+        "Types: deb\n# a comment\nURIs: http://mirror.example/debian-security\n"
+        "Suites: bookworm-security\nComponents: main contrib\n"
+        "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
+    )
+    (tmp_path / "sources.list").write_text(f"# main\n{own}{''.join(FOREIGN_LINES)}")
+    (folder / "other.list").write_text("".join(FOREIGN_LINES))
+    (folder / "both.sources").write_text("\n".join([*FOREIGN_STANZAS, own_stanza]))
+    (folder / "other.sources").write_text("\n".join(FOREIGN_STANZAS))
+    (folder / "former.sources.disabled").write_text(own_stanza)
     monkeypatch.setattr(debian, "APT", tmp_path)
     monkeypatch.setattr(debian, "codename", lambda: "bookworm")
-    assert [*debian.sources()] == ["sources.list"]
+    assert debian.sources() == {"sources.list": own, "both.sources": own_stanza}
 
 
 def test_a_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
