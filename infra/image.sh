@@ -3,7 +3,8 @@
 #   infra/image.sh dependencies HOME [EXTRAS]  installs infra/locks/run.txt into a virtual environment HOME;
 #                                       pyarrow, 170 MB, only if EXTRAS is `files`
 #   infra/image.sh build PYTHON FOLDER [WHEELS]  builds both wheels into FOLDER; INORDER_COMPILE=all compiles all of the
-#                                       core. With WHEELS it takes the best ones for PYTHON from that folder instead
+#                                       core. With WHEELS it takes those of this version for PYTHON from that folder
+#                                       instead; if all is to be compiled, a pure one of inorder-engine is refused
 #   infra/image.sh install HOME FOLDER  installs these wheels into HOME, and removes pip from it
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,7 +19,14 @@ case ${1:-} in
         ;;
     build)
         if [[ -n ${4:-} ]]; then
-            PIP_NO_INDEX=1 "$2" "${pip[@]}" download --no-deps -f "$4" --dest "$3" inorder inorder-engine
+            version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
+            PIP_NO_INDEX=1 "$2" "${pip[@]}" download --no-deps -f "$4" --dest "$3" \
+                "inorder==$version" "inorder-engine==$version"
+            if [[ ${INORDER_COMPILE:-} == all ]] && compgen -G "$3/inorder_engine-*-none-any.whl" >/dev/null; then
+                echo "$4 has no compiled wheel of inorder-engine $version for $("$2" --version);" \
+                    "make one with infra/compiled_wheels.sh, or build without WHEELS" >&2
+                exit 1
+            fi
             exit
         fi
         "$2" "${pip[@]}" wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$3" ./inorder .

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Final
 
+from infra.containers.base_images import PYTHON
 from infra.containers.engine import Engine
 
 NAME: Final = "inorder"
 ROOT: Final = Path(__file__).parents[2]
 BUILD_TIMEOUT_S: Final = 3000.0
+NOT_SHIPPED: Final = ("benchmarks", "docs", "infra", "tests")
 
 
 def build(engine: Engine) -> str:
@@ -17,6 +20,26 @@ def build(engine: Engine) -> str:
 
     Raises CommandFailed if the build fails.
     """
-    words = ("build", "--network", "host", "--tag", NAME, str(ROOT))
+    wheels = ("--build-arg", "WHEELS=dist") if has_wheels(ROOT) else ()
+    words = ("build", "--network", "host", *wheels, "--tag", NAME, str(ROOT))
     engine.docker(*words, timeout_s=BUILD_TIMEOUT_S)
     return NAME
+
+
+def has_wheels(tree: Path) -> bool:
+    """Return whether dist/ has both wheels of the tree, compiled for the image's Python.
+
+    They must be newer than all sources, because the image has to be that of the tree.
+    """
+    version = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    tag = f"cp{PYTHON.replace('.', '')}"
+    forms = (f"inorder-{version}-py3-none-any", f"inorder_engine-{version}-{tag}-{tag}-*")
+    found = [[*(tree / "dist").glob(f"{form}.whl")] for form in forms]
+    if not all(found):
+        return False
+    oldest_s = min(wheel.stat().st_mtime for wheels in found for wheel in wheels)
+    sources = [tree / "pyproject.toml", tree / "setup.py"]
+    for package in tree.glob("*/__init__.py"):
+        if package.parent.name not in NOT_SHIPPED:
+            sources += (file for file in package.parent.rglob("*.p*") if file.suffix != ".pyc")
+    return all(source.stat().st_mtime < oldest_s for source in sources if source.is_file())

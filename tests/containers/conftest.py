@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from infra.containers import engine as engines
 from infra.containers.engine import Engine
 from tests.services import require
 
+SECONDS: dict[str, float] = {}
 FIRST_TIMEOUT_S = 7200
 """The first test waits for another run's engine, and makes the images."""
 
@@ -21,14 +24,29 @@ FIRST_TIMEOUT_S = 7200
 def engine() -> Iterator[Engine]:
     require(engines.missing() or base_images.missing())
     with Engine() as started:
-        base_images.make_all(started)
+        with measure("base images"):
+            base_images.make_all(started)
         yield started
 
 
 @pytest.fixture(scope="session")
 def image(engine: Engine) -> str:
     """The image's name."""
-    return product_image.build(engine)
+    with measure("product image"):
+        return product_image.build(engine)
+
+
+@contextmanager
+def measure(what: str) -> Iterator[None]:
+    """Measure the seconds of the body, which the end of the run shows."""
+    began_s = time.monotonic()
+    yield
+    SECONDS[what] = time.monotonic() - began_s
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for what, seconds in SECONDS.items():
+        terminalreporter.write_line(f"{seconds:6.0f} s  {what}")
 
 
 @pytest.hookimpl(trylast=True)  # The mark of the tests to be run has selected by then.

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from cli.local.kafka import jars
-from infra.containers import base_images, debian, engine, machine, programs
+from infra.containers import base_images, debian, engine, machine, product_image, programs
 from infra.containers.command import CommandFailed
+from tests import ROOT
 from tests.infra.test_compose import DOCKERFILE, SERVICES
 
 FOREIGN_LINES = (
@@ -83,6 +85,45 @@ def test_a_missing_python_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base_images, "python", lambda: None)
     assert "pyenv" in str(base_images.missing())
     assert base_images.REMEDY in str(base_images.missing())
+
+
+@pytest.mark.parametrize(("tag", "code"), [("py3-none-any", 1), ("cp312-cp312-linux", 0)])
+def test_only_compiled_wheels_are_taken(tmp_path: Path, tag: str, code: int) -> None:
+    """A stand-in of pip copies what it is told to download."""
+    pip = tmp_path / "pip"
+    pip.write_text(
+        "#!/bin/bash\n[[ $1 == --version ]] && echo Python 3.12 && exit\n"
+        '[[ "$*" == *" inorder==0.1.0 inorder-engine==0.1.0" ]] || exit 3\n'
+        f"touch {tmp_path}/inorder_engine-0.1.0-{tag}.whl\n"
+    )
+    pip.chmod(0o755)
+    words = [str(ROOT / "infra/image.sh"), "build", str(pip), str(tmp_path), "dist"]
+    env = {"PATH": os.environ["PATH"], "INORDER_COMPILE": "all"}
+    done = subprocess.run(words, env=env, check=False, capture_output=True, text=True)
+    assert done.returncode == code
+    assert ("make one with infra/compiled_wheels.sh" in done.stderr) == (code == 1)
+
+
+def test_only_newer_wheels_are_given(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.2"\n')
+    (tmp_path / "topology").mkdir()
+    source = tmp_path / "topology/__init__.py"
+    source.touch()
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    later_s = source.stat().st_mtime + 1
+    for name in (
+        "inorder-0.2-py3-none-any",
+        "inorder_engine-0.1-cp312-cp312-linux_x86_64",
+        "inorder_engine-0.2-py3-none-any",
+        "inorder_engine-0.2-cp312-cp312-linux_x86_64",
+    ):
+        assert not product_image.has_wheels(tmp_path)
+        (dist / f"{name}.whl").touch()
+        os.utime(dist / f"{name}.whl", (later_s, later_s))
+    assert product_image.has_wheels(tmp_path)
+    os.utime(source, (later_s + 1, later_s + 1))
+    assert not product_image.has_wheels(tmp_path)
 
 
 def test_only_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
