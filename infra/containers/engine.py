@@ -6,6 +6,7 @@ build that fetches packages uses the host's network. Only root can run the engin
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -29,6 +30,9 @@ NETWORKS: Final = "base=10.202.0.0/16,size=24"
 NAMESPACE: Final = "inorder"
 LOCK: Final = Path("/run/inorder-containers.lock")
 """One engine at a time: all have the same bridge and ports. Only root writes to this folder."""
+
+NOTE: Final = LOCK.with_suffix(".json")
+"""The process id, the data and the run folder of the engine, for the next run if this is killed."""
 
 KEPT: Final = "168h"
 """The time for which the cache keeps layers that no image with a name has."""
@@ -65,10 +69,11 @@ class Engine(Server):
     def start(self) -> None:
         found = programs.environment()
         self._opened.enter_context(exclusive(LOCK, LOCK_TIMEOUT_S))
+        _end_former()
+        self._opened.callback(NOTE.unlink, missing_ok=True)
         run_folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory()))
         self._opened.callback(machine.unmount, run_folder)
         self._opened.callback(machine.unmount, self._data)
-        self._end_former()
         self._engine_env = {**os.environ, **found.engine}
         self._remove_bridge()
         self.before = self.read_machine()
@@ -93,6 +98,8 @@ class Engine(Server):
         ]
         self._process = Process("dockerd", ["dockerd", *options], programs.folder(), found.engine)
         self._process.start()
+        note = {"pid": self._process.pid, "data": str(self._data), "run": str(run_folder)}
+        NOTE.write_text(json.dumps(note), encoding="utf-8")
         self._process.wait_until(self._answers, START_TIMEOUT_S)
         self._remove_all()  # This has work where a run was killed.
         self.docker("image", "prune", "--force", "--filter", f"until={KEPT}")
@@ -128,24 +135,6 @@ class Engine(Server):
         if volumes := self.docker("volume", "ls", "--quiet").split():
             self.docker("volume", "rm", "--force", *volumes)
 
-    def _end_former(self) -> None:
-        """End the engine of a killed run on the same data, which its own file of the id names."""
-        file = programs.folder() / "dockerd.pid"
-        if not file.exists():
-            return
-        # A run that was killed while it wrote the id leaves an empty file.
-        with suppress(FileNotFoundError, ProcessLookupError, ValueError):
-            pid = int(file.read_text())
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if str(self._data).encode() in command:
-                os.kill(pid, signal.SIGTERM)
-                wait_until(lambda: not lives(pid), STOP_TIMEOUT_S, f"the end of process {pid}")
-                settings = Path(command[command.index(b"--config-file") + 1].decode())
-                machine.unmount(settings.parent)
-                shutil.rmtree(settings.parent, ignore_errors=True)
-        file.unlink()
-        machine.clear_groups()
-
     def _make_bridge(self) -> None:
         for words in (
             ("link", "add", BRIDGE, "type", "bridge"),
@@ -157,3 +146,32 @@ class Engine(Server):
     def _remove_bridge(self) -> None:
         if any(f" {BRIDGE}:" in line for line in machine.run_ip(self._engine_env)):
             run("ip", "link", "delete", BRIDGE, env=self._engine_env)
+
+
+def _end_former() -> None:
+    """End the engine of a killed run, whichever clone's it is, and remove its run folder.
+
+    The caller has the lock, so the run of an engine that is noted has ended.
+    """
+    try:
+        note = json.loads(NOTE.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # A run that was killed meanwhile leaves half a note.
+        note = None
+    if note is not None:
+        pid, data, run_folder = note["pid"], Path(note["data"]), Path(note["run"])
+        if _runs_on(pid, data):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not lives(pid), STOP_TIMEOUT_S, f"the end of process {pid}")
+        for folder in (run_folder, data):
+            machine.unmount(folder)
+        shutil.rmtree(run_folder, ignore_errors=True)
+    NOTE.unlink(missing_ok=True)
+    machine.clear_groups()
+
+
+def _runs_on(pid: int, data: Path) -> bool:
+    """Return whether the process is an engine on this data, and not another one with its id."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return str(data).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return False

@@ -5,9 +5,11 @@ An engine that cannot start leaves nothing behind.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -157,6 +159,7 @@ def test_a_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_pa
     before = machine.Settings({}, frozenset(), (), frozenset(machine.LEFT))
     monkeypatch.setenv("INORDER_CACHE", str(tmp_path))
     monkeypatch.setattr(engine, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(engine, "NOTE", tmp_path / "note")
     monkeypatch.setattr(engine, "run", run)
     monkeypatch.setattr(programs, "environment", lambda: programs.Environment({}, {}))
     monkeypatch.setattr(machine, "GROUPS", tmp_path)
@@ -165,6 +168,41 @@ def test_a_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(CommandFailed), engine.Engine():
         pass
     assert asked[-1] == ("ip", "link", "delete", engine.BRIDGE)
+
+
+@pytest.mark.parametrize("is_engine", [True, False])
+def test_the_engine_of_a_killed_run_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_engine: bool
+) -> None:
+    """Another process that has its id by now is left alone."""
+    note, data, run_folder = tmp_path / "note", tmp_path / "data", tmp_path / "run"
+    (run_folder / "exec").mkdir(parents=True)
+    monkeypatch.setattr(engine, "NOTE", note)
+    monkeypatch.setattr(machine, "GROUPS", tmp_path)
+    code = "print(flush=True); input()"
+    waiting = [sys.executable, "-c", code, str(data) if is_engine else "other"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(waiting, stdin=pipe, stdout=pipe) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()  # Its command line can be read by now.
+            note.write_text(
+                json.dumps({"pid": process.pid, "data": str(data), "run": str(run_folder)})
+            )
+            engine._end_former()
+            assert (process.poll() is not None) == is_engine
+        finally:
+            process.kill()
+    assert not run_folder.exists()
+    assert not note.exists()
+
+
+def test_half_a_note_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine, "NOTE", tmp_path / "note")
+    monkeypatch.setattr(machine, "GROUPS", tmp_path)
+    engine.NOTE.write_text('{"pid": 1')
+    engine._end_former()
+    assert not engine.NOTE.exists()
 
 
 def test_files_of_others_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
