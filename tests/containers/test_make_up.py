@@ -31,7 +31,8 @@ BROKERS = "localhost:9092"
 EVENTS = 20_000
 PAGES = {"worker-1": "http://127.0.0.1:8081", "worker-2": "http://127.0.0.1:8082"}
 PROJECT = "inorder"
-MAKE_TIMEOUT_S = 1200.0
+MAKE_TIMEOUT_S = 3000.0
+"""It may build the image again, if that of the tests was made of wheels."""
 
 
 def make(engine: Engine, target: str) -> str:
