@@ -9,11 +9,13 @@ import json
 import os
 import signal
 import urllib.request
+from contextlib import suppress
 from http.client import HTTPException
 
 import pytest
 
 from benchmarks.workloads import crowd
+from infra.containers.command import CommandFailed
 from infra.containers.engine import Engine
 from tests import ROOT
 from tests.containers.command import run_to_end
@@ -85,8 +87,8 @@ def setting() -> Setting:
 def test_up_kill_down_and_up(engine: Engine, image: str, setting: Setting) -> None:
     rows = crowd(EVENTS, seed=75, delayed=0.01).rows
     half = len(rows) // 2
-    assert "localhost:8081" in make(engine, "up")
     try:
+        assert "localhost:8081" in make(engine, "up")
         assert [status(f"{page}/ready") for page in PAGES.values()] == [200, 200]
         sender = Sender(setting, rows[:half], speed=0.5, epoch=0).start()
         sender.await_share(0.3)
@@ -113,4 +115,7 @@ def test_up_kill_down_and_up(engine: Engine, image: str, setting: Setting) -> No
         verdict = assert_sound(setting)
         assert (verdict.raw, verdict.dead) == (len(rows), 0)
     finally:
+        with suppress(CommandFailed):  # A failure is shown with the ends of the logs.
+            words = ("--file", str(ROOT / "infra/compose.yaml"), "logs", "--no-color", "--tail=20")
+            print(engine.docker("compose", *words))
         make(engine, "down")
