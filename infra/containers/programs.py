@@ -74,7 +74,10 @@ def environment() -> Environment:
     if all(map(shutil.which, _list_wanted())):
         return Environment(client, client)
     libraries = next((unpacked / "usr/lib").glob("*-linux-gnu"), unpacked)
-    own = {"LD_LIBRARY_PATH": str(libraries), "XTABLES_LIBDIR": str(libraries / "xtables")}
+    own = {"LD_LIBRARY_PATH": str(libraries)}
+    extensions = libraries / "xtables"
+    if extensions.is_dir():  # The machine's own iptables finds its own.
+        own["XTABLES_LIBDIR"] = str(extensions)
     return Environment(client, client | own)
 
 
