@@ -110,7 +110,7 @@ def test_the_compiler_takes_the_core_beside_no_library(tree: Path, tmp_path: Pat
     """It makes the C: that ends where mypyc fails, and mypy alone finds no fault."""
     there = Environment(tmp_path / "build")
     there.install("mypy", "setuptools>=77")
-    checked = there.run("python", "-c", CHECK, cwd=tree)
+    checked = there.run("python", "-c", CHECK, cwd=tree, timeout_s=BUILD_S)
     assert checked.returncode == 0, checked.stderr
     assert checked.stdout.splitlines()[-1] == str(len(hot_modules()))
 

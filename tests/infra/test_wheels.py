@@ -37,8 +37,8 @@ for name in COMMANDS:
         assert Commands().get_command(None, name)
     except ModuleNotFoundError as error:
         assert error.name in ("pyspark", "psycopg", "redis", "pyarrow"), error
-from cli.demo.recording import recorded
-assert recorded()
+from cli.demo.recording import record
+assert record()
 """
 WHAT_IS_HERE = """\
 from importlib.util import find_spec
