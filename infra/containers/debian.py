@@ -68,8 +68,8 @@ def _is_own_line(line: str) -> bool:
 def _is_own(stanza: str) -> bool:
     """Return whether a stanza of a file `.sources` is Debian's own archive of this release.
 
-    The host may be any mirror or proxy. The path of a vendor's archive may end in /debian too, but
-    its components or its key are its own, and base images do not have that key.
+    The host may be any mirror or proxy. The path of a vendor's archive may end in /debian too. It
+    has other components, or a key of its own, which base images lack.
     """
     lines = "".join(line for line in stanza.splitlines(keepends=True) if not line.startswith("#"))
     fields = {name.lower(): text.strip() for name, text in FIELD.findall(lines)}
