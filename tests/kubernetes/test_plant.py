@@ -32,7 +32,7 @@ LATE_MARGIN = 0.05
 LIVENESS_S = 300
 """Much longer than the probes and the grace, after which a container that hangs is killed."""
 RATE, FLOOD = 10_000, 200_000
-ENOUGH_FOR = 5_000
+ENOUGH_FOR = 10_000
 """The events a second for which the chart's request is enough, as values.yaml says."""
 REST_S = 10
 SELECTED = "app.kubernetes.io/instance=plant,app.kubernetes.io/component=all"
