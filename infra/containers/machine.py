@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -69,14 +69,14 @@ def clear(before: Settings) -> None:
     for top in LEFT:
         if top not in before.folders:
             (top / KEY).unlink(missing_ok=True)
-            _remove_folders(top)
+            remove_folders(top)
     clear_groups()
 
 
 def clear_groups() -> None:
     """Remove the control groups of this engine's containers, which have ended."""
     for group in _find_groups():
-        _remove_folders(group)
+        remove_folders(group)
 
 
 def _find_groups() -> list[Path]:
@@ -85,8 +85,9 @@ def _find_groups() -> list[Path]:
     return [top / GROUP for top in tops]
 
 
-def _remove_folders(top: Path) -> None:
-    """Remove empty folders, or control groups, from the innermost on."""
-    for folder, _, _ in os.walk(top, topdown=False):
-        with suppress(OSError):
-            Path(folder).rmdir()
+def remove_folders(top: Path, kept: Collection[Path] = ()) -> None:
+    """Remove empty folders, or control groups, from the innermost on, without those `kept`."""
+    for name, _, _ in os.walk(top, topdown=False):
+        if Path(name) not in kept:
+            with suppress(OSError):
+                Path(name).rmdir()

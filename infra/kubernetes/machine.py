@@ -18,6 +18,7 @@ from typing import Final
 
 from cli.local.poll import wait_until
 from cli.local.process import children, lives
+from infra.containers.machine import remove_folders
 
 END_TIMEOUT_S: Final = 10.0
 NOTE: Final = Path("/run/inorder-node.json")
@@ -71,7 +72,7 @@ class Before:
         for name, value in self.tuned.items():
             attempt("sysctl", "-qw", f"{name}={value}")
         for group in find_groups() - self.groups:
-            _remove_folders(group, frozenset())
+            remove_folders(group)
         for name in containers:
             for network in NETWORKS.glob(f"*-{name}-*"):
                 network.unlink()
@@ -83,7 +84,7 @@ class Before:
         if SPACES not in self.folders and not any(SPACES.glob("*")):
             attempt("umount", str(SPACES))
         for top in LEFT:
-            _remove_folders(top, self.folders)
+            remove_folders(top, self.folders)
         NOTE.write_text("")
 
 
@@ -157,11 +158,3 @@ def attempt(*words: str) -> str:
         return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60).stdout
     except subprocess.TimeoutExpired:
         return ""
-
-
-def _remove_folders(top: Path, kept: frozenset[Path]) -> None:
-    """Remove empty folders, or control groups, from the innermost on."""
-    for name, _, _ in os.walk(top, topdown=False):
-        if Path(name) not in kept:
-            with suppress(OSError):
-                Path(name).rmdir()
