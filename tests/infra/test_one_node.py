@@ -28,6 +28,15 @@ def all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "build_all", lambda: Path("/built"))
 
 
+def begin(command: list[str]) -> subprocess.Popen[bytes]:
+    """Start a program, and wait for its first line: before, /proc may name this process's own."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
 def test_another_user_is_told_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert node.missing() == "a node of Kubernetes wants root"
@@ -36,9 +45,9 @@ def test_another_user_is_told_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 def test_a_second_kubelet_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "kubelet"
-    program.write_text("#!/bin/sh\nread line\n")
+    program.write_text("#!/bin/sh\necho begun\nread line\n")
     program.chmod(0o755)
-    with subprocess.Popen([program], stdin=subprocess.PIPE) as other:
+    with begin([str(program)]) as other:
         assert "runs another node" in str(node.missing())
     assert f"process {other.pid}" not in str(node.missing())
 
@@ -115,9 +124,8 @@ def test_a_killed_run_is_cleared_away(
     (tmp_path / "LOGS").mkdir()
     (tmp_path / "LOGS" / "own.log").symlink_to(folder / "logs" / "0.log")
     (tmp_path / "LOGS" / "other.log").symlink_to(tmp_path / "0.log")
-    left = subprocess.Popen(["sh", "-c", "read line", str(folder)], stdin=subprocess.PIPE)
-    other = subprocess.Popen(["sh", "-c", "read line"], stdin=subprocess.PIPE)
-    with left, other:
+    waits = ["sh", "-c", "echo begun; read line"]
+    with begin([*waits, str(folder)]) as left, begin(waits) as other:
         (folder / "etcd.pid").write_text(f"{left.pid}\n")
         (folder / "coredns.pid").write_text(f"{other.pid}\n")  # It has the number by now.
         threading.Thread(target=left.wait).start()
