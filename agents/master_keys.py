@@ -33,7 +33,7 @@ class KeysRefused(ValueError):
 
 def masters_in(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     """Return the master keys, the newest first; no keys if neither variable is set."""
-    place, given = _give(MASTERS, environment)
+    place, given = _find_given(MASTERS, environment)
     if given is None:
         return ()
     try:
@@ -43,14 +43,14 @@ def masters_in(environment: Mapping[str, str]) -> tuple[bytes, ...]:
 
 
 def signing_key_in(environment: Mapping[str, str]) -> SigningKey | None:
-    place, given = _give(SIGNING_KEY, environment)
+    place, given = _find_given(SIGNING_KEY, environment)
     try:
         return None if given is None else SigningKey.parse(given)
     except BadSigningKey as error:
         raise KeysRefused(f"{place}: {error}") from error
 
 
-def _give(variable: str, environment: Mapping[str, str]) -> tuple[str, str | None]:
+def _find_given(variable: str, environment: Mapping[str, str]) -> tuple[str, str | None]:
     """Return the name of the variable that is set, with its file if any, and the value."""
     value, path = environment.get(variable), environment.get(variable + FILE)
     if value is not None and path is not None:

@@ -22,7 +22,7 @@ def http_token() -> str | None:
         return token_in(os.environ)
 
 
-def answer(address: str, path: str, timeout_s: float) -> tuple[int, str]:
+def fetch(address: str, path: str, timeout_s: float) -> tuple[int, str]:
     """Request the path from HOST:PORT, and return the status and the text of the answer.
 
     Raises `OSError` if nobody listens there.

@@ -80,7 +80,7 @@ def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
     """
     check_many("events", events, "RawEvents")
     rules = behaviour_of(detector)
-    trial = run_trial(rules, [_see(number, event) for number, event in enumerate(events)])
+    trial = run_trial(rules, [_make_seen(number, event) for number, event in enumerate(events)])
     if trial.problems:
         raise BadDetector("; ".join(trial.problems))
     begun = time.perf_counter()
@@ -91,7 +91,7 @@ def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
     return DetectorReport(trial.items, trial.results, trial.state_values, size, snapshot_us)
 
 
-def _see(number: int, event: RawEvent) -> Seen:
+def _make_seen(number: int, event: RawEvent) -> Seen:
     time_ns = (
         event.ts_ns if event.arrival_ns is None or event.ts_ns is not None else event.arrival_ns
     )
@@ -203,7 +203,7 @@ def _correct(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
         log, seen = _read(rules, entries, at), entries[at].seen
         if not same(log.live.state, whole.live.state):
             yield f"its `correct` reaches another state than a run in order, at {seen!r}"
-        elif [_say(each) for each in log.outs] != [_say(each) for each in whole.outs]:
+        elif [_pick(each) for each in log.outs] != [_pick(each) for each in whole.outs]:
             yield f"its `correct` gives another result than a run in order, at {seen!r}"
 
 
@@ -222,5 +222,5 @@ def _read(rules: Behaviour, entries: list[LogEntry], late: int | None) -> KeyLog
     return log
 
 
-def _say(output: DetectorOutput) -> tuple[str, str, bool]:
+def _pick(output: DetectorOutput) -> tuple[str, str, bool]:
     return output.id, repr(output.values), output.unsure

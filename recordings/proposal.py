@@ -48,11 +48,11 @@ class StreamProposal:
         """Yield the lines of the keys below the stream's name."""
         for key, value in self.section.items():
             if key != "fields":
-                yield self._say(key, value)
+                yield self._write_key(key, value)
         if "fields" in self.section:
             yield "fields:"
             for name, place in self.section["fields"].items():
-                yield f"  {self._say(name, place)}"
+                yield f"  {self._write_key(name, place)}"
         part = ""
         for key, value, why in self.advice.all_settings():
             if self.has_heartbeats and key == "merge.new_source_allowance":
@@ -65,7 +65,7 @@ class StreamProposal:
             why = self.notes.get(key, why)
             yield f"  {name}: {value}" + (f"  # {why}" if why else "")
 
-    def _say(self, key: str, value: Any) -> str:
+    def _write_key(self, key: str, value: Any) -> str:
         said = f"  # {self.said[key]}" if key in self.said else ""
         return f"{key}: {scalar(value)}{said}"
 

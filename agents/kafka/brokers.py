@@ -93,7 +93,7 @@ class Brokers:
         """Return the number of partitions of each visible topic. Blocks."""
         return _Asking(self.servers, self.security).partitions()
 
-    def hide(self, topics: Iterable[str]) -> list[str]:
+    def find_hidden(self, topics: Iterable[str]) -> list[str]:
         """Return the topics that the brokers refuse to describe, whether they exist or not. Blocks.
 
         Such topics are absent from `topics`, as are those that do not exist.

@@ -41,7 +41,7 @@ def refusal_to_describe(
 
     Brokers list only the topics that a user may describe. Blocks.
     """
-    if not (hidden := brokers.hide(topics)):
+    if not (hidden := brokers.find_hidden(topics)):
         return None
     return refusal(DESCRIBE, f"{Kind.TOPIC} {', '.join(hidden)}", remedy)
 

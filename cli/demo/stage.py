@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.demo.patience import STILL_S, Patience
-from cli.http_token import answer
+from cli.http_token import fetch
 from cli.kafka_options import forget_security
 from cli.local.ports import free_ports
 from cli.local.process import Process
@@ -63,7 +63,7 @@ class Ground:
         return tuple(self._ask("ready", {}).get("reasons", ()))
 
     def metrics(self) -> str:
-        return answer(self.worker, "/metrics", ASK_S)[1]
+        return fetch(self.worker, "/metrics", ASK_S)[1]
 
     def _ask(self, path: str, otherwise: Any) -> Any:
         """Return the JSON that the worker serves at a path, or `otherwise` if it serves none.
@@ -71,7 +71,7 @@ class Ground:
         The body of an error response is returned too.
         """
         with suppress(OSError, ValueError):
-            return json.loads(answer(self.worker, f"/{path}", ASK_S)[1])
+            return json.loads(fetch(self.worker, f"/{path}", ASK_S)[1])
         return otherwise
 
 

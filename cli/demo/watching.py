@@ -119,7 +119,7 @@ class Watcher:
         self.outcome.raw += 1
         self.outcome.raw_descents += true_ns < self._newest_raw_ns
         self._newest_raw_ns = max(self._newest_raw_ns, true_ns)
-        self.outcome.arrivals.append(_see(headers, "ts"))
+        self.outcome.arrivals.append(_read_line(headers, "ts"))
 
     def _true(self, headers: dict[str, bytes]) -> int:
         return self._clocks[headers["sourceId"].decode()].true(int(headers["ts"]))
@@ -128,7 +128,7 @@ class Watcher:
         outcome = self.outcome
         if "kind" in headers:
             return  # This record is a watermark.
-        seen = _see(headers, "refTs")
+        seen = _read_line(headers, "refTs")
         error_ns = int(headers["err"])
         outcome.errors_ns.append(error_ns)
         outcome.outside += abs(seen.time_ns - self._true(headers)) > error_ns + ROUNDING_NS
@@ -146,7 +146,7 @@ class Watcher:
         self._last = key
 
 
-def _see(headers: dict[str, bytes], time: str) -> DisplayLine:
+def _read_line(headers: dict[str, bytes], time: str) -> DisplayLine:
     return DisplayLine(
         headers["sourceId"].decode(),
         int(headers["seqNum"]),

@@ -116,7 +116,7 @@ def look(topology: Topology, there: Brokers) -> Cluster:
     leftover = unread if unread in known.topics else None
     if there.is_embedded:
         brokers = SeenBrokers(len(known.brokers), ahead_ms=ahead_ms, shows_settings=False)
-        topics = {name: _see(known.topics[name]) for name in names}
+        topics = {name: _describe(known.topics[name]) for name in names}
         return Cluster(brokers, topics, leftover=leftover)
     # All requests are sent before the first answer is awaited.
     asked_topics = (
@@ -137,7 +137,7 @@ def look(topology: Topology, there: Brokers) -> Cluster:
     ids = _may_ids(topology, there)
     described = {name: _answer(asked_topics.get(name)) for name in names}
     found = {
-        name: _see(known.topics[name], config_of(configs.get(name)), _may(described[name]))
+        name: _describe(known.topics[name], config_of(configs.get(name)), _may(described[name]))
         for name in names
     }
     gives_ids = all(map(_has_id, described.values()))
@@ -155,7 +155,7 @@ def look(topology: Topology, there: Brokers) -> Cluster:
     )
 
 
-def _see(
+def _describe(
     topic: Any, config: Mapping[str, str] | None = None, may: frozenset[str] | None = None
 ) -> SeenTopic:
     partitions = topic.partitions.values()

@@ -41,7 +41,7 @@ from agents.kafka.brokers import BrokersUnavailable
 from agents.kafka.declared import declare
 from agents.kafka.topics import create
 from agents.process.child_process import announce, fork, leave_with
-from cli.http_token import answer
+from cli.http_token import fetch
 from cli.kafka_options import forget_security
 from cli.local import front_door, kafka
 from cli.local.embedded import EmbeddedBroker
@@ -263,5 +263,5 @@ def _await_ready(address: str) -> None:
 
 def _is_ready(address: str) -> bool:
     with contextlib.suppress(OSError):
-        return answer(address, "/ready", ASK_S)[0] == HTTPStatus.OK
+        return fetch(address, "/ready", ASK_S)[0] == HTTPStatus.OK
     return False

@@ -20,7 +20,7 @@ from agents.watch import sentences
 from agents.watch.deaths import join_counts
 from agents.watch.location import ASK_ANOTHER, STANDBY
 from cli.as_json import json_option
-from cli.http_token import answer
+from cli.http_token import fetch
 from cli.printable import printable
 from cli.topology_file import Refused, source_named
 from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
@@ -82,7 +82,7 @@ def command(
 
 def ask(worker: str, path: str) -> Any:
     try:
-        status, text = answer(worker, path, TIMEOUT_S)
+        status, text = fetch(worker, path, TIMEOUT_S)
         if status != HTTPStatus.OK:
             raise Refused(f"the worker at {worker} says: {printable(text.strip())}")
         return json.loads(text)

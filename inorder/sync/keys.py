@@ -176,7 +176,7 @@ class KeyRing:
         if not tables:
             raise BadKeys(f"{name}: contains no key; write each as: {FORM}")
         try:
-            return cls.holding(_give(table) for table in tables)
+            return cls.holding(_read_key(table) for table in tables)
         except BadKeys as error:
             raise BadKeys(f"{name}: {error}") from None
 
@@ -233,7 +233,7 @@ class KeyRing:
         return self._keys[ids[-1]]
 
 
-def _give(table: Mapping[str, Any]) -> GivenKey:
+def _read_key(table: Mapping[str, Any]) -> GivenKey:
     key_id, sources = table["id"], table.get("sources", ())
     if sources == []:
         raise BadKeys(

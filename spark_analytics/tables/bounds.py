@@ -69,11 +69,11 @@ def bounds(rows: DataFrame, shape: Shape, day: str | None = None) -> list[str]:
     name = None if settled is None else f"t.{quote(settled.by)}"
     spelled = _instant if _is_instant(rows, time) else _long
     is_timed = not all(span.is_any for span in spans)
-    said = [_any(_say(span, name, f"t.{quote(time)}", spelled) for span in spans)]
+    said = [_any(_write_condition(span, name, f"t.{quote(time)}", spelled) for span in spans)]
     if is_timed and day is not None and time == shape.day_of:
         # Delta prunes by a condition on partitions only if it is separate from all others, and does
         # not mention the query.
-        said.append(_any(_say(span, name, f"t.{quote(day)}", _day) for span in spans))
+        said.append(_any(_write_condition(span, name, f"t.{quote(day)}", _day) for span in spans))
     elif is_timed and name is not None:
         values = dict.fromkeys(span.value for span in spans)
         said.append(_any(f"{name} <=> {_text(value)}" for value in values))
@@ -116,7 +116,7 @@ def _spans(rows: DataFrame, by: Column, time: str, timed: Column) -> list[Span]:
     ]
 
 
-def _say(span: Span, by: str | None, time: str, spelled: Callable[[int], str]) -> str:
+def _write_condition(span: Span, by: str | None, time: str, spelled: Callable[[int], str]) -> str:
     said = [] if by is None else [f"{by} <=> {_text(span.value)}"]
     if not span.is_any:
         said.append(_any(_times(span, time, spelled)))

@@ -111,7 +111,7 @@ def of_edit(edit: Edit, reading: UpstreamQuery) -> ResultEvent:
     if reading.is_keyed:
         payload["key"] = scalar_of(edit.key_text)
     payload |= output.values
-    seen = _see(reading, key, output.id, payload, output.error_ns, unsure=output.unsure)
+    seen = _make_seen(reading, key, output.id, payload, output.error_ns, unsure=output.unsure)
     return ResultEvent(f"{place}/{output.number}@{edit.stamp_ns}", edit.is_emitted, key, seen)
 
 
@@ -128,11 +128,11 @@ def of_result(result: Result, reading: UpstreamQuery) -> ResultEvent:
     if isinstance(result, MatchSetResult):
         payload["count"] = result.count
     payload |= result.values
-    seen = _see(reading, key, result.id, payload, 0, unsure=result.confidence not in SURE)
+    seen = _make_seen(reading, key, result.id, payload, 0, unsure=result.confidence not in SURE)
     return ResultEvent(place, result.op != RETRACT, key, seen)
 
 
-def _see(
+def _make_seen(
     reading: UpstreamQuery, key: Key, id_: str, payload: Any, error_ns: int, *, unsure: bool
 ) -> Seen:
     number = (int(id_[-PLACE_BITS // 4 :], 16) + key[4]) % (1 << PLACE_BITS)
