@@ -1,6 +1,6 @@
-"""Tests stand where their modules stand: `tests/<room>/…/test_x.py` beside `<room>/…/x.py`."""
+"""Tests mirror the packages: `tests/<package>/…/test_x.py` covers `<package>/…/x.py`."""
 
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-"""Where the project lies."""
+"""Path of the project's root folder."""

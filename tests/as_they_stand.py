@@ -1,4 +1,4 @@
-"""Record batches sent to a broker as they stand, so that a test may send what no client makes."""
+"""Record batches sent to a broker byte for byte, so that a test may send what no client makes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.codec.logs import batch, record
 from tests.waiting import until
 
 NO_NAME = b"\xff"
-"""The name of a header that is no UTF-8."""
+"""A header name that is not valid UTF-8."""
 
 TIMEOUT_MS = 30_000
 
@@ -30,7 +30,7 @@ def send_with_no_name(
     value: bytes | None,
     *headers: tuple[bytes, bytes | None],
 ) -> None:
-    """A record that has a header NO_NAME besides."""
+    """Send a record with an additional header named NO_NAME."""
     stranger = record(key, value, [*headers, (NO_NAME, b"x")])
     now_ms = int(time.time() * 1000)
     send(servers, topic, batch([stranger], attributes=0, first_ms=now_ms, latest_ms=now_ms))

@@ -1,4 +1,4 @@
-"""An authority made on the spot, and what it has signed: a server's certificate and a client's."""
+"""A certificate authority made on the spot, and certificates of a server and a client."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ SUBJECT_NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost\n"
 
 
 def certificates(folder: Path) -> None:
-    """`ca.crt`; `server.crt`, `server.key`, and both with the authority in `server.pem`;
-    `client.crt`, `client.key`."""
+    """Write the files of an authority, a server and a client.
+
+    These are `ca.crt`; `server.crt`, `server.key`, and both with the authority in `server.pem`;
+    `client.crt` and `client.key`.
+    """
     require(None if shutil.which("openssl") else "openssl is not installed")
     (folder / "names").write_text(SUBJECT_NAMES)
     new = ("req", "-newkey", "rsa:2048", "-nodes")
@@ -29,7 +32,7 @@ def certificates(folder: Path) -> None:
 
 
 def of_brokers(folder: Path) -> dict[str, str]:
-    """Settings of brokers that show the server's certificate, and read it anew at a restart."""
+    """Return settings of brokers that use the server's certificate, and reread it at a restart."""
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "server.pem"),
@@ -39,7 +42,7 @@ def of_brokers(folder: Path) -> dict[str, str]:
 
 
 def of_clients(folder: Path) -> dict[str, str]:
-    """Settings of clients that show theirs."""
+    """Return settings of clients that use the client's certificate."""
     return {
         "security.protocol": "SSL",
         "ssl.ca.location": str(folder / "ca.crt"),

@@ -1,4 +1,4 @@
-"""A command of `inorder` that serves, as a process: started, and asked over HTTP."""
+"""Run a serving command of `inorder` as a process, and ask it over HTTP."""
 
 from __future__ import annotations
 
@@ -28,10 +28,15 @@ ADDRESS = re.compile(r"http://(\S+?)/ready")
 
 
 class Command:
-    """`name` is its log's; `words` come after `inorder`. `env` is added to this process's."""
+    """A process of a serving command.
+
+    `name` is that of its log, `words` come after `inorder`, and `env` is added to this process's
+    environment.
+    """
 
     begun_as: ClassVar[type[Process]] = Process
-    """An interpreter of its own, or what has imported the command before (tests/kit/nursery.py)."""
+    """An interpreter of its own, or one that has already imported the command
+    (tests/kit/nursery.py)."""
 
     def __init__(
         self, name: str, folder: Path, *words: str, env: Mapping[str, str] | None = None
@@ -50,13 +55,16 @@ class Command:
 
     @property
     def log(self) -> str:
-        """What it has said since its last start."""
+        """Return the log since the last start."""
         if not self.process.log.exists():
             return ""
         return self.process.log.read_bytes()[self._log_begin :].decode(errors="replace")
 
     def await_true(self, true: Callable[[], T | None], what: str) -> T:
-        """What `true()` says, once it says it. AssertionError where the process ends before."""
+        """Return the first true result of `true`.
+
+        Raises AssertionError where the process ends before.
+        """
         patience = Patience()
         while not (found := true()):
             assert self.process.is_alive(), f"it ended before {what}:\n{self.log[-3000:]}"
@@ -65,23 +73,23 @@ class Command:
         return found
 
     def await_said(self, pattern: str) -> re.Match[str]:
-        """What its log has of that, once it has."""
+        """Return the match of the pattern in the log, once there is one."""
         return self.await_true(lambda: re.search(pattern, self.log), pattern)
 
     def ends_by(self, number: signal.Signals) -> None:
-        """Send that signal, and assert that it ends of itself, with 0."""
+        """Send the signal, and assert that the command exits with 0."""
         os.kill(self.process.pid, number)
         wait_until(lambda: not self.process.is_alive(), "its end", lambda: self.log)
         assert self.process.stop() == 0, self.log
 
     @property
     def http(self) -> str | None:
-        """Where it answers; None while it has not told."""
+        """Return the address of the HTTP server, or None while the log lacks it."""
         found = ADDRESS.search(self.log)
         return found[1] if found else None
 
     def ask(self, path: str) -> tuple[int, Any]:
-        """Status and JSON; status 0 while nobody answers."""
+        """Return the status and the JSON answer; the status is 0 while nothing answers."""
         try:
             with self._open(path) as response:
                 return response.status, json.load(response)
@@ -92,7 +100,10 @@ class Command:
             return 0, None
 
     def families(self) -> Iterable[Metric]:
-        """Those of `/metrics`. OSError while nobody answers."""
+        """Return the metrics of `/metrics`.
+
+        Raises OSError while nothing answers.
+        """
         with self._open("metrics") as response:
             return text_string_to_metric_families(response.read().decode())
 

@@ -1,8 +1,8 @@
-"""Fixtures for all tests: brokers and stores, started once and ended for certain.
+"""Fixtures for all tests: brokers and stores that are started once and always stopped.
 
-One real Kafka serves the whole run. The first worker that needs it starts it, under
-a lock in the run's temporary folder; the process that reports ends it, and with it
-whatever else tests have left running below that folder.
+One real Kafka serves the whole run. The first worker that needs it starts it, under a lock in the
+run's temporary folder. The process that reports stops it, with whatever else tests have left
+running below that folder.
 """
 
 from __future__ import annotations
@@ -42,21 +42,22 @@ START_TIMEOUT_S = 240.0
 MAX_TOPIC_CHARS = 200
 IS_COMPILED = "INORDER_EXPECT_COMPILED"
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1"
-"""Brokers and Spark live for seconds here: the first compiler will do, and a start costs half."""
+"""Option for brokers and Spark, which live for seconds: the first compiler alone halves their
+start."""
 
-# A busy machine is slow, and that is no fault. Examples of hypothesis follow the day, as seeds do.
+# A busy machine is slow, which is no fault. Examples of hypothesis change daily, as seeds do.
 settings.register_profile("here", deadline=None, derandomize=False)
 settings.load_profile("here")
 hypothesis.core.global_force_seed = seeds.TODAY.start  # type: ignore[assignment]
 
 _outliving: list[KafkaBroker] = []
-"""Started here, for all workers; not to be collected as if it were forgotten."""
+"""Brokers started here for all workers, kept so that they are not collected as forgotten."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED_JAVA)
-    # A shell that begins the tests in the background has them, and what they start, ignore it.
+    # A shell that starts the tests in the background makes them and their children ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if (tier := get_tier()) is not None:
         if tier not in TIERS:
@@ -84,7 +85,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"seeds of this run: {day} (tests/seeds.py) repeats them")
 
 
-@pytest.hookimpl(trylast=True)  # when what is not to run has been taken out
+@pytest.hookimpl(trylast=True)  # after the tests that do not run have been removed
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers > 1:
@@ -92,7 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def kind_of(item: pytest.Item) -> str:
-    """For how tests are dealt out to the workers of a run."""
+    """Return the kind by which a test is dealt to the workers of a run."""
     for kind in (SPARK, SLOW):
         if item.get_closest_marker(kind) is not None:
             return kind
@@ -101,8 +102,11 @@ def kind_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What collecting thousands of tests has made stays to the end: it is no garbage, and a full
-    collection, of which benchmarks make dozens, need not walk it."""
+    """Exempt what collecting the tests has made from garbage collection.
+
+    It stays to the end, and a full collection, which benchmarks run dozens of times, need not visit
+    it.
+    """
     gc.collect()
     gc.freeze()
 
@@ -113,7 +117,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         if factory is not None:
             sweep(factory.getbasetemp())
         for broker in _outliving:
-            broker.kill()  # gone already: this waits for its end
+            broker.kill()  # It is gone already, so this only waits for its end.
     else:
         for broker in _outliving:
             for node in broker.nodes:
@@ -122,17 +126,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The temporary folder of the run, the same for all of its workers."""
+    """Return the temporary folder of the run, the same for all workers."""
     base = tmp_path_factory.getbasetemp()
     return base if worker_id == "master" else base.parent
 
 
 @pytest.fixture(scope="session")
 def kafka(run_folder: Path) -> Iterator[SharedKafka]:
-    """One real broker, shared by all tests of the run."""
+    """Yield one real broker, shared by all tests of the run."""
     require(infra.kafka.missing())
     broker = infra.kafka.new_broker(run_folder / "kafka")
-    if isinstance(broker, ContainerBroker):  # cannot outlive the worker that started it
+    if isinstance(broker, ContainerBroker):  # It cannot outlive the worker that started it.
         with broker:
             yield SharedKafka(broker.bootstrap)
         return
@@ -147,7 +151,7 @@ def kafka(run_folder: Path) -> Iterator[SharedKafka]:
 
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[KafkaBroker | ContainerBroker]:
-    """A real broker for this test alone, to be killed, paused and restarted."""
+    """Yield a real broker for this test alone, which it may kill, pause and restart."""
     require(infra.kafka.missing())
     with infra.kafka.new_broker(tmp_path / "kafka") as broker:
         yield broker
@@ -155,7 +159,7 @@ def own_kafka(tmp_path: Path) -> Iterator[KafkaBroker | ContainerBroker]:
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis for the tests of this worker; use keys that `unique_name` makes."""
+    """Yield a Redis for the tests of this worker, with keys that `unique_name` makes."""
     require(infra.redis.missing())
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
@@ -163,7 +167,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis for this test alone, durable, to be killed and restarted."""
+    """Yield a durable Redis for this test alone, which it may kill and restart."""
     require(infra.redis.missing())
     with RedisServer(tmp_path / "redis", durable=True) as server:
         yield server
@@ -171,7 +175,7 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """A PostgreSQL for the tests of this worker, each with a table of its own."""
+    """Yield a PostgreSQL for the tests of this worker, each with a table of its own."""
     require(infra.postgres.missing())
     with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
         yield server
@@ -179,7 +183,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 
 @pytest.fixture
 def own_postgres(tmp_path: Path) -> Iterator[PostgresServer]:
-    """A PostgreSQL for this test alone, to be killed and restarted."""
+    """Yield a PostgreSQL for this test alone, which it may kill and restart."""
     require(infra.postgres.missing())
     with PostgresServer(tmp_path / "postgres") as server:
         yield server
@@ -187,14 +191,14 @@ def own_postgres(tmp_path: Path) -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def embedded_broker() -> Iterator[EmbeddedBroker]:
-    """The Kafka inside the process; its limits are in cli/local/embedded.py."""
+    """Yield the embedded broker; its limits are in cli/local/embedded.py."""
     with EmbeddedBroker() as broker:
         yield broker
 
 
 @pytest.fixture
 def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
-    """A topic of this test in the Kafka inside the process."""
+    """Return a topic of this test on the embedded broker."""
     name = unique_name("raw")
     embedded_broker.make_topic(name)
     return name
@@ -202,13 +206,13 @@ def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
 
 @pytest.fixture
 def raw(embedded_broker: EmbeddedBroker, topic: str) -> Topic:
-    """That topic, with what a reader of the contract finds there."""
+    """Return the topic of this test, with what a reader of the contract finds there."""
     return Topic(embedded_broker.bootstrap, topic)
 
 
 @pytest.fixture
 def unique_name(request: pytest.FixtureRequest) -> UniqueName:
-    """From a word to a name of this test's own: `unique_name("raw")`."""
+    """Return a function that makes a word unique to this test: `unique_name("raw")`."""
     test = re.sub(r"[^A-Za-z0-9_-]", "-", request.node.name)
 
     def unique(word: str) -> str:

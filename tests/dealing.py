@@ -1,10 +1,10 @@
-"""Which worker of a run begins with which tests.
+"""Decide which worker of a run begins with which tests.
 
-xdist's `worksteal` gives each worker an equal share of the list, from its begin, and one that
-is done takes from the end of another's. So the list is laid out as hands, one behind the
-other: all that runs Spark is the first worker's, that one Java serves it; slow tests, module
-by module, are the others'; and each hand ends with quick ones, so that at the end of the run
-nobody waits for one slow test.
+`worksteal` of xdist gives each worker an equal share of the list from its beginning. A worker that
+is done takes tests from the end of another's share, so the list is laid out as adjacent shares. All
+Spark tests go to the first worker, so that one Java process serves them. Slow tests go to the
+others, module by module. Each share ends with quick tests, so that nobody waits for one slow test
+at the end.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ def dealt(
     kind: Callable[[Test], str],
     module: Callable[[Test], str],
 ) -> list[Test]:
-    """The tests as the workers are to get them: the first its share, then the next. `kind` is one
-    of the three above."""
+    """Return the tests as a list of adjacent shares; `kind` returns one of the kinds above."""
     first, *others = hands = [list[Test]() for _ in range(workers)]
     first += [test for test in tests if kind(test) == SPARK]
     slow = [list(group) for _, group in groupby(_of(tests, SLOW, kind), module)]

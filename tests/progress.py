@@ -1,9 +1,9 @@
-"""How far the tests are, for a log as for a terminal.
+"""Print the progress of the tests, for a log as for a terminal.
 
-In a terminal pytest's own display does. Where nobody looks (a CI log), its lines of
-dots say little and come late: there, a line at most every ten seconds tells how many
-tests are done and which have been running longest, and a failure is named at once. At the end of a
-run of minutes it is told where they went, in a terminal too.
+In a terminal pytest's own display does so. In a CI log its lines of dots are uninformative and
+late. There one line at most every ten seconds reports how many tests are done, and which have been
+running longest. A failure is named at once. A run of minutes ends with a list of where the time
+went, in a terminal too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTERVAL_S: Final = 10.0
 NAMED_RUNNING: Final = 2
 NAMED_SLOWEST: Final = 10
 TOLD_FROM_S: Final = 60.0
-"""Less is told of no run."""
+"""Shorter runs get no list of times."""
 
 
 class Progress:
@@ -43,12 +43,12 @@ class Progress:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         if hasattr(report, "wasxfail"):
-            return None  # an open fault: pytest knows what to say of it
+            return None  # a known fault: pytest's own words are right for it
         if report.failed:
             return ("failed" if report.when == "call" else "error"), "", "FAILED"
         if report.skipped:
             return "skipped", "", "SKIPPED"
-        return ("passed" if report.when == "call" else ""), "", ""  # counted, and no dot
+        return ("passed" if report.when == "call" else ""), "", ""  # counted, without a dot
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._running[nodeid] = time.monotonic()
@@ -65,7 +65,7 @@ class Progress:
             self._say(self.line())
 
     def line(self) -> str:
-        """The state of things in one line."""
+        """Return the present state in one line."""
         part = 100 * self._done // self._total if self._total else 0
         now_s = time.monotonic()
         longest = sorted(self._running.items(), key=lambda one: one[1])[:NAMED_RUNNING]
@@ -83,7 +83,7 @@ class Progress:
 
 
 def wanted(config: pytest.Config) -> bool:
-    """Not in an xdist worker, not where a person looks, not at --verbose."""
+    """Return whether to print lines: not in an xdist worker or a terminal, or with --verbose."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(config, "workerinput"):
         return False
@@ -91,8 +91,11 @@ def wanted(config: pytest.Config) -> bool:
 
 
 def where_it_went(reports: Iterable[pytest.TestReport]) -> list[str]:
-    """The seconds of all tests by top folder, and the slowest: set-up and end included, which
-    the first test pays that needs what others share. Nothing of a short run."""
+    """Return the seconds of all tests by top folder, and the slowest tests; nothing for a short
+    run.
+
+    Set-up and end are included; the first test that needs a shared fixture pays for it.
+    """
     by_test: defaultdict[str, float] = defaultdict(float)
     by_room: defaultdict[str, float] = defaultdict(float)
     for report in reports:

@@ -1,29 +1,28 @@
-"""The seeds that a law runs over: a few each day, others tomorrow, all of them in `make laws`.
+"""Choose the seeds of a law: a few each day, others on the next, and all of them in `make laws`.
 
-The seeds of a law are cut into one share for each of `DAYS` days. A run takes the share of its
-day, and a run that fails names the day. The variable INORDER_DAY chooses:
+The seeds of a law are divided into one share for each of `DAYS` days. A run takes the share of its
+day, and a failed run names the day. The variable INORDER_DAY chooses:
 
     INORDER_DAY=3       the seeds of day 3 again
     INORDER_DAY=0-6     those of all seven days; `make test-rest` has no others
     INORDER_DAY=0-49    seven times as many; numbers have no upper bound
 
-A test that also counts how often it met what it is about, so that it cannot hold of nothing, needs
-enough seeds for that: it keeps fixed ones where a day's are too few.
+A test that also counts how often it meets its subject, so that it does not pass without it, needs
+enough seeds for that. It keeps fixed ones if a day's are too few.
 
-Cases that lead to one law or one fault in other combinations take turns: of a function marked
-`in_turns(n)` a run has the n-th part whose turn it is, so n days have all of them. No n is a
-multiple of `DAYS`, so each case meets the seeds of each day in time. INORDER_TURN chooses:
+Cases that lead to one law or one fault in other combinations take turns. A run has one n-th of the
+cases of a function marked `in_turns(n)`, so n days have all of them. No n is a multiple of `DAYS`,
+so each case meets the seeds of each day in time. INORDER_TURN chooses:
 
     INORDER_TURN=5      the cases of turn 5 again
-    INORDER_TURN=all    all cases, as where INORDER_DAY names seven days or more
+    INORDER_TURN=all    all cases, as when INORDER_DAY names seven days or more
 
-Who chooses by a case's name or by -k gets the case on every day, and tests that are not in
-`make test-all` take no turns.
+A case that is chosen by its name or by -k runs on each day. Tests that are not in `make test-all`
+take no turns.
 
-The first tier of tests (`tests.tiers`) has day 0 and turn 0 every day, if neither is set.
-
-Day and turn are fixed once, where the run begins: workers of pytest-xdist inherit the variables, so
-they collect the same tests even if midnight passes.
+The first tier of tests (`tests.tiers`) has day 0 and turn 0 each day, if neither is set. Day and
+turn are fixed once, at the begin of a run. Workers of pytest-xdist inherit the variables, so they
+collect the same tests even if midnight passes.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ ELSEWHERE: Final = ("chaos", "containers", "kubernetes", "long", "spark_long")
 
 
 def days_of(text: str) -> range:
-    """`7` or `0-9` as the days that it names."""
+    """Return the days of a text such as `7` or `0-9`."""
     first, _, last = text.partition("-")
     return range(int(first), int(last or first) + 1)
 
@@ -62,13 +61,15 @@ TODAY: Final = days_of(TEXT)
 
 
 def seeds_of_today(count: int) -> range:
-    """`count` seeds for each day that this run covers."""
+    """Return `count` seeds for each day that this run covers."""
     return range(TODAY.start * count, TODAY.stop * count)
 
 
 def is_todays(place: int, turns: int) -> bool:
-    """Whether the case at this place of its function has its turn in this run. The sum of digits
-    lets each value of each parameter meet others on another day."""
+    """Return whether the case at this place of its function runs in this turn.
+
+    The sum of digits lets each value of each parameter meet others on another day.
+    """
     if TURN == ALL_TURNS or len(TODAY) >= DAYS:
         return True
     digits = int(TURN)
@@ -78,7 +79,7 @@ def is_todays(place: int, turns: int) -> bool:
     return digits % turns == 0
 
 
-@pytest.hookimpl(tryfirst=True)  # while all cases of a function are there
+@pytest.hookimpl(tryfirst=True)  # runs first, while all cases of a function are there
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.keyword or any("[" in arg for arg in config.args):
         return

@@ -1,4 +1,4 @@
-"""What tests need from outside the process, and what happens where it is absent."""
+"""Provide services that tests need from outside the process, or skip tests without them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from benchmarks.traces import TraceAbsent
 from cli.local.kafka import create_topic
 
 UniqueName = Callable[[str], str]
-"""From a short word to a name that no other test uses, fit for a Kafka topic."""
+"""A function that makes a unique name from a short word, fit for a Kafka topic."""
 
 
 @dataclass(frozen=True)
 class SharedKafka:
-    """A real broker that other tests use at the same moment: it is not to be hurt.
-    A test that kills its broker takes `own_kafka`."""
+    """A real broker that other tests use at the same time, so no test may harm it.
+
+    A test that kills its broker takes `own_kafka`.
+    """
 
     bootstrap: str
 
@@ -30,7 +32,7 @@ class SharedKafka:
 
 
 def require(missing: str | None) -> None:
-    """Go on if nothing is missing; else fail in CI and skip elsewhere, with the reason."""
+    """Continue if nothing is missing; otherwise fail in CI and skip elsewhere, with the reason."""
     if missing is not None:
         absent(missing)
 
@@ -39,8 +41,10 @@ NO_TRACES = "none"
 
 
 def without_trace(missing: TraceAbsent) -> NoReturn:
-    """As `absent`; but INORDER_DATA=none says that there are none, as where CI is public: not every
-    trace may be passed on."""
+    """Fail or skip as `absent` does; with INORDER_DATA=none always skip.
+
+    That value is for public CI, because not all traces may be passed on.
+    """
     if os.environ.get("INORDER_DATA") == NO_TRACES:
         pytest.skip(str(missing))
     absent(str(missing))

@@ -1,4 +1,4 @@
-"""Example: no test is lost when they are dealt out. A test is its kind and module."""
+"""Example: no test is lost when tests are dealt out to workers. A test is its kind and module."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ KINDS = {"S": SPARK, "s": SLOW, "q": QUICK}
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
 @pytest.mark.parametrize("tests", [[], ["sa"] * 4, ["Sa"] * 4, ["qa"], ["Sa", "sb", "qc"] * 7])
-def test_none_is_lost(tests: list[str], workers: int) -> None:
+def test_no_test_is_lost(tests: list[str], workers: int) -> None:
     hands = dealt(tests, workers, lambda test: KINDS[test[0]], lambda test: test[1])
     assert sorted(hands) == sorted(tests)

@@ -1,6 +1,6 @@
-"""Laws of the pages: each is in the table of contents, and what they name is there.
+"""Laws of the pages: each is in the table of contents, and names only files that exist.
 
-`make docs` sees all of this and more, but needs Sphinx and a quarter of a minute.
+`make docs` checks all of this and more, but needs Sphinx and a quarter of a minute.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_DECISIONS = 25
 MOST_LINES = 60
 PARTS = ["## Context", "## Choice", "## Consequence"]
 MENTION = re.compile(r"decisions?[ /](?P<number>\d+)(?!-|\d)")
-"""`decision 7` in a page, `docs/decisions/0007` in a docstring."""
+"""A mention of a decision: `decision 7` in a page, `docs/decisions/0007` in a docstring."""
 
 
 def text(page: str) -> str:
@@ -39,7 +39,7 @@ def text(page: str) -> str:
 
 
 def listed(page: str) -> list[str]:
-    """The pages that are in the contents below this one, itself first."""
+    """Return the pages in the contents below this one, itself first."""
     found = [page]
     folder = (ROOT / page).parent
     for tree in TOCTREE.finditer(text(page)):
@@ -50,18 +50,18 @@ def listed(page: str) -> list[str]:
     return found
 
 
-def test_every_page_is_in_the_contents_once() -> None:
+def test_each_page_is_listed_once() -> None:
     assert sorted(listed(CONTENTS)) == sorted(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_to_what_is_there(page: str) -> None:
+def test_links_lead_to_files(page: str) -> None:
     folder = (ROOT / page).parent
     paths = [link["path"] for link in LINK.finditer(CODE.sub("", text(page)))]
     assert [path for path in paths if not (folder / path).exists()] == []
 
 
-def test_the_reference_names_modules_that_are_there_each_once() -> None:
+def test_reference_names_each_module_once() -> None:
     named = [m["name"] for page in PAGES for m in MODULE.finditer(text(page))]
     places = [ROOT.joinpath(*name.split(".")) for name in named]
     assert named
@@ -69,21 +69,21 @@ def test_the_reference_names_modules_that_are_there_each_once() -> None:
     assert [p for p in places if not p.with_suffix(".py").exists() and not p.is_dir()] == []
 
 
-def test_decisions_are_few_and_numbered_without_holes() -> None:
+def test_decisions_are_numbered() -> None:
     numbers = [int(page.name[:4]) for page in DECISIONS]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) <= MOST_DECISIONS
 
 
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
-def test_a_decision_is_short_and_has_its_three_parts(page: Path) -> None:
+def test_decision_is_short_with_three_parts(page: Path) -> None:
     lines = page.read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith(f"# {int(page.name[:4])}. ")
     assert [line for line in lines if line.startswith("## ")] == PARTS
     assert len(lines) <= MOST_LINES
 
 
-def test_whoever_names_a_decision_names_one_that_is_there() -> None:
+def test_mentioned_decisions_exist() -> None:
     rooms = ("agents", "cli", "codec", "spark_analytics", "tests", "topology")
     code = [str(p.relative_to(ROOT)) for room in rooms for p in (ROOT / room).rglob("*.py")]
     mentioned = {int(m["number"]) for page in [*PAGES, *code] for m in MENTION.finditer(text(page))}

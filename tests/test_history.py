@@ -1,4 +1,4 @@
-"""Law: each commit says in a short subject what it does. Examples: messages that do not."""
+"""Law: each commit has a short subject. Examples: messages that are accepted and refused."""
 
 from __future__ import annotations
 

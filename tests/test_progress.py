@@ -1,4 +1,4 @@
-"""Example: a run of minutes tells where they went, a short one does not."""
+"""Example: a run of minutes reports where they went, and a short run does not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def spent(test: str, duration_s: float) -> pytest.TestReport:
     )
 
 
-def test_seconds_are_told_by_room_and_by_test() -> None:
+def test_seconds_are_shown_by_room_and_test() -> None:
     reports = [spent("a/test_a.py::one", 20.0), spent("a/test_a.py::one", 10.0)]
     reports += [spent(f"b/c/test_c.py::{number}", 2.0) for number in range(14)]
     assert where_it_went(reports) == []

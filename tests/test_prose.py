@@ -1,4 +1,4 @@
-"""Law of the house: texts that users read keep to the rules of `tests.kit.prose`."""
+"""Law: texts that users read follow the rules of `tests.kit.prose`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ GENERATED = {ROOT / "docs/reference" / f"{name}.md" for name in ("topology", "cl
 
 
 @pytest.mark.parametrize("page", USERS_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_is_in_plain_sentences(page: Path) -> None:
+def test_page_has_plain_sentences(page: Path) -> None:
     assert [str(found) for found in prose.of_markdown(page.read_text(encoding="utf-8"))] == []
 
 
-def test_the_pages_of_users_keep_to_their_budget() -> None:
+def test_users_pages_keep_to_budget() -> None:
     pages = [page for page in USERS_PAGES if page not in GENERATED]
     assert sum(prose.words(page.read_text(encoding="utf-8")) for page in pages) <= MOST_WORDS

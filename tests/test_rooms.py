@@ -1,7 +1,7 @@
-"""Law of the house: no room has more lines of code than `[tool.inorder.room]` in pyproject.toml.
+"""Law: no package has more lines of code than `[tool.inorder.room]` in pyproject.toml allows.
 
-Figures are multiples of 100. A commit that makes a room smaller lowers its figure. One that raises
-a figure gives the reason in its message.
+Figures are multiples of 100. A commit that makes a package smaller lowers its figure. One that
+raises a figure gives the reason in its message.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ ROOMS: dict[str, int] = tomllib.loads((ROOT / "pyproject.toml").read_text())["to
     "room"
 ]
 SLACK = 100
-"""A figure that lies so many lines further above its room has not been lowered."""
+"""Lines by which a figure may exceed its package before it must be lowered."""
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_keeps_to_its_figure(room: str) -> None:
+def test_package_keeps_to_its_figure(room: str) -> None:
     most, lines = ROOMS[room], code_lines.of_room(ROOT / room)
     assert lines <= most, f"{room} has {lines} lines of code: delete some, or raise its figure"
     assert lines >= most - SLACK, f"{room} has {lines} lines of code: lower its figure"

@@ -1,4 +1,4 @@
-"""Laws of the page of threats: each answer has a test that is there."""
+"""Laws of the page of threats: each answer names a test that exists."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ROWS = [
 TEST = re.compile(r"`(?P<path>tests/[\w/]+\.py)(?:::(?P<name>test_\w+))?`")
 
 
-def test_there_are_threats() -> None:
+def test_threats_are_complete_rows() -> None:
     assert len(ROWS) >= 15
     assert all(len(row) == 3 for row in ROWS)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
-def test_law_each_answer_is_shown_by_a_test(row: list[str]) -> None:
+def test_law_answers_name_tests(row: list[str]) -> None:
     named = list(TEST.finditer(row[2]))
     assert named
     assert TEST.sub("", row[2]).strip(" ,") == ""

@@ -1,4 +1,4 @@
-"""Examples of `tests.seeds`: the days share out the seeds, and the cases that take turns."""
+"""Examples of `tests.seeds`: days share the seeds, and cases take turns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import settings
 from tests import seeds
 
 
-def test_examples_of_hypothesis_follow_the_day_in_ci_too() -> None:
+def test_hypothesis_is_random_in_ci() -> None:
     assert not settings().derandomize
 
 
-def test_the_days_share_out_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_days_share_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[int] = []
     for day in range(seeds.DAYS):
         monkeypatch.setattr(seeds, "TODAY", seeds.days_of(str(day)))
@@ -26,7 +26,7 @@ def test_the_days_share_out_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("turns", [2, 3])
-def test_so_many_days_have_each_case_once(monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
+def test_turns_cover_each_case_once(monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
     days = []
     monkeypatch.setattr(seeds, "TODAY", seeds.days_of("0"))
     for turn in range(turns):
@@ -55,12 +55,12 @@ MARKS: dict[str, dict[str, Any]] = {
             "",
             ["tests"],
             ["a[1]", "a[2]"],
-        ),  # of a function that takes turns and is in `make test-all`
+        ),  # cases of a function that takes turns and is in `make test-all`
         ("a", ["tests"], []),
         ("", ["tests/a.py::a[1]"], []),
     ],
 )
-def test_a_run_leaves_out_what_has_its_turn_on_another_day(
+def test_cases_of_other_turns_are_left_out(
     monkeypatch: pytest.MonkeyPatch, keyword: str, args: list[str], left_out: list[str]
 ) -> None:
     monkeypatch.setattr(seeds, "TODAY", seeds.days_of("0"))

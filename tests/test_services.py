@@ -1,4 +1,4 @@
-"""Example: what is absent is a failure in CI, unless CI says that it has none."""
+"""Example: an absent service fails in CI, unless CI declares that it has none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.traces import TraceAbsent
 from tests.services import without_trace
 
 
-def test_without_traces_ci_fails_unless_it_says_that_it_has_none(
+def test_missing_trace_fails_in_ci(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     missing = TraceAbsent(Path("nowhere"))

@@ -1,7 +1,7 @@
-"""Laws of the tree: what every file that belongs to the project keeps to.
+"""Laws of the tree: rules for every file that belongs to the project.
 
-Files are those that git tracks or would track; outside of a checkout (the image, a
-copy for the compiled build) there is nothing to look after, and the tests say so.
+Files are those that git tracks or would track. Outside of a checkout (the image, a copy for the
+compiled build) there are none, and the tests are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_LINES = 700
 LONGER_WITH_REASON: dict[str, str] = {
     "tests/oracle/reorder.py": "its readings of the specification are read beside what they define",
 }
-"""File to reason, for source that is one room although it is longer than MAX_LINES."""
+"""The reason by file, for source that stays whole although it is longer than MAX_LINES."""
 
 TEXT_SUFFIXES = {
     ".cfg", ".csv", ".html", ".ini", ".json", ".jsonl", ".md", ".properties", ".py",
@@ -30,16 +30,16 @@ TEXT_SUFFIXES = {
 }  # fmt: skip
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 FOREIGN = re.compile(
-    r"(?<![\w.-])/(work|root|home|Users|opt/wheels)/"  # where somebody's checkout lies
+    r"(?<![\w.-])/(work|root|home|Users|opt/wheels)/"  # folders of somebody's checkout
     r"|\b(pypi|files\.pythonhosted|repo1?\.maven|repo\.maven\.apache|test\.pypi)\.org\b"
     r"|\bindex-url\b|\bextra-index\b|\bfind-links\b"
 )
 CONFLICT = re.compile(r"^(<{7}|>{7}) ")
 INVERTED = re.compile(r"""(^\s*|[.:;!?)"|#*-]\s*)(O)f\s""")
-"""A sentence that opens so keeps its subject for the end."""
+"""The opening of a sentence that keeps its subject for the end."""
 
 TELLS_OF_FOREIGN = {"Makefile", "tests/test_tidy.py"}
-"""Files that name the options which keep such words out of others."""
+"""Files that name the options which keep such places out of others."""
 
 DOCSTRING: Final = re.compile(r'(?:#.*\n|\s)*r?"""\s*(\S.*?)"""', re.DOTALL)
 
@@ -71,7 +71,7 @@ def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_no_source_is_longer_than_a_room() -> None:
+def test_source_files_are_short() -> None:
     sources = [name for name in files() if name.endswith((".py", ".sh"))]
     long = {name: len(read(name).splitlines()) for name in sources}
     long = {name: lines for name, lines in long.items() if lines > MAX_LINES}
@@ -83,11 +83,11 @@ def test_nothing_is_left_unfinished() -> None:
     assert found == []
 
 
-def test_no_merge_was_left_half_done() -> None:
+def test_no_merge_conflict_is_left() -> None:
     assert matches(CONFLICT, text_files()) == []
 
 
-def test_no_file_names_a_registry_or_a_place_on_a_machine() -> None:
+def test_no_file_names_a_registry_or_home() -> None:
     names = [name for name in text_files() if name not in TELLS_OF_FOREIGN]
     assert matches(FOREIGN, names) == []
 
@@ -97,9 +97,10 @@ def test_no_sentence_opens_with_of() -> None:
     assert matches(INVERTED, [name for name in text_files() if name.endswith(prose)]) == []
 
 
-def test_no_reader_asks_the_other_client_for_headers() -> None:
-    """A name of one that is no UTF-8 is a NULL there, which ends the process
-    (`agents.kafka.whole_topic`). The demo's broker is its own."""
+def test_headers_are_not_read_by_client() -> None:
+    """A header's name that is not UTF-8 is NULL in this client, which ends the process
+    (`agents.kafka.whole_topic`). The demo has a broker of its own.
+    """
     readers = tuple(f"{room}/" for room in ROOMS if room not in {"topology", "codec", "infra"})
     names = [
         name
@@ -121,7 +122,7 @@ def matches(pattern: re.Pattern[str], names: list[str]) -> list[str]:
     ]
 
 
-def test_text_ends_in_one_newline_and_has_no_carriage_returns() -> None:
+def test_text_ends_in_one_newline() -> None:
     bad = []
     for name in text_files():
         content = (ROOT / name).read_bytes()
@@ -132,22 +133,22 @@ def test_text_ends_in_one_newline_and_has_no_carriage_returns() -> None:
     assert bad == []
 
 
-def test_every_module_of_the_rooms_says_what_it_is_for() -> None:
+def test_each_module_has_a_docstring() -> None:
     modules = [name for name in files() if name.endswith(".py") and name.startswith(ROOMS)]
     silent = [name for name in modules if read(name).strip() and not docstring(name)]
     assert modules
     assert silent == []
 
 
-def test_every_test_file_says_which_kind_it_is() -> None:
+def test_test_files_name_their_kind() -> None:
     kinds = re.compile(r"\b(example|law|oracle|end to end|simulation)", re.IGNORECASE)
     tests = [name for name in files() if re.search(r"(^|/)test_[^/]*\.py$", name)]
     unsaid = [name for name in tests if not kinds.search(docstring(name))]
     assert unsaid == []
 
 
-def test_a_test_that_is_named_as_a_module_stands_beside_it() -> None:
-    """Another room may have a module of that name; a folder above or below it may not."""
+def test_test_lies_beside_its_module() -> None:
+    """Another package may have a module of that name, but no folder above or below it."""
     sources = {name for name in files() if name.endswith(".py") and not name.startswith("tests/")}
     elsewhere = {}
     for name in files():
@@ -165,7 +166,7 @@ def docstring(name: str) -> str:
     return found[1] if found else ""
 
 
-def test_the_locks_name_every_dependency_with_a_hash() -> None:
+def test_locks_pin_with_hashes() -> None:
     for kind in ("run", "build", "spark", "tests", "docs"):
         name = f"infra/locks/{kind}.txt"
         pins = re.findall(r"^[a-z0-9].*==.*$", read(name), re.MULTILINE)
@@ -174,17 +175,17 @@ def test_the_locks_name_every_dependency_with_a_hash() -> None:
 
 
 SAID_BY_THE_FILE = {"config", "event", "policy", "queries", "query", "settings", "topology"}
-"""Parameters that have types of their own: a class, or a protocol of the settings that are read."""
+"""Parameters with types of their own: a class, or a protocol of the settings that are read."""
 
 
-def test_what_the_topology_file_says_and_events_have_types_in_the_core() -> None:
+def test_settings_have_types() -> None:
     sources = [name for name in files() if re.match(r"topology/.*\.py$", name)]
     untyped = {name: found for name in sources if (found := untyped_in(read(name)))}
     assert untyped == {}
 
 
 def untyped_in(source: str) -> list[str]:
-    """`function(parameter)` where one of `SAID_BY_THE_FILE` may be anything."""
+    """Return `function(parameter)` where one of `SAID_BY_THE_FILE` may be anything."""
     return [
         f"{function.name}({parameter.arg})"
         for function in ast.walk(ast.parse(source))
@@ -200,14 +201,14 @@ def untyped_in(source: str) -> list[str]:
     ]
 
 
-def test_the_published_methods_are_handed_in_by_one_module() -> None:
+def test_published_has_one_importer() -> None:
     core = [name for name in files() if re.match(r"topology/.*\.py$", name)]
     others = [name for name in core if "/published/" not in name]
     knowing = {name for name in others if any(".published" in one for one in imports_of(name))}
     assert knowing == {"topology/flow/build.py"}
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_import_circles() -> None:
     """Imports for types only and imports within functions count too."""
     imported = {
         module_of(name): {found for found in imports_of(name) if found != module_of(name)}
@@ -217,14 +218,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     while leaves := [module for module, others in imported.items() if not others & imported.keys()]:
         for leaf in leaves:
             del imported[leaf]
-    # What is left is in a circle, or imports one; of each circle at least two are imported too.
+    # The remaining modules are in a circle or import one. At least two of each circle are imported.
     needed = {module: others & imported.keys() for module, others in imported.items()}
     circles = sorted(m for m in needed if any(m in others for others in needed.values()))
     assert not circles
 
 
-def test_what_an_operator_can_is_in_its_contract_and_not_looked_for() -> None:
-    """No `hasattr`, and no `getattr` with something instead, where operators are run."""
+def test_operators_are_not_probed() -> None:
+    """Modules that run operators have no `hasattr`, and no `getattr` with a default."""
     found = [
         f"{name}:{node.lineno}"
         for name in files()
@@ -243,7 +244,7 @@ def module_of(name: str) -> str:
 
 @cache
 def imports_of(name: str) -> set[str]:
-    """`from a import b` is a.b where that is a module, else a."""
+    """Return the imported modules: `from a import b` is a.b where that is a module, else a."""
     found = set()
     for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,5 +1,6 @@
-"""Laws of the two tiers: each test is in one, and the first keeps its budget. Examples of how tests
-are chosen and selected."""
+"""Laws of the two tiers: each test is in one, and the first keeps its budget. Examples: how tests
+are chosen and selected.
+"""
 
 from __future__ import annotations
 
@@ -48,15 +49,15 @@ def test_each_test_is_in_a_tier() -> None:
 
 
 def test_first_tier_keeps_its_budget() -> None:
-    """By the seconds that are committed, so that a busy machine makes nothing red."""
+    """It counts the committed seconds, so a busy machine fails no test."""
     assert sum(read_plan().first.values()) <= BUDGET_S
 
 
-def test_first_tier_has_what_it_must_have() -> None:
+def test_first_tier_has_wanted_tests() -> None:
     assert [name for name in list_wanted() if not read_plan().has_some(name)] == []
 
 
-def test_each_promise_names_a_test_or_waits() -> None:
+def test_each_guarantee_names_a_test() -> None:
     page = GUARANTEES.read_text(encoding="utf-8")
     rows = [row.split(" | ") for row in page.splitlines() if row.startswith("| ")][2:]
     assert len(rows) > 20
@@ -65,8 +66,8 @@ def test_each_promise_names_a_test_or_waits() -> None:
             assert all(TEST.fullmatch(name) for name in first.split(", ")), promise
 
 
-def test_first_tier_is_all_there(request: pytest.FixtureRequest) -> None:
-    """Without this, nobody would miss a case whose name has changed."""
+def test_first_tier_is_complete(request: pytest.FixtureRequest) -> None:
+    """Without this test, nobody would notice that a case has a new name."""
     config, items = request.config, request.session.items
     is_whole = takes_all(config) and not config.pluginmanager.has_plugin(REST)
     if not is_whole or (seeds.TEXT, seeds.TURN) != ("0", "0"):
@@ -75,14 +76,14 @@ def test_first_tier_is_all_there(request: pytest.FixtureRequest) -> None:
     assert sorted(read_plan().first.keys() - there) == [], "run make tiers ARGS=MODULE"
 
 
-def test_tier_is_read_when_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tier_comes_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INORDER_TIER", "first")
     assert get_tier() == "first"
     monkeypatch.setenv("INORDER_TIER", "")
     assert get_tier() is None
 
 
-def test_plan_is_read_as_it_was_written() -> None:
+def test_plan_is_read_back() -> None:
     case = 't.py::test_a[x "y" \\n = ]'
     plan = Plan({case: 0.25, "t.py::test_b": 0.001}, {"t.py::test_a": 7.5})
     assert parse(write(plan)) == plan
@@ -198,7 +199,7 @@ def test_tiers_share_only_seeded_tests(tmp_path: Path) -> None:
 
 
 def report_of(test: str, outcome: str, *marks: str) -> pytest.TestReport:
-    """The report of a test in a folder named kafka, as a worker sends it."""
+    """Return the report of a test in a folder named kafka, as a worker sends it."""
     result = cast("Any", outcome)
     report: pytest.TestReport = pytest.TestReport(
         test, ("", 0, ""), {"kafka": 1}, result, None, "call", duration=0.5
@@ -211,7 +212,7 @@ def report_of(test: str, outcome: str, *marks: str) -> pytest.TestReport:
     return report
 
 
-def test_recorder_takes_marks_and_no_folders(tmp_path: Path) -> None:
+def test_recorder_keeps_marks_only(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "build/seconds")
     for report in (
         report_of("a", "passed", "redis", "slow"),

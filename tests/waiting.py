@@ -1,7 +1,7 @@
-"""Waiting for what other processes do: until it is so, or until nothing moves any more.
+"""Waits for other processes: until a condition holds, or until nothing changes any more.
 
-A busy machine is slow, and that is no fault: these waits have no deadline. They end in an
-AssertionError when what they watch has been the same for `QUIET_S`, in seconds that pass slower
+A busy machine is slow, which is no fault: these waits have no deadline. They end in an
+AssertionError when nothing that they watch has changed for `QUIET_S`. These seconds pass slower
 where the machine is busy (cli/local/poll.py).
 """
 
@@ -20,13 +20,15 @@ POLL_S = 0.05
 
 
 def calm_s(since_s: float) -> float:
-    """The seconds since then (monotonic), which pass slower where the machine is busy: for a test
-    that something takes less time than it would if it waited."""
+    """Return the seconds since then (monotonic), which pass slower where the machine is busy.
+
+    It is for a test that something takes less time than a wait would.
+    """
     return (time.monotonic() - since_s) / share_of_processors()
 
 
 class Patience:
-    """Ends at `quiet_s` without a change."""
+    """A wait that ends at `quiet_s` without a change."""
 
     def __init__(self, quiet_s: float = QUIET_S) -> None:
         self._quiet_s = quiet_s
@@ -34,7 +36,7 @@ class Patience:
         self._countdown = Countdown(quiet_s)
 
     def look(self, seen: object, what: Callable[[], str]) -> None:
-        """`seen` changes as things go on; `what` is waited for."""
+        """Fail if `seen` has not changed for too long; `what` names the awaited thing."""
         if seen != self._seen:
             self._seen, self._countdown = seen, Countdown(self._quiet_s)
         assert not self._countdown.has_passed(), (
@@ -49,7 +51,7 @@ def wait_until(
     *,
     quiet_s: float = QUIET_S,
 ) -> None:
-    """Return once `true()` holds. `moves`: what changes as long as things go on."""
+    """Return once `true()` holds; `moves` returns something that changes with any progress."""
     patience = Patience(quiet_s)
     while not true():
         patience.look(moves(), lambda: what)
@@ -57,7 +59,7 @@ def wait_until(
 
 
 async def until(true: Callable[[], Any]) -> Any:
-    """What `true()` says, or what it awaits, once it says it."""
+    """Return the first true result of `true()`, which is awaited if necessary."""
     patience = Patience()
     while True:
         said = true()

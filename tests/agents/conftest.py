@@ -1,4 +1,4 @@
-"""A test of the shell may be a coroutine: it runs in a loop of its own."""
+"""Run coroutine tests, each in an event loop of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine to its end; any other test is pytest's own business."""
+    """Run a test that is a coroutine function; leave any other test to pytest."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}

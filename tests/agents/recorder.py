@@ -1,4 +1,4 @@
-"""What the transport's tests share: a handler that writes down what it is told."""
+"""Shared by the transport's tests: a handler that records its calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 30.0
 
 
 class Recorder:
-    """A handler that remembers, and does what the test asks of it."""
+    """A handler that records its calls and runs the hooks of the test."""
 
     wants_ticks = True
     rests = False
@@ -113,7 +113,7 @@ class Recorder:
 async def application(
     bootstrap: str, topics: list[str], handler: Recorder, group: str
 ) -> AsyncIterator[Application]:
-    """An application that runs for the length of the block; what it raised is raised."""
+    """Run an application for the length of the block, and raise its exception."""
     app, running, stop = begun(bootstrap, topics, handler, group)
     try:
         yield app
@@ -124,7 +124,7 @@ async def application(
 
 
 Begun = tuple[Application, asyncio.Task[None], asyncio.Event]
-"""An application, its run, and what stops it."""
+"""An application, its task, and the event that stops it."""
 
 
 def begun(bootstrap: str, topics: list[str], handler: Recorder, group: str) -> Begun:
@@ -135,7 +135,7 @@ def begun(bootstrap: str, topics: list[str], handler: Recorder, group: str) -> B
 
 @contextlib.asynccontextmanager
 async def started(bootstrap: str, topic: str, handler: Recorder) -> AsyncIterator[Begun]:
-    """An application that reads the topic; it is to end by itself."""
+    """Run an application that reads the topic and has to end by itself."""
     app, running, stop = begun(bootstrap, [topic], handler, topic)
     yield app, running, stop
     await until(running.done)
@@ -148,7 +148,7 @@ async def run_to_failure(bootstrap: str, topic: str, handler: Recorder) -> None:
 
 
 def produce(bootstrap: str, topic: str, each: int, partitions: int = PARTITIONS) -> None:
-    """The values 0, 1, … into each partition."""
+    """Produce the values 0, 1, … into each partition."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     for number in range(each):
         for partition in range(partitions):

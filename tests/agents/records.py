@@ -1,5 +1,4 @@
-"""What the tests of the shell share: records as the Kafka client gives them, a batch that keeps
-what is put into it, and a stage arranged on topics that nobody has to make."""
+"""Shared by the tests of agents: fake records, a fake batch, and a stage without topics."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ SOUND: Headers = (("sourceId", b"s1"), ("seqNum", b"7"), ("ts", b"5000000"))
 
 @dataclass(slots=True)
 class FakeRecord:
-    """The fields of aiokafka's `ConsumerRecord` that are read."""
+    """A stand-in for aiokafka's `ConsumerRecord` with the fields that are read."""
 
     offset: int = 0
     headers: Headers = SOUND
@@ -40,7 +39,7 @@ class FakeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """One record as it was put into a batch."""
+    """A record as it was put into a batch."""
 
     key: bytes | None
     value: bytes | None
@@ -53,7 +52,7 @@ class Put:
 
 
 class FakeBatch:
-    """Holds `room` records."""
+    """A batch with room for `room` records."""
 
     def __init__(self, room: int = 1_000) -> None:
         self.room = room
@@ -74,7 +73,7 @@ class FakeBatch:
 
 
 def taken(outbox: Outbox) -> list[tuple[tuple[str, int], Put]]:
-    """All that was put, by target in the order of its first record."""
+    """Take all records of the outbox, by target in the order of its first record."""
     return [(target, put) for target, batches in outbox.take().items() for put in put_into(batches)]
 
 
@@ -83,24 +82,24 @@ def put_into(batches: Sequence[Any]) -> list[Put]:
 
 
 def batch_of(source: TopicPartition, records: list[Any], end: End) -> GroupBatch:
-    """A poll of a task that reads one partition."""
+    """Return a poll of a task that reads one partition."""
     return GroupBatch(source, [PolledBatch(source, records, end)])
 
 
 def no_copy(_: TopicPartition, __: str) -> CopyWriter:
-    """The local copy of a partition that has none."""
+    """Return the local copy of a partition that has none."""
 
     return CopyWriter(LocalCopy("none", lambda: None, lambda _: None))
 
 
 def services_of(stage: str, delivery: Any, **more: Any) -> Services:
-    """What a partition has around it, without brokers and without a local copy."""
+    """Return the services of a partition, without brokers and without a local copy."""
     logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", {})
     return Services(logs, Metrics(CollectorRegistry(), stage), lambda _: delivery, no_copy, **more)
 
 
 async def close(partition: Partition) -> None:
-    """Commit what is done, and release the partition."""
+    """Commit all finished work, and release the partition."""
     try:
         await partition.settle()
     finally:
@@ -114,8 +113,10 @@ def arranged(
     others: Mapping[str, int] | None = None,
     masters: tuple[bytes, ...] = (),
 ) -> Arrangement:
-    """Arrange the stage of this name, or at this place of the chain. Each topic has so many
-    partitions, and `others` have their own."""
+    """Arrange the stage of this name, or at this place of the chain.
+
+    Each topic has `partitions` partitions, but those in `others` have their own counts.
+    """
     known = parse(topology) if isinstance(topology, str) else topology
     by_name = {each.name: each for each in known.stages}
     chosen = by_name[stage] if isinstance(stage, str) else known.stages[stage]

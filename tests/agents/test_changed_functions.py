@@ -1,4 +1,4 @@
-"""Examples: a state is carried on by the functions that made it, and by no others."""
+"""Examples: only the functions that made a state may continue it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def found(old: Topology, new: Topology) -> dict[str, list[Any]]:
 
 
 def changed(old: Topology, new: Topology) -> set[str]:
-    """The queries whose state is not carried on."""
+    """Return the queries whose state is not continued."""
     return {name for name in new.queries if query_digest(old, name) != query_digest(new, name)}
 
 
@@ -101,7 +101,7 @@ CHANGES: Final = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_changed_function_begins_anew(tmp_path: Path, change: tuple[str, str]) -> None:
+def test_changed_function_restarts(tmp_path: Path, change: tuple[str, str]) -> None:
     old = topology(tmp_path)
     kept = found(old, topology(tmp_path))
     assert [one.values for one in kept["w"]] == [{"t": 20}] * 3
@@ -113,9 +113,9 @@ def test_a_changed_function_begins_anew(tmp_path: Path, change: tuple[str, str])
     assert {one.values["t"] for one in anew["w"][:-2]} <= {each, 2 * each}
     assert [one.values for one in anew["w"][-2:]] == [{"t": 4 * each}] * 2
     assert [one.values for one in anew["n"]] == [{"n": 4}] * 3
-    assert len(anew.get("p", [])) < len(kept["p"])  # it counts what begins after the change
+    assert len(anew.get("p", [])) < len(kept["p"])  # It counts what begins after the change.
     assert len(anew["q"]) == len(kept["q"]) > 0
-    assert [one.values["sum"] for one in anew["d"]][-1] == 10 * each  # One event was held.
+    assert [one.values["sum"] for one in anew["d"]][-1] == 10 * each  # One event was buffered.
     assert changed(old, new) == {"w", "p", "d"}
 
 
@@ -126,16 +126,14 @@ ALIKE: Final = {
 
 
 @pytest.mark.parametrize("change", ALIKE.values(), ids=ALIKE)
-def test_what_does_not_change_a_function_keeps_its_state(
-    tmp_path: Path, change: tuple[str, str]
-) -> None:
+def test_unrelated_change_keeps_state(tmp_path: Path, change: tuple[str, str]) -> None:
     old, new = topology(tmp_path), topology(tmp_path, FORMULAS.replace(*change))
     assert FORMULAS.replace(*change) != FORMULAS
     assert old.user_functions.texts == new.user_functions.texts
     assert changed(old, new) == set()
 
 
-def test_ids_of_results_do_not_change(tmp_path: Path) -> None:
+def test_change_keeps_ids_of_results(tmp_path: Path) -> None:
     old = topology(tmp_path)
     new = topology(tmp_path, FORMULAS.replace("UNUSED = 3", 'SCALE["of"] = 2'))
     ids = [
@@ -145,7 +143,7 @@ def test_ids_of_results_do_not_change(tmp_path: Path) -> None:
     assert ids[0] == ids[1]
 
 
-def test_functions_given_in_code_have_no_text(tmp_path: Path) -> None:
+def test_function_in_code_has_no_text(tmp_path: Path) -> None:
     own = topology(tmp_path).user_functions
     given = topology(tmp_path).with_functions(own.functions, own.aggregates, own.detectors)
     assert given.user_functions.texts == {}
@@ -155,7 +153,7 @@ def test_functions_given_in_code_have_no_text(tmp_path: Path) -> None:
     assert query_digest(given, "w") != query_digest(topology(tmp_path), "w")
 
 
-def test_a_file_that_is_read_has_the_texts_of_one_that_is_run(tmp_path: Path) -> None:
+def test_reading_gives_the_same_texts(tmp_path: Path) -> None:
     path = tmp_path / "formulas.py"
     path.write_text(FORMULAS)
     assert bring(path).texts == read(path).texts
@@ -170,9 +168,7 @@ def test_a_file_that_is_read_has_the_texts_of_one_that_is_run(tmp_path: Path) ->
     "computed",
     ["functions = dict([('x', one)])", "functions = {}\nfunctions.update(x=one)"],
 )
-def test_of_a_mapping_that_is_not_written_out_the_whole_file_counts(
-    tmp_path: Path, computed: str
-) -> None:
+def test_computed_mapping_counts_file(tmp_path: Path, computed: str) -> None:
     path = tmp_path / "formulas.py"
     path.write_text(f"def one(a): return a\n{computed}\n")
     old = bring(path).texts
@@ -180,7 +176,7 @@ def test_of_a_mapping_that_is_not_written_out_the_whole_file_counts(
     assert bring(path).texts != old
 
 
-def test_what_a_query_reads_counts_too(tmp_path: Path) -> None:
+def test_changed_input_query_counts(tmp_path: Path) -> None:
     text = TOPOLOGY.replace("{detector: sums}", "{detector: sums, reads: [p]}")
     text = text.replace('"PATTERN SEQ(A a, B b) WITHIN 9 s"', '"PATTERN M m WITHIN 9 s"')
     text = text.replace(
@@ -191,7 +187,7 @@ def test_what_a_query_reads_counts_too(tmp_path: Path) -> None:
     assert changed(old, new) == {"p", "q", "d"}
 
 
-def test_a_renamed_query_or_stream_is_another(tmp_path: Path) -> None:
+def test_renamed_query_restarts(tmp_path: Path) -> None:
     old = topology(tmp_path)
     new = topology(tmp_path, text=TOPOLOGY.replace("streams: {s:", "streams: {t:"))
     assert changed(old, new) == old.queries.keys()

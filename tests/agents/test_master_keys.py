@@ -1,4 +1,4 @@
-"""Examples: keys come from a file or the environment, and what is none is refused in a sentence."""
+"""Examples: keys come from a file or the environment, and invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ONE, TWO = "ab" * 16, "cd" * 32
 MASTERS, KEY = "INORDER_MASTER_KEYS", "INORDER_SIGNING_KEY"
 
 
-def test_keys_come_from_the_environment_or_from_a_file(tmp_path: Path) -> None:
+def test_keys_come_from_variables(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(f"# the newest first\n{ONE}\n{TWO}\n")
     expected = (bytes.fromhex(ONE), bytes.fromhex(TWO))
@@ -37,16 +37,14 @@ def test_keys_come_from_the_environment_or_from_a_file(tmp_path: Path) -> None:
         ({KEY: ONE}, "INORDER_SIGNING_KEY: this is not a signing key"),
     ],
 )
-def test_what_is_no_key_is_refused(environment: dict[str, str], says: str) -> None:
+def test_invalid_key_is_refused(environment: dict[str, str], says: str) -> None:
     read = signing_key_in if KEY in environment else masters_in
     with pytest.raises(KeysRefused, match=says) as refused:
         read(environment)
     assert ONE[:8] not in str(refused.value)
 
 
-def test_a_file_that_everybody_can_read_is_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_readable_key_file_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "masters"
     path.write_text(ONE)
     path.chmod(0o640)

@@ -1,7 +1,7 @@
-"""Laws: no log line is made of what a payload or a header holds.
+"""Laws: no log line contains the content of a payload or a header.
 
-Names of sources, numbers, times and coordinates are told; the code has no line that could tell
-more. That a worker at work tells none is seen in tests/end_to_end/test_signed.py.
+Log lines contain names of sources, numbers, times and coordinates; no call in the code passes more.
+That a running worker logs no content is shown in tests/end_to_end/test_signed.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOMS = ("agents", "codec", "inorder", "producers", "recordings", "sinks", "topo
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 LOGS = {"log", "logger", "logging"}
 HOLD_CONTENT = {"value", "payload", "headers", "record", "records", "event", "events", "message"}
-"""Words of the code for what came with a record; none of them stands in a call that logs."""
+"""Names in the code for the content of a record; no logging call may use them."""
 
 
 def log_calls(text: str) -> Iterator[ast.Call]:
@@ -33,7 +33,7 @@ def log_calls(text: str) -> Iterator[ast.Call]:
 
 
 def content_in(call: ast.Call) -> set[str]:
-    """Words for content among what the call tells, but for a part of it that is a coordinate."""
+    """Return the names for content that the call logs, except in a part that is a coordinate."""
     told = [*call.args, *(keyword.value for keyword in call.keywords)]
     found = set()
     for argument in told:
@@ -50,7 +50,7 @@ def content_in(call: ast.Call) -> set[str]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_law_no_log_line_tells_content(room: str) -> None:
+def test_law_no_log_line_has_content(room: str) -> None:
     telling = [
         f"{path.relative_to(ROOT)}:{call.lineno}: {', '.join(sorted(words))}"
         for path in sorted((ROOT / room).rglob("*.py"))
@@ -60,7 +60,7 @@ def test_law_no_log_line_tells_content(room: str) -> None:
     assert telling == []
 
 
-def test_the_law_can_fail() -> None:
+def test_law_can_fail() -> None:
     bad = "log.info('%s', record.value)\nlog.info(f'{payload}')\nlog.error('x %s', event)\n"
     assert [content_in(call) for call in log_calls(bad)] == [{"value"}, {"payload"}, {"event"}]
     good = "log.info('%s at %s', event.source, record.offset)\n"

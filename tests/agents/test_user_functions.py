@@ -1,4 +1,4 @@
-"""Examples: aggregates and functions of a user's own, brought along by the topology file."""
+"""Examples: the user's own aggregates and functions, loaded by the topology file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VALUES = (3, 4, 9, 2)
 
 
 def replayed(tmp_path: Path, topology: str = TOPOLOGY, formulas: str | None = FORMULAS) -> Answer:
-    """In a folder that is not the current one."""
+    """Replay the events in a folder that is not the current one."""
     (tmp_path / "t.yaml").write_text(topology)
     if formulas is not None:
         (tmp_path / "formulas.py").write_text(formulas)
@@ -54,7 +54,7 @@ def replayed(tmp_path: Path, topology: str = TOPOLOGY, formulas: str | None = FO
     return inorder("replay", "--topology", topology_path, "--show", "window,match", events)
 
 
-def test_they_are_called_by_their_names(tmp_path: Path) -> None:
+def test_functions_are_called(tmp_path: Path) -> None:
     lines = replayed(tmp_path).lines
     windows = [line["values"] for line in lines if line["kind"] == "window"]
     assert windows == [{"s": 7, "b": 0}]
@@ -75,15 +75,13 @@ def test_they_are_called_by_their_names(tmp_path: Path) -> None:
         ("functions = {'distance': max}", "`spread` is not an aggregate"),
     ],
 )
-def test_what_cannot_be_brought_is_refused(
-    tmp_path: Path, formulas: str | None, words: str
-) -> None:
+def test_invalid_file_is_refused(tmp_path: Path, formulas: str | None, words: str) -> None:
     ran = replayed(tmp_path, formulas=formulas)
     assert ran.code == 2
     assert words in ran.err
 
 
-def test_the_example_of_the_documentation(tmp_path: Path) -> None:
+def test_documented_example_works(tmp_path: Path) -> None:
     text = (ROOT / "docs/guides/windows.md").read_text()
     (formulas,) = re.findall(r"## Functions of your own.*?```python\n(.*?)```", text, re.DOTALL)
     query = "  spread: {window: tumbling 1s, aggregate: {s: spread(payload.v)}}\n"

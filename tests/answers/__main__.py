@@ -1,8 +1,8 @@
-"""`make answers BASE=revision`: compares the core's answers of this tree with a revision's.
+"""Run `make answers BASE=revision`: compare the core's answers of this tree with a revision's.
 
-Both run the same cases (`cases`), with their own packages, each in a process of its own. Exit 0
-where no line differs, 1 where one does; the first line that differs of each case is printed. A case
-that fails in this tree, or gives no result, is exit 1, too. SEED repeats a run.
+Both run the same cases (`cases`) with their own packages, each in a process of its own. The exit
+code is 0 if no line differs, and 1 if one does; the first differing line of each case is printed.
+It is also 1 for a case that fails in this tree or gives no result. SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.answers.cases import ROOT, Case, written
 
 RUN = Path(__file__).with_name("run.py")
 SHOWN = 240
-"""So many characters of a line that differs are printed."""
+"""Number of characters of a differing line that are printed."""
 
 MOST_S = 600
-"""A tree that takes longer is stuck."""
+"""Time limit of a tree in seconds."""
 
 
 class Difference(NamedTuple):
-    """The first line, counted from 1, in which two answers of a case differ; None: it has none."""
+    """A first differing line of two answers of a case, counted from 1; None: it is missing."""
 
     case: str
     line: int
@@ -38,7 +38,7 @@ class Difference(NamedTuple):
     here: str | None
 
     def near(self, text: str | None) -> str | None:
-        """The part of a line from a little before what differs."""
+        """Return the part of a line from a little before the difference."""
         if text is None:
             return None
         pairs = enumerate(zip(self.base or "", self.here or "", strict=False))
@@ -48,7 +48,7 @@ class Difference(NamedTuple):
 
 
 def running(tree: Path, asked: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """A process that writes a tree's answers into the folder."""
+    """Start a process that writes a tree's answers into the folder."""
     folder.mkdir()
     env = {name: value for name, value in os.environ.items() if not name.startswith("INORDER_")}
     command = [sys.executable, str(RUN), str(asked), str(folder)]
@@ -56,7 +56,7 @@ def running(tree: Path, asked: Path, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def differences(cases: Sequence[Case], base: Path, here: Path) -> Iterator[Difference]:
-    """The first difference of each case, from the answers in two folders."""
+    """Yield the first difference of each case, from the answers in two folders."""
     for number, case in enumerate(cases):
         pairs = zip_longest(lines_of(base, number), lines_of(here, number))
         for line, (one, other) in enumerate(pairs, 1):
@@ -66,20 +66,20 @@ def differences(cases: Sequence[Case], base: Path, here: Path) -> Iterator[Diffe
 
 
 def unanswered(cases: Sequence[Case], here: Path) -> list[str]:
-    """The names of the cases that fail or say nothing, so that two trees cannot differ in them."""
+    """Return the names of the cases that fail or give no result, and so cannot differ."""
     return [
         case.name for number, case in enumerate(cases) if not case.answered(lines_of(here, number))
     ]
 
 
 def lines_of(folder: Path, number: int) -> list[str]:
-    """The answer of a case."""
+    """Return the answer of a case."""
     return (folder / f"{number}.txt").read_text().splitlines()
 
 
 @contextmanager
 def tree_of(base: str) -> Iterator[Path]:
-    """The tree of a revision, or the one in a folder."""
+    """Yield the tree of a revision, or the one in a folder."""
     if Path(base).is_dir():
         yield Path(base).resolve()
         return

@@ -1,5 +1,4 @@
-"""The cases of `make answers`: the examples; then each operator, answer rule and match mode, on
-worlds of fresh seeds."""
+"""Cases of `make answers`: the examples, then each operator, rule and mode on random worlds."""
 
 from __future__ import annotations
 
@@ -21,15 +20,16 @@ EXAMPLES = ROOT / "docs" / "examples"
 SPELLINGS = ROOT / "tests" / "topology" / "pattern" / "spellings.yaml"
 
 TRACE_ROWS = 1_500
-"""The first of each recorded trace."""
+"""Number of rows that are used of each recorded trace."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run of `inorder COMMAND ARGS EVENTS`.
+    """A run of `inorder COMMAND ARGS EVENTS`.
 
-    Where `topology` has a path, the run is also made in pieces, each from the snapshot of the one
-    before. `functions` is the path of the file of detectors that it names."""
+    If `topology` has a path, the run is also made in pieces, each from the snapshot of the previous
+    one. `functions` is the path of the file of detectors that it names.
+    """
 
     name: str
     command: str
@@ -74,7 +74,7 @@ WORLDS = {
 }
 PLAIN = WORLDS["plain"]
 SPELLED = World(values=(7, 8, 9, 10, 11, 12))
-"""The values that the rows of the spellings have."""
+"""A world with the values in the rows of the spellings."""
 
 KEY = "key: payload.k"
 WORDS = {
@@ -203,7 +203,7 @@ PATTERNS: dict[str, str] = {
 
 
 def written(folder: Path, seed: int) -> list[Case]:
-    """Writes the files of all cases into the folder and returns the cases."""
+    """Write the files of all cases into the folder, and return the cases."""
     return [
         *_examples(),
         *_of_streams(folder, seed),
@@ -262,7 +262,7 @@ def _of_detectors(folder: Path, seed: int) -> Iterator[Case]:
 
 
 def _of_sql(folder: Path, seed: int) -> Iterator[Case]:
-    """All that have two spellings, as one file each, over one world."""
+    """Yield all queries that have two spellings, one case for each spelling, over one world."""
     cases = [case for group in yaml.safe_load(SPELLINGS.read_text()) for case in group["cases"]]
     events = _lines_file(folder / "sql.jsonl", SPELLED, seed)
     head = "SELECT * FROM s MATCH_RECOGNIZE (ORDER BY ref_time "
@@ -297,7 +297,7 @@ def _mapped(folder: Path, seed: int) -> Iterator[Case]:
 
 
 def _recorded(folder: Path) -> Iterator[Case]:
-    """Recorded traces, where the folder of data is there."""
+    """Yield cases of recorded traces, if the folder of data exists."""
     topology = folder / "recorded.yaml"
     topology.write_text(
         "streams: {default: {}}\nstages: [reorder+merge]\nqueries:\n"

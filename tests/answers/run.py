@@ -1,9 +1,9 @@
-"""Runs cases with the packages of the tree in whose folder this process stands.
+"""Run cases with the packages of the tree that is the working directory.
 
-It keeps to what the interface promises (`inorder COMMAND`, `inorder.engine`), so that one version
-of it runs in both trees. For each case it writes one file of lines: what the command prints and its
-figures, then, where there is a topology, the records of an `Ordering` that is replaced, at twenty
-random places or behind every `RESTORE_EVERY` events, by one that its snapshot restores.
+It uses only the public interface (`inorder COMMAND`, `inorder.engine`), so one version runs in both
+trees. For each case it writes a file of lines: the output of the command and its figures. For a
+topology, the records of an `Ordering` follow. It is restored from its snapshot, at twenty random
+places or after every `RESTORE_EVERY` events.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from typing import Any
 
 RESTORES = 20
 EVERY = int(os.environ.get("RESTORE_EVERY", "0"))
-"""Restore behind each so many events, in place of `RESTORES` random ones."""
+"""Restore after this many events each, instead of at `RESTORES` random places."""
 
 OF_THE_RUN = ("seconds", "events_per_cpu_second")
-"""Figures that say how fast a run was."""
+"""Figures of the speed of a run."""
 
 MOST_BYTES = 4 << 30
-"""A case that takes more memory ends with an error, and leaves the machine alone."""
+"""Memory limit of a case, which protects the machine."""
 
 
 def printed(case: dict[str, Any]) -> Iterator[str]:
-    """What the command prints, its figures, and how it ends."""
+    """Yield the output of the command, its figures, and its end."""
     from cli.main import main
 
     written, err = io.BytesIO(), io.StringIO()
@@ -60,7 +60,7 @@ def printed(case: dict[str, Any]) -> Iterator[str]:
 
 
 def _figures(figures: Any, path: str = "") -> Iterator[str]:
-    """One line for each, so that a difference is a single figure."""
+    """Yield one line for each figure, so that a difference is a single figure."""
     if isinstance(figures, dict):
         for name, value in figures.items():
             yield from _figures(value, f"{path}.{name}")
@@ -69,7 +69,7 @@ def _figures(figures: Any, path: str = "") -> Iterator[str]:
 
 
 def in_pieces(case: dict[str, Any], rng: Random) -> Iterator[str]:
-    """The records of a run that is restored from its own snapshot again and again."""
+    """Yield the records of a run that is restored from its own snapshot again and again."""
     from inorder.engine import Ordering, parse
 
     own = runpy.run_path(case["functions"])["detectors"] if case["functions"] else None
@@ -90,14 +90,14 @@ def in_pieces(case: dict[str, Any], rng: Random) -> Iterator[str]:
 
 
 def _line(record: Any) -> str:
-    """A record; a field that has nothing counts as absent."""
+    """Return a record as a line; a field without a value counts as absent."""
     values = {field.name: getattr(record, field.name) for field in fields(record)}
     known = {name: value for name, value in values.items() if value is not None}
     return f"{type(record).__name__} {known}"
 
 
 def main(asked: Path, folder: Path) -> None:
-    """Writes the answers of each case that `asked` lists into the folder, as `NUMBER.txt`."""
+    """Write the answers of each case that `asked` lists into the folder, as `NUMBER.txt`."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     for number, case in enumerate(json.loads(asked.read_text())):
         lines = list(printed(case))

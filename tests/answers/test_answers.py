@@ -19,7 +19,7 @@ MOST_S = 300
 
 
 class Fault(NamedTuple):
-    """One edit of the tree, and the case that meets it."""
+    """An edit of the tree, and the case that detects it."""
 
     path: str
     right: str
@@ -62,7 +62,7 @@ FAULTS = {
 
 
 def answers(tree: Path, cases: Sequence[Case], folder: Path) -> Path:
-    """The answers of a tree, in a folder made for them."""
+    """Return the answers of a tree, in a folder made for them."""
     asked = folder.with_suffix(".json")
     asked.write_text(json.dumps([case.as_json() for case in cases]))
     assert running(tree, asked, folder).wait(MOST_S) == 0
@@ -70,7 +70,7 @@ def answers(tree: Path, cases: Sequence[Case], folder: Path) -> Path:
 
 
 def planted(fault: Fault, folder: Path) -> Path:
-    """A tree like this one but for the fault."""
+    """Make a tree like this one but for the fault."""
     for package in PACKAGES:
         (folder / package).symlink_to(ROOT / package)
     ignored = shutil.ignore_patterns("__pycache__", "*.so")
@@ -84,7 +84,7 @@ def planted(fault: Fault, folder: Path) -> Path:
 
 @pytest.mark.in_turns(5)
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_found(name: str, tmp_path: Path) -> None:
+def test_planted_fault_is_found(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
     for each in ("files", "tree"):
         (tmp_path / each).mkdir()
@@ -97,7 +97,7 @@ def test_a_planted_fault_is_found(name: str, tmp_path: Path) -> None:
     assert not list(differences(cases, right, right))
 
 
-def test_a_case_that_fails_or_says_nothing_is_named(tmp_path: Path) -> None:
+def test_failed_case_is_named(tmp_path: Path) -> None:
     topology = tmp_path / "one.yaml"
     topology.write_text("queries: {asked: {window: tumbling 1s, aggregate: {n: count()}}}")
     case = Case("one", "replay", (), "", str(topology))

@@ -1,6 +1,7 @@
 """Worlds made from a seed, as lines of `inorder replay`.
 
-The standard library alone is used, so that two trees get the same bytes."""
+Only the standard library is used, so that two trees get the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +17,14 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class World:
-    """What the machines of a world do. Shares are of events, `*_ms` are bounds of a random time.
+    """A world of machines and their behaviour.
 
-    `restarts` is the share of events before which a source begins to number anew, without an
-    epoch. Numbers are taken modulo `wraps_at`, if it is not 0. Clocks are wrong by up to `skew_ms`,
-    with rounds of time sync that show it. So many sources as `unnumbered` give no numbers. `values`
-    are those of `v`."""
+    Shares are of events, and `*_ms` are bounds of a random time. `restarts` is the share of events
+    before which a source restarts its numbers, without an epoch. Numbers are taken modulo
+    `wraps_at`, if it is not 0. Clocks are wrong by up to `skew_ms`, with rounds of time sync that
+    show it. `unnumbered` is the number of sources without sequence numbers. `values` are the values
+    of `v`.
+    """
 
     count: int = 400
     sources: int = 5
@@ -45,7 +48,7 @@ class World:
     values: tuple[float, ...] = (*range(10), *(quarters / 4 for quarters in range(10)))
 
     def lines(self, rng: Random) -> list[Line]:
-        """The lines in the order of arrival."""
+        """Return the lines in the order of arrival."""
         timed: list[tuple[int, Line]] = []
         numbers = dict.fromkeys(range(self.sources), rng.choice((0, 0, 7)))
         skews = [rng.randint(-self.skew_ms, self.skew_ms) for _ in range(self.sources)]
@@ -105,7 +108,7 @@ class World:
 
 
 def _round(rng: Random, source: str, now_ms: int, skew_ms: int) -> Line:
-    """A round of time sync that ends now, of a source whose clock is ahead by `skew_ms`."""
+    """Return a round of time sync that ends now, for a clock that is ahead by `skew_ms`."""
     ways_ms = rng.randint(1, 8), rng.randint(1, 8)
     heard_ns = START_NS + (now_ms - ways_ms[1]) * MS
     sent_ns = START_NS + (now_ms - sum(ways_ms) + skew_ms) * MS

@@ -1,4 +1,4 @@
-"""Example: the counts beside an audit are the counts of the audit."""
+"""Example: the counts beside an audit equal the counts of the audit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recordings.audit.findings import Asked, audit
 from recordings.audit.row import ONE_ORDER
 
 
-def test_what_is_counted_straight_from_the_rows_is_what_an_audit_says() -> None:
+def test_counts_equal_the_audit() -> None:
     rows = [row._replace(ts_ns=row.ts_ns // MS * MS) for row in plant(5, 5_000, 8, copied=0.01)]
     said = document(audit(rows, Asked(WINDOW_NS, (BOUND_NS,), ONE_ORDER, arrives=True)))
     of_job = said["windows"]["lateness"][str(BOUND_NS // MS)]

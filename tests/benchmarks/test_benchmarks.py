@@ -1,4 +1,4 @@
-"""Examples: every benchmark runs in a form of a second or two, and says what it should."""
+"""Examples: every benchmark runs for a second or two and gives plausible figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_reorder_shows_every_rule() -> None:
     assert rules >= {"miss 1e-3", "fixed 500 ms", "thesis, event clock", "rfc, arrival clock"}
 
 
-def test_a_longer_fixed_wait_leaves_less_and_holds_more() -> None:
+def test_longer_wait_is_less_late() -> None:
     rows = soccer(D2.shorten(100)).rows
     found = [
         run(make(), rows, event_of())
@@ -32,41 +32,41 @@ def test_a_longer_fixed_wait_leaves_less_and_holds_more() -> None:
     assert holds == sorted(holds)
 
 
-def test_core_measures_all_parts_and_batches() -> None:
+def test_core_measures_all_parts() -> None:
     figures = core.measure(events=500)
     assert len(figures) == len(core.PARTS) * len(core.DELAYED) * len(core.BATCHES) + 3
     assert all(figure > 0 for figure in figures.values())
 
 
-def test_patterns_measure_both_ways_at_each_share_of_late_events() -> None:
+def test_patterns_measure_each_share() -> None:
     figures = patterns.measure(events=500)
     assert len(figures) == 6
     assert all(figure > 0 for figure in figures.values())
 
 
-def test_a_baseline_that_finds_something_else_is_marked() -> None:
+def test_wrong_baseline_is_marked() -> None:
     ours, other = (Cost(10, 1.0, emitted=emitted) for emitted in (5, 4))
     assert patterns.RATES["matches"](ours, ours) == "5"
     assert patterns.RATES["matches"](other, ours) == "4 (WRONG)"
 
 
-def test_clocks_are_judged_by_both_models(capsys: pytest.CaptureFixture[str]) -> None:
+def test_clock_shows_both_models(capsys: pytest.CaptureFixture[str]) -> None:
     bench(clock.command, "--only", "burst")
     text = capsys.readouterr().out
     assert "polygon" in text
     assert "thesis" in text
 
 
-def test_a_checkpoint_does_not_grow_with_what_waits_or_with_silent_sources() -> None:
+def test_checkpoint_ignores_idle_state() -> None:
     few, many = checkpoint.of_held(100), checkpoint.of_held(20_000)
     assert many.keys <= few.keys + 2
     assert many.bytes < 3 * few.bytes
     few, many = checkpoint.of_sources(100, 10), checkpoint.of_sources(2_000, 10)
-    assert many.keys <= few.keys + 1  # where the ten offsets lie on two pages
+    assert many.keys <= few.keys + 1  # if the ten offsets lie on two pages
     assert checkpoint.of_sources(2_000, 2_000).keys > 2_000
 
 
-def test_a_checkpoint_has_its_cpu_and_its_bytes() -> None:
+def test_checkpoint_has_figures() -> None:
     figures = checkpoint.measure((100,), (10,), (10, 20))
     assert "10 events behind a hole: CPU ms" in figures
     assert "20 sources, of which 10 sent: bytes" in figures

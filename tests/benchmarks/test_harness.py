@@ -1,5 +1,4 @@
-"""Examples: entries take turns, one is beside another, what is not here is left out; a tree that is
-slower is found beside this one."""
+"""Examples: entries take turns, absent ones are left out, and a slower tree is found."""
 
 from __future__ import annotations
 
@@ -27,13 +26,13 @@ def test_entries_take_turns() -> None:
     assert said == ["a", "b", "a", "b"]
 
 
-def test_an_entry_that_is_not_here_is_left_out_and_named() -> None:
+def test_absent_entry_is_left_out() -> None:
     said: list[str] = []
     assert turns({"theirs": absent, "ours": lambda: 1}, 1, said.append) == {"ours": [1]}
     assert said == ["theirs: left out: no such engine"]
 
 
-def test_columns_score_each_entry_beside_one() -> None:
+def test_scores_are_relative() -> None:
     columns = {"times": lambda one, other: f"{one / other:.1f}"}
     assert score("t", {"a": 2, "b": 6}, columns).rows == [("a", "1.0"), ("b", "3.0")]
     assert score("t", {"a": 2, "b": 6}, columns, "b").rows == [("a", "0.3"), ("b", "1.0")]
@@ -46,7 +45,7 @@ def two_tables(asked: Asked) -> Tables:
     yield "absent", lambda: Table("none", (str(absent()),))
 
 
-def test_a_command_prints_what_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_selected_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     command = harness.command(two_tables)
     bench(command, "--only", "long", "--full")
     out = capsys.readouterr().out
@@ -72,8 +71,8 @@ Reorder.on_batch = _slow
 """
 
 
-def test_a_tree_that_is_slower_is_found_beside_this_one(tmp_path: Path) -> None:
-    """One of which REORDER does each batch ten times as slowly."""
+def test_slower_tree_is_found(tmp_path: Path) -> None:
+    """REORDER of the other tree takes ten times as long for each batch."""
     tree = tmp_path / "slower"
     for room in ("topology", "agents", "inorder"):
         shutil.copytree(ROOT / room, tree / room)

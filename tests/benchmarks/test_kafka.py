@@ -1,4 +1,4 @@
-"""Examples: CPU seen from outside, start-up taken off; end to end: contenders on Kafka."""
+"""Examples: CPU time seen from outside, less start-up; end to end: contenders on Kafka."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ finally:
 """
 
 
-def test_start_up_is_taken_off_and_memory_is_not() -> None:
+def test_start_up_time_is_subtracted() -> None:
     spent = Spent(1_001, 3.0, 4.0, 6).less(Spent(1, 1.0, 2.0, 5))
     assert spent == Spent(1_000, 2.0, 2.0, 6)
     assert (spent.per_cpu_second, spent.cpu_us) == (500.0, 2_000.0)
 
 
-def test_the_median_round_stands_beside_the_first_program() -> None:
+def test_median_round_is_compared() -> None:
     start_up = Spent(1, 1.0, 1.0)
     rounds = {
         "bare": [(start_up, Spent(1_000, cpu_s, 1.0)) for cpu_s in (9.0, 1.0, 2.0)],
@@ -47,7 +47,7 @@ def test_the_median_round_stands_beside_the_first_program() -> None:
     assert [row[-1] for row in table_of(rounds).rows] == ["1.00", "0.50"]
 
 
-def test_the_time_of_children_counts(tmp_path: Path) -> None:
+def test_cpu_time_includes_children(tmp_path: Path) -> None:
     process = Process("busy", [sys.executable, "-c", BUSY_PARENT], tmp_path)
     process.start()
     try:
@@ -58,7 +58,7 @@ def test_the_time_of_children_counts(tmp_path: Path) -> None:
         _end_with_children(process)
 
 
-def test_the_memory_of_children_counts(tmp_path: Path) -> None:
+def test_memory_includes_children(tmp_path: Path) -> None:
     process = Process("busy", [sys.executable, "-c", BUSY_PARENT], tmp_path)
     process.start()
     try:
@@ -78,7 +78,7 @@ def _end_with_children(process: Process) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_contenders_do_the_whole_backlog(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_contenders_finish_backlog(kafka: SharedKafka, tmp_path: Path) -> None:
     course = prepare(tmp_path, kafka.bootstrap, 2_000)
     found = {key: [course.measure_spent(CONTENDERS[key])] for key in ("bare", "fused")}
     assert found["fused"][0][1].records >= 0.99 * course.records - 1
@@ -89,9 +89,7 @@ def test_contenders_do_the_whole_backlog(kafka: SharedKafka, tmp_path: Path) -> 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_the_topology_of_the_readme_does_the_whole_backlog(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
+def test_readme_topology_finishes(kafka: SharedKafka, tmp_path: Path) -> None:
     course = prepare(tmp_path, kafka.bootstrap, 2_000, is_telemetry=True)
     beside = installed_beside(ROOT)["installed-beside"]
     assert beside.name == f"{ROOT.name}, with the window"
@@ -104,8 +102,8 @@ def test_the_topology_of_the_readme_does_the_whole_backlog(
 @pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_the_plain_agent_puts_its_part_in_order(kafka: SharedKafka, tmp_path: Path) -> None:
-    # Without ticks nothing ends a wait but later records: the backlog has to outlast one.
+def test_plain_agent_orders_its_part(kafka: SharedKafka, tmp_path: Path) -> None:
+    # Without ticks only later records end a wait, so the backlog has to be longer than one.
     course = prepare(tmp_path, kafka.bootstrap, 40_000)
     start_up, spent = course.measure_spent(CONTENDERS["faust"])
     assert start_up.cpu_s > 0

@@ -1,4 +1,4 @@
-"""Examples: how `python -m benchmarks` finds and runs what it is asked for."""
+"""Examples: `python -m benchmarks` finds and runs the requested benchmarks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from benchmarks import __main__ as entry
 
 
-def test_all_run_or_the_one_that_is_named_with_dashes_too(
+def test_named_benchmark_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran: list[tuple[str, Sequence[str]]] = []
@@ -25,5 +25,5 @@ def test_all_run_or_the_one_that_is_named_with_dashes_too(
     assert "no benchmark speed; use one of: core_speed, waits" in capsys.readouterr().err
 
 
-def test_what_has_no_command_is_no_benchmark() -> None:
+def test_benchmark_needs_a_command() -> None:
     assert not {"workloads", "__main__"} & entry.find_all().keys()

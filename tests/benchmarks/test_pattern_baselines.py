@@ -1,4 +1,4 @@
-"""Oracle: the baselines of the pattern benchmark find what the engine finds."""
+"""Oracle: the baselines of the pattern benchmark find the same matches as the engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def by_baselines(asked: Sequence, feed: Feed) -> tuple[set[Members], set[Members
 
 @pytest.mark.parametrize("any_", [False, True], ids=["one", "maximal"])
 @pytest.mark.parametrize("text", QUERIES)
-def test_they_find_what_the_engine_finds(text: str, any_: bool) -> None:
+def test_oracle_baselines_equal_engine(text: str, any_: bool) -> None:
     matches = 0
     for seed in range(STREAMS):
         rng = Random(seed)
@@ -43,7 +43,7 @@ def test_they_find_what_the_engine_finds(text: str, any_: bool) -> None:
     assert matches > STREAMS
 
 
-def test_they_give_up_at_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_baselines_stop_at_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.baselines.buffered_nfa.MAX_RUNS", 100)
     monkeypatch.setattr("benchmarks.baselines.eager.MAX_RUNS", 100)
     assert sequence.MAX_RUNS > 100
@@ -54,7 +54,7 @@ def test_they_give_up_at_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
             deque((baseline.accept(time, type_) for time, type_ in feed), maxlen=0)
 
 
-def test_letters_are_disordered_as_asked() -> None:
+def test_letters_have_given_disorder() -> None:
     feed = letters(5_000, types=3, disorder=0.7, seed=1)
     assert sorted(time for time, _ in feed) == list(range(5_000))
     newest, late, worst = 0, 0, 0

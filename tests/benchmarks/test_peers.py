@@ -1,5 +1,4 @@
-"""Examples: the peers' rule, and what is said where one cannot be had; end to end: each peer puts a
-backlog of the benchmark in order."""
+"""Examples: the peers' ordering rule, and missing peers. End to end: each orders a backlog."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ RECORDS = 10_000
 
 
 class States(dict[str, Any]):
-    """In memory, as the peer's state."""
+    """A peer's state in memory."""
 
     get_bytes = dict.get
     set = set_bytes = dict.__setitem__
@@ -30,7 +29,7 @@ class States(dict[str, Any]):
 def _numbers(
     *arrivals: tuple[int, int], source: str = "s", state: States | None = None
 ) -> list[int]:
-    """What comes out, told (number, ms)."""
+    """Return the numbers that come out for arrivals of (number, ms)."""
     state = States() if state is None else state
     out = []
     for number, at_ms in arrivals:
@@ -53,24 +52,24 @@ def _numbers(
     ],
     ids=["in order", "a hole that fills", "copies", "a loss", "a late one", "patience"],
 )
-def test_each_source_in_order(arrivals: list[tuple[int, int]], out: list[int]) -> None:
+def test_each_source_is_ordered(arrivals: list[tuple[int, int]], out: list[int]) -> None:
     assert _numbers(*arrivals) == out
 
 
-def test_a_record_without_headers_is_json_of_its_key() -> None:
+def test_headerless_record_is_json() -> None:
     state = States()
     values = [b'{"n":%d}' % number for number in (0, 2, 1)]
     freed = [hold_back(value, b"s", 0, None, state) for value in values]
     assert [[value for value, _ in each] for each in freed] == [values[:1], [], [*values[:0:-1]]]
 
 
-def test_nothing_stays_of_what_has_gone() -> None:
+def test_emitted_record_leaves_no_state() -> None:
     state = States()
     _numbers((0, 0), (3, 1), (2, 2), (1, 3), state=state)
     assert set(state) == {"s"}
 
 
-def test_a_jdk_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_jdk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for program in ("java", "mvn"):
         (tmp_path / program).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -78,9 +77,7 @@ def test_a_jdk_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path
         bring.hold_back()
 
 
-def test_an_environment_that_cannot_be_made_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_failed_environment_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INORDER_CACHE", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
     with pytest.raises(bring.PeerUnavailable, match="absent"):
@@ -90,7 +87,7 @@ def test_an_environment_that_cannot_be_made_is_told(
 @pytest.mark.kafka
 @pytest.mark.long
 @pytest.mark.parametrize("peer", ["kafka-streams", "quix"])
-def test_peers_order_a_backlog(peer: str, kafka: SharedKafka, tmp_path: Path) -> None:
+def test_peer_orders_a_backlog(peer: str, kafka: SharedKafka, tmp_path: Path) -> None:
     course = prepare(tmp_path, kafka.bootstrap, RECORDS)
     try:
         program = CONTENDERS[peer].program(tmp_path, kafka.bootstrap, course.raw)

@@ -1,5 +1,7 @@
-"""Examples: the report has a line for each entry and query, README.md shows its table, and who is
-ahead is named; an answer of ours that is wrong fails the run."""
+"""Examples: the report is complete, README.md shows its table, and better entries are named.
+
+A wrong answer of ours fails the run.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def _read(path: Path) -> list[report.Part]:
     return [report.Part(*place[:2], group, place[2]) for place, group in found.items()]
 
 
-def test_the_report_has_each_query_and_the_cost_at_both_rates(
+def test_report_is_complete(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(disorder, "measure", _found)
@@ -74,7 +76,7 @@ def test_the_report_has_each_query_and_the_cost_at_both_rates(
     assert "peers: none" in said.err
 
 
-def test_readme_shows_the_table_of_the_report() -> None:
+def test_readme_shows_the_report() -> None:
     parts = _read(report.CSV)
     answers = [part for part in parts if part.name == "answers"]
     table = report.overview(answers, [part for part in parts if part.name != "answers"])
@@ -82,7 +84,7 @@ def test_readme_shows_the_table_of_the_report() -> None:
     assert "\n".join(lines) in report.CSV.with_name("README.md").read_text()
 
 
-def test_over_all_those_come_first_that_are_right_most_often_then_soonest() -> None:
+def test_overview_ranks_right_first() -> None:
     parts = [
         report.Part("calm", "q7", [_measured("slow", wait_ms=90.0), _measured(OURS)]),
         report.Part("calm", "q8", [_measured("slow", wait_ms=70.0), _measured(OURS)]),
@@ -95,7 +97,7 @@ def test_over_all_those_come_first_that_are_right_most_often_then_soonest() -> N
     assert rows[2][1:] == ("1/2", "1.00", "3.00", "3"), "the wait where it is right"
 
 
-def test_who_is_ahead_of_ours_is_named() -> None:
+def test_better_entries_are_named() -> None:
     others = [
         _measured("sooner", wait_ms=5.0),
         _measured("wrong", wrong_end=1, wait_ms=5.0),
@@ -108,7 +110,7 @@ def test_who_is_ahead_of_ours_is_named() -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_a_wrong_answer_of_ours_fails_the_run_and_so_does_an_entry_that_fails(
+def test_wrong_answer_fails_the_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--world", "calm", "--query", "q7", "--seconds", "1"]
@@ -119,7 +121,7 @@ def test_a_wrong_answer_of_ours_fails_the_run_and_so_does_an_entry_that_fails(
     assert "broken: exit code 3" in capsys.readouterr().err
 
 
-def test_engines_are_compared_with_the_trivial_watermark() -> None:
+def test_engines_have_a_reference() -> None:
     slow, fast, none = (
         _measured("slow")._replace(events_per_cpu_s=speed) for speed in (20e3, 60e3, None)
     )

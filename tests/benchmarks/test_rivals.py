@@ -1,4 +1,4 @@
-"""Examples: the tables of what waiting costs, in small, and what they must show at any size."""
+"""Examples: small tables of the cost of waiting, and properties that hold at any size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topology.published.mp_k_slack import MPKSlack
 SHORT = D1.shorten(100)
 
 
-def test_numbers_order_for_less_hold_than_time_alone() -> None:
+def test_numbers_hold_shorter() -> None:
     found = measure_rivals(soccer(SHORT).rows)
     for name, holding in found.items():
         assert holding.released == SHORT.n
@@ -24,7 +24,7 @@ def test_numbers_order_for_less_hold_than_time_alone() -> None:
     assert found["miss 0.1"].descents > found[FIXED].descents
 
 
-def test_several_sources_come_through_every_rival_whole() -> None:
+def test_rivals_emit_all_sources() -> None:
     recipe = D3.shorten(500)
     found = measure_sources(soccer(recipe).rows, 2)
     assert list(found)[3:] == [MP, AQ]
@@ -33,7 +33,7 @@ def test_several_sources_come_through_every_rival_whole() -> None:
     assert found[RIGHT].hold_ns < found[MP].hold_ns
 
 
-def test_one_source_is_as_the_operator_alone() -> None:
+def test_one_source_equals_operator() -> None:
     rows = soccer(SHORT).rows
     alone = run(thesis.by_time(MPKSlack)(), rows, event_of())
     truth = measure_sources(rows, 1)[MP]
@@ -41,7 +41,7 @@ def test_one_source_is_as_the_operator_alone() -> None:
     assert truth.hold_ns == pytest.approx(alone.mean_ns)
 
 
-def test_tables_stand_beside_the_thesis() -> None:
+def test_tables_quote_the_thesis() -> None:
     tables = [thesis.rivals_table(recipe.shorten(500)) for recipe in (D1, D3)]
     tables.append(thesis.sources_table(D3.shorten(1_000), 5))
     text = "".join(table.markdown() for table in tables)
@@ -49,12 +49,12 @@ def test_tables_stand_beside_the_thesis() -> None:
         assert figure in text
 
 
-def test_the_coverage_a_sum_needs() -> None:
+def test_coverage_for_a_sum() -> None:
     assert coverage(0.03, 0.05, 1_000, 1) == pytest.approx(0.9817, abs=5e-5)
 
 
-def test_that_coverage_keeps_the_error_by_simulation() -> None:
-    """1 000 values of an exponential law a window, each there with the needed share."""
+def test_simulation_confirms_coverage() -> None:
+    """Each window has 1,000 exponentially distributed values, present with the needed share."""
     there = coverage(0.03, 0.05, 1_000, 1)
     rng = Random(1)
     violations = 0

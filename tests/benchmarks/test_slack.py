@@ -1,4 +1,4 @@
-"""Examples: the benchmarks of the waiting strategies in a form of a second or two."""
+"""Examples: the benchmarks of waiting strategies, run for a second or two."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEANS_MS = {"CB": (20, 6), "BB": (20, 6), "BZ": (20, 5.56), "ZB": (19.26, 6), "Z
 
 
 @pytest.mark.parametrize("kind", [*STATIC, *CHANGING])
-def test_streams_are_those_of_the_recipe(kind: str) -> None:
+def test_streams_follow_their_recipe(kind: str) -> None:
     drawn = stream(kind, 1, 9_000)
     assert drawn == sorted(drawn)
     arrivals = [arrival_ns for _, arrival_ns in drawn]
@@ -25,13 +25,13 @@ def test_streams_are_those_of_the_recipe(kind: str) -> None:
         assert (apart, delay) == pytest.approx(MEANS_MS[kind], abs=0.15)
 
 
-def test_every_strategy_has_a_row_beside_the_oracle() -> None:
+def test_each_strategy_has_a_row() -> None:
     table = probslack.table([World("BB", 1_500, 1)])
     assert [row[0] for row in table.rows] == [*STRATEGIES, ORACLE]
     assert table.title.startswith("BB: f = 30 ms, delta = 0.1, 1500 events")
 
 
-def test_worlds_that_are_shown_together_count_each_run() -> None:
+def test_joint_table_counts_each_run() -> None:
     every = [
         World(kind, 600, 1, f_ms=f_ms, delta=0.5) for kind in ("BB", "ZZ") for f_ms in (10, 30)
     ]
@@ -41,7 +41,7 @@ def test_worlds_that_are_shown_together_count_each_run() -> None:
     assert table.title.startswith("BB, ZZ: f = 10, 30 ms")
 
 
-def test_what_looks_at_no_delta_runs_once_for_all_and_is_judged_for_each() -> None:
+def test_deltas_share_runs() -> None:
     (strict,) = probslack.measure("ignore", World("BB", 600, 1, delta=0.1))
     runs = probslack.closings.cache_info().misses
     (loose,) = probslack.measure("ignore", World("BB", 600, 1, delta=0.9))

@@ -1,4 +1,4 @@
-"""Examples: how windows are held against the truth, and on which clock they are final."""
+"""Examples: windows are compared with the truth, and the clock on which they become final."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ MS = 1_000_000
 RAW = [
     Record(0, 10 * MS, "a", 0, 0),
     Record(1, 11 * MS, "a", 1, 1),
-    Record(2, 12 * MS, "a", 1, 1),  # a copy
+    Record(2, 12 * MS, "a", 1, 1),  # a duplicate
     Record(4, 250 * MS, "a", 2, WINDOW_NS),
-    Record(7, 260 * MS, "b", 0, 5),  # of the first window
+    Record(7, 260 * MS, "b", 0, 5),  # in the first window
 ]
 FIRST_A, SECOND_A, FIRST_B = (0, "a"), (WINDOW_NS, "a"), (0, "b")
 
 
-def test_the_truth_has_one_copy_of_each_event() -> None:
+def test_truth_has_no_duplicates() -> None:
     known = truth(RAW, {})
     assert known.events == {FIRST_A: 2, SECOND_A: 1, FIRST_B: 1}
     assert known.records == {FIRST_A: 3, SECOND_A: 1, FIRST_B: 1}
 
 
-def test_a_wrong_clock_is_set_right_in_the_truth() -> None:
+def test_truth_corrects_wrong_clocks() -> None:
     known = truth(RAW, {"b": -WINDOW_NS})
     assert known.events == {FIRST_A: 2, SECOND_A: 1, (WINDOW_NS, "b"): 1}
 
 
-def test_the_clock_at_an_end_is_that_of_the_record_below_it() -> None:
+def test_clock_is_of_record_below() -> None:
     assert [clock_at(RAW, end) // MS for end in (1, 3, 4, 5, 8, 100)] == [10, 12, 12, 250, 260, 260]
 
 
-def test_lost_doubled_and_wrong_are_told_apart() -> None:
-    """The raw query counts the copy and misses b; the ordered one misses one event of a."""
+def test_errors_are_counted_by_kind() -> None:
+    """Here the raw query counts the duplicate and misses b; the ordered one misses one of a."""
     raw = Closed({FIRST_A: (3, 450 * MS), SECOND_A: (1, 900 * MS)}, 7)
     ours = Closed({FIRST_A: (1, 250 * MS), FIRST_B: (1, 250 * MS), SECOND_A: (1, 500 * MS)}, 9)
     table = table_of({"raw topic": raw, "ordered topic": ours}, truth(RAW, {}), "two")

@@ -1,5 +1,4 @@
-"""Examples: the benchmark of speculation runs, each of its ways comes to the same, and ours is
-early."""
+"""Examples: all ways of speculation give the same results, and ours is early."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ OURS = "frontier, budget of 50 %: ours"
 
 
 @pytest.mark.parametrize(("kind", "cut"), [("stalls", 75), ("jitter", 60)])
-def test_every_way_comes_to_the_same_and_ours_is_early(kind: str, cut: int) -> None:
+def test_ways_agree_and_ours_is_early(kind: str, cut: int) -> None:
     found = runs(stream(60, kind, 1))
     assert list(found) == list(RUNS)
     for output in found.values():
@@ -21,12 +20,12 @@ def test_every_way_comes_to_the_same_and_ours_is_early(kind: str, cut: int) -> N
     assert int(COLUMNS["cut"](found[OURS], found[PURE]).rstrip("%")) >= cut
 
 
-def test_a_run_that_comes_to_something_else_is_found() -> None:
+def test_differing_run_is_found() -> None:
     found = runs(stream(20, "stalls", 1))
     wrong = found[OURS]._replace(current=dict(list(found[OURS].current.items())[1:]))
     assert unlike(found[PURE], wrong) == 1
 
 
-def test_a_load_step_has_rows_for_both_controls() -> None:
+def test_load_step_has_both_controls() -> None:
     names = [row[0].partition(":")[0] for row in step_response().rows]
     assert names == ["tcp", "tcp", "budget", "budget"]

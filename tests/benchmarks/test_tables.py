@@ -1,4 +1,4 @@
-"""Examples: how figures are spelled, and what a table looks like in Markdown."""
+"""Examples: the format of figures, and of a table in Markdown."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from benchmarks.tables import Page, Table, count, ms, share, thousands, us
         ([thousands(1_234_567)], "1.23 M"),
     ],
 )
-def test_figures_can_be_read_down_a_column(spelled: list[str], expected: str) -> None:
+def test_figures_are_readable(spelled: list[str], expected: str) -> None:
     assert " ".join(spelled) == expected
 
 
-def test_a_table_is_written_beside_being_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_is_shown_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = Table("speed", ("program", "rate"), note="on two cores")
     table.add("a | b", "1")
     file = tmp_path / "figures.md"
@@ -36,12 +34,12 @@ def test_a_table_is_written_beside_being_shown(
     )
 
 
-def test_a_row_of_another_length_is_refused() -> None:
+def test_wrong_row_is_refused() -> None:
     with pytest.raises(ValueError, match="speed: 1 cells for 2 columns"):
         Table("speed", ("program", "rate")).add("a")
 
 
-def test_what_a_paper_prints_stands_behind_its_rows() -> None:
+def test_printed_figures_are_columns() -> None:
     table = Table("speed", ("program", "rate"))
     table.add("ours", "1")
     table.add("theirs", "2")

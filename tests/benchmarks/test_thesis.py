@@ -1,7 +1,8 @@
-"""Examples: the thesis's runs in a small form, and what their figures must show whatever
-the size: sync that undoes any offset, bounds that hold, a single offset that does not.
+"""Examples: small runs of the thesis, and properties that hold at any size.
 
-Laws: rounds bound the offset from both sides; a dial is what it says.
+Sync undoes any offset, bounds hold, and a single offset does not.
+
+Laws: rounds bound the offset from both sides; a dial is ahead by its offset and skew.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SHORT = D3.shorten(200)
 FIRST_NS = 1_700_000_000 * S
 STEPS = {"whole ms": MS, "ns": 1}
 TURNED = 2
-"""Pairs of neighbours so close that a model's rounding to ns, other at each drift, turns them."""
+"""Number of neighbours so close that rounding to ns, which depends on the drift, swaps them."""
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +60,11 @@ def offsets(request: pytest.FixtureRequest, single: Sequence[Row]) -> Offsets:
     return measure_offsets(single, STEPS[request.param], (0, 5 * MS, 3_600 * S))
 
 
-# -- what counts -----------------------------------------------------------------------------------
+# -- what is counted ------------------------------------------------------------------------------
 
 
 def out(*events: tuple[int, int, int, str]) -> Truth:
-    """(true, ref, error, late) in the order in which they come out, each after 2 ms."""
+    """Return the truth of events (true, ref, error, late) in output order, each after 2 ms."""
     truth = Truth(settled_ns=50 * MS)
     step = Step(0)
     for true_ns, ref_ns, error_ns, late in events:
@@ -75,14 +76,14 @@ def out(*events: tuple[int, int, int, str]) -> Truth:
     return truth
 
 
-def test_true_times_count_and_not_the_stamps() -> None:
+def test_order_is_by_actual_times() -> None:
     truth = out((10 * MS, 1, 0, ""), (60 * MS, 2, 0, ""), (59 * MS, 3, 0, ""), (70 * MS, 4, 0, ""))
     assert (truth.left, truth.left_by_ms, truth.left_settled) == (1, 1, 1)
     assert (truth.behind, truth.worst_ns, truth.beyond, truth.broken) == (1, MS, 1, 4)
     assert (truth.hold_ns, truth.hold_quantile_ns(0.99)) == (2 * MS, 2 * MS)
 
 
-def test_what_the_bounds_explain_is_not_beyond_them() -> None:
+def test_bounds_explain_disorder() -> None:
     swapped = out((105, 100, 5, ""), (100, 101, 5, ""), (200, 200, 0, ""))
     assert (swapped.left, swapped.behind, swapped.beyond, swapped.broken) == (1, 1, 0, 0)
     at_the_ends = out((110, 105, 5, ""), (100, 105, 5, ""))
@@ -91,13 +92,13 @@ def test_what_the_bounds_explain_is_not_beyond_them() -> None:
     assert (too_far.beyond, too_far.broken) == (1, 1)
 
 
-def test_a_marked_event_is_left_and_behind_but_claims_no_order() -> None:
+def test_late_event_claims_no_order() -> None:
     truth = out((100, 100, 0, ""), (20, 20, 0, "gap"), (500, 500, 0, "gap"), (101, 101, 0, ""))
     assert (truth.left, truth.behind, truth.late) == (2, 1, 2)
     assert (truth.beyond, truth.worst_ns) == (0, 0)
 
 
-def test_a_source_that_leaves_in_one_piece_has_one_descent_and_all_behind() -> None:
+def test_delayed_source_descends_once() -> None:
     truth = out(*((true, true, 0, "") for true in (10, 20, 30, 11, 21, 29)))
     assert (truth.left, truth.behind, truth.worst_ns) == (1, 3, 19)
 
@@ -105,7 +106,7 @@ def test_a_source_that_leaves_in_one_piece_has_one_descent_and_all_behind() -> N
 # -- clocks ----------------------------------------------------------------------------------------
 
 
-def test_a_dial_is_ahead_by_its_offset_and_then_by_its_skew_in_whole_steps() -> None:
+def test_law_dial_shows_offset_and_skew() -> None:
     dial = Dial(5 * MS, 100_000, FIRST_NS)
     assert dial.shows(FIRST_NS) == FIRST_NS + 5 * MS
     assert dial.shows(FIRST_NS + 60 * S) == FIRST_NS + 60 * S + 5 * MS + 6 * MS
@@ -113,20 +114,20 @@ def test_a_dial_is_ahead_by_its_offset_and_then_by_its_skew_in_whole_steps() -> 
 
 
 @pytest.mark.parametrize("pauses_s", [(60,), AS_CLIENT])
-def test_rounds_bound_the_offset_from_both_sides(pauses_s: Sequence[int]) -> None:
+def test_law_rounds_bound_the_offset(pauses_s: Sequence[int]) -> None:
     dials = unlike_dials(["a", "b", "c"], FIRST_NS - HEAD_START_NS)
     heard = rounds(dials, FIRST_NS, FIRST_NS + 300 * S, pauses_s)
     assert len({dial.skew_ppb for dial in dials.values()}) == 3
     for sample in heard:
         dial = dials[sample.source]
         behind_ns = sample.t2_ns - dial.shows(sample.t2_ns)
-        slack_ns = 1_000  # what the clock gains on a round's way
+        slack_ns = 1_000  # the clock's gain during a round
         assert sample.t3_ns - sample.t4_ns - slack_ns <= behind_ns
         assert behind_ns <= sample.t2_ns - sample.t1_ns + slack_ns
         assert sample.arrival_ns > sample.t3_ns
 
 
-def test_ten_rounds_have_taken_effect_before_the_first_event_and_four_follow() -> None:
+def test_first_rounds_precede_events() -> None:
     heard = rounds({"a": Dial()}, FIRST_NS, FIRST_NS + 119 * S)
     first = [sample for sample in heard if sample.arrival_ns < FIRST_NS]
     assert len(first) == FIRST_ROUNDS
@@ -135,7 +136,7 @@ def test_ten_rounds_have_taken_effect_before_the_first_event_and_four_follow() -
     assert heard == sorted(heard, key=lambda sample: sample.arrival_ns)
 
 
-def test_several_sources_are_one_stream_shifted(single: Sequence[Row]) -> None:
+def test_sources_are_shifted_copies(single: Sequence[Row]) -> None:
     rows = list(sources_of(single, 3))
     arrivals = [row.arrival_ns for row in rows]
     assert arrivals == sorted(arrivals)
@@ -149,7 +150,7 @@ def test_several_sources_are_one_stream_shifted(single: Sequence[Row]) -> None:
 # -- the tables ------------------------------------------------------------------------------------
 
 
-def test_with_sync_no_drift_leaves_more_than_none(offsets: Offsets) -> None:
+def test_sync_undoes_any_offset(offsets: Offsets) -> None:
     for method in SYNCED:
         at_zero = offsets[method.name, 0]
         for (name, _), truth in offsets.items():
@@ -160,7 +161,7 @@ def test_with_sync_no_drift_leaves_more_than_none(offsets: Offsets) -> None:
                 assert (truth.beyond, truth.broken) == (0, 0)
 
 
-def test_without_sync_a_drift_puts_nearly_all_out_of_order(offsets: Offsets) -> None:
+def test_unsynced_offset_spoils_order(offsets: Offsets) -> None:
     right, ahead = offsets[TRUST.name, 0], offsets[TRUST.name, 5 * MS]
     assert right.beyond == 0
     assert ahead.beyond > right.released // 3
@@ -171,14 +172,14 @@ def test_without_sync_a_drift_puts_nearly_all_out_of_order(offsets: Offsets) -> 
     assert hour.behind > right.released // 3
 
 
-def test_estimate_brings_an_hour_down_to_half_its_floor(offsets: Offsets) -> None:
+def test_estimate_undoes_an_hour(offsets: Offsets) -> None:
     estimated = offsets[ESTIMATE.name, 3_600 * S]
     floor_ns = PASSIVE_FLOOR_NS
     assert estimated.worst_ns <= floor_ns // 2
     assert (estimated.beyond, estimated.broken) == (0, 0)
 
 
-def test_in_whole_ms_sync_is_exactly_as_good_as_right_clocks(single: Sequence[Row]) -> None:
+def test_sync_in_ms_is_exact(single: Sequence[Row]) -> None:
     found = measure_offsets(single, MS, (0, 10 * MS, 60 * S))
     for (name, _), truth in found.items():
         if name in [method.name for method in SYNCED]:
@@ -186,7 +187,7 @@ def test_in_whole_ms_sync_is_exactly_as_good_as_right_clocks(single: Sequence[Ro
             assert truth.behind == found[TRUST.name, 0].behind
 
 
-def test_a_single_offset_fails_under_skew_and_the_polygon_does_not() -> None:
+def test_skew_needs_the_polygon() -> None:
     rows = steady(6, 20, 150).rows
     span = span_of(rows)
     settled_ns = span.first_ns + 60 * S
@@ -204,7 +205,7 @@ def test_a_single_offset_fails_under_skew_and_the_polygon_does_not() -> None:
     assert found[TRUST.name].behind > 2 * single.behind
 
 
-def test_wrong_clocks_stand_beside_the_thesis() -> None:
+def test_tables_quote_the_thesis() -> None:
     text = thesis.offsets_table(D3.shorten(1_000), MS).markdown()
     text += thesis.skew_table(3).markdown()
     for method in METHODS:

@@ -1,4 +1,4 @@
-"""Examples: each real trace has the figures its origin's README states."""
+"""Examples: each real trace has the figures of its origin's README."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FIGURES = {
     "kafka_brokers": (12_840, 3, 13, 0),
     "quic_two_endpoints": (985, 2, 0, 0),
 }
-"""Events, sources, late and overtaken ones."""
+"""Numbers of events, sources, late and out-of-order events."""
 
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", TRACES)
-def test_a_trace_has_the_figures_of_its_readme(name: str) -> None:
+def test_trace_has_readme_figures(name: str) -> None:
     rows = recorded(TRACES[name])
     found = figures([row.row() for row in rows])
     assert (found.n, found.sources, found.late, found.overtaken) == FIGURES[name]
@@ -36,14 +36,14 @@ def test_a_trace_has_the_figures_of_its_readme(name: str) -> None:
     assert all(row.seq >= 0 and row.payload for row in rows)
 
 
-def test_phones_by_their_own_clocks_disagree() -> None:
+def test_phone_clocks_disagree() -> None:
     rows = recorded(lambda: jr_umts("d1", own_clocks=True))
     own = figures([row.row() for row in rows])
     assert 0.8 < own.late / own.n < 0.95
     assert 30 < own.largest_lateness_ns / 1e9 < 40
 
 
-def test_an_absent_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(TraceAbsent, match=r"nowhere.*INORDER_DATA"):
         folder()

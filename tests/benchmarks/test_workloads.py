@@ -1,4 +1,4 @@
-"""Examples: the published figures of each recipe; laws: what every seed must keep."""
+"""Examples: the published figures of each recipe; laws: properties of every seed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ S = 1_000_000_000
     ],
     ids=["D1", "D2", "D3"],
 )
-def test_the_soccer_streams_have_the_published_figures(
+def test_soccer_has_published_figures(
     recipe: Recipe, n: int, descents: int, largest_step_ms: int, step_means_ms: tuple[float, float]
 ) -> None:
     rows = soccer(recipe).rows
@@ -54,13 +54,13 @@ def test_the_soccer_streams_have_the_published_figures(
 
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("recipe", [D1, D2, D3], ids=["D1", "D2", "D3"])
-def test_descents_are_exact_for_every_seed(recipe: Recipe, seed: int) -> None:
+def test_law_descents_are_exact(recipe: Recipe, seed: int) -> None:
     short = recipe.shorten(20)
     found = figures(soccer(short, seed).rows)
     assert (found.n, found.descents, found.late) == (short.n, short.descents, short.descents)
 
 
-def test_what_is_lost_is_missing() -> None:
+def test_lost_records_are_missing() -> None:
     whole = soccer(D1.shorten(20))
     lossy = lose(whole, 0.01)
     assert 150 < len(lossy.lost) < 350
@@ -70,12 +70,12 @@ def test_what_is_lost_is_missing() -> None:
     }
 
 
-def test_the_crowd_has_the_shares_it_is_known_by() -> None:
+def test_crowd_has_its_known_shares() -> None:
     workload = crowd(200_000)
     found = figures(workload.rows)
     assert found.sources == 20
     assert 0.114 < (found.overtaken + found.copies) / found.n < 0.118
-    assert found.missing <= len(workload.lost)  # one lost at an end is not missing
+    assert found.missing <= len(workload.lost)  # A record lost at an end does not count as missing.
     assert found.missing > len(workload.lost) - 3
     assert found.copies == len(workload.doubled)
     silences = {
@@ -90,7 +90,7 @@ def _stamps(workload: Workload, source: str) -> list[int]:
     return [row.ts_ns for row in workload.rows if row.source == source]
 
 
-def test_a_change_of_law_shows_where_it_should() -> None:
+def test_regimes_change_delays() -> None:
     rows = regimes().rows
     start_ns = min(row.ts_ns for row in rows)
     mean_ms = [
@@ -104,13 +104,13 @@ def test_a_change_of_law_shows_where_it_should() -> None:
     assert mean_ms == pytest.approx([1.2, 5.0, 8.2, 1.2], rel=0.1)
 
 
-def test_bursts_hold_everything_back_and_let_it_through_at_once() -> None:
+def test_burst_releases_all_at_once() -> None:
     arrivals = [row.arrival_ns for row in bursts().rows]
     together = max(arrivals.count(at) for at in {a for a in arrivals if a % (5 * S) == 300 * MS})
     assert 250 <= together <= 350
 
 
-def test_rates_step_and_loss_storms() -> None:
+def test_rate_steps_and_loss_storm() -> None:
     assert figures(rate_steps().rows).n == 20 * 200 + 60 * 5 + 20 * 2000 + 20 * 200
     storm = loss_storm()
     lost_s = [seq // 1000 for _, seq in storm.lost]
@@ -131,7 +131,7 @@ def test_rates_step_and_loss_storms() -> None:
         loss_storm,
     ],
 )
-def test_a_seed_is_a_workload_in_arrival_order(recipe: Callable[[int], Workload]) -> None:
+def test_law_seed_gives_workload(recipe: Callable[[int], Workload]) -> None:
     rows = recipe(3).rows
     assert rows == recipe(3).rows
     assert rows != recipe(4).rows
@@ -139,7 +139,7 @@ def test_a_seed_is_a_workload_in_arrival_order(recipe: Callable[[int], Workload]
     assert all(row.ts_ns <= row.arrival_ns for row in rows)
 
 
-def test_figures_count_what_they_say() -> None:
+def test_figures_of_a_small_example() -> None:
     rows = [Row(1, "a", 0, 10), Row(2, "b", 5, 4), Row(3, "a", 3, 30), Row(4, "a", 1, 20)]
     rows += [Row(5, "a", 1, 20), Row(6, "b", 6, 40)]
     found = figures(rows)

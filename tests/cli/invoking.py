@@ -1,4 +1,4 @@
-"""What the command line's tests share: a command run in this process, and its answer."""
+"""Run commands of `inorder` in this process, and check their answers."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ class Answer(NamedTuple):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The last line of standard error."""
+        """Return the last line of standard error."""
         found: dict[str, Any] = json.loads(self.err.splitlines()[-1])
         return found
 
     @property
     def last(self) -> dict[str, Any]:
-        """The last line of standard output."""
+        """Return the last line of standard output."""
         found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
         return found
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        """The lines of one kind."""
+        """Return the lines of one kind."""
         return [line for line in self.lines if line["kind"] == kind]
 
     def well(self, *words: str) -> Self:
-        """Itself, of a command that has ended well and has told these words."""
+        """Assert that the command succeeded and printed these words; return the answer itself."""
         assert self.code == 0, self.err
         assert [each for each in words if each not in self.out + self.err] == [], self
         return self
 
     def refused(self, *words: str, code: int = 2) -> Self:
-        """Itself, of a command that is refused in these words and says nothing else."""
+        """Assert that the command was refused with these words only; return the answer itself."""
         assert (self.code, self.out) == (code, ""), self
         assert [each for each in words if each not in self.err] == [], self.err
         assert "Traceback" not in self.err
@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 def inorder(
     *arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> Answer:
-    """`inorder` with these arguments; no variable of the caller's environment counts."""
+    """Run `inorder` with these arguments, without the variables of the caller's environment."""
     clean = {"INORDER_TOPOLOGY": None, "INORDER_BROKERS": None}
     runner = CliRunner(env={**clean, **(env or {})})
     result = runner.invoke(main, [str(each) for each in arguments], input=stdin)
@@ -67,20 +67,20 @@ def inorder(
 
 
 def text_file(path: Path, text: str) -> Path:
-    """Write the text, and return where."""
+    """Write the text, and return its path."""
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def json_lines(path: Path, rows: Iterable[object]) -> Path:
-    """Write a line of JSON for each row, and return where."""
+    """Write a line of JSON for each row, and return the path."""
     return text_file(path, "".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 def commands(
     group: click.Group = main, words: tuple[str, ...] = ()
 ) -> list[tuple[tuple[str, ...], click.Command]]:
-    """Every command that is no group, the hidden ones too, behind the words that name it."""
+    """Return every command that is no group, hidden ones included, with the words that name it."""
     hidden = HIDDEN if group is main else ()
     found: list[tuple[tuple[str, ...], click.Command]] = []
     for name in [*group.list_commands(click.Context(group)), *hidden]:
@@ -92,7 +92,7 @@ def commands(
 
 
 def replay_of(folder: Path, topology: str, rows: Iterable[object], *options: str) -> Answer:
-    """What `inorder replay` says of these rows by a topology of this text."""
+    """Return the answer of `inorder replay` for these rows and this topology."""
     file = text_file(folder / "topology.yaml", topology)
     events = json_lines(folder / "events.jsonl", rows)
     return inorder("replay", "--topology", file, "--json", *options, events)

@@ -1,15 +1,9 @@
-"""Examples: the whole answer of recorded traces, as digests; a change of the house changes no byte.
+"""Examples: digests of the whole answers to recorded traces; a change inside the code changes no
+byte.
 
-The digests were made by the code before the rooms were moved; ten of them anew when watermarks came
-to be told while C stands (decision 5); most of them when what only the end of a recording decides
-ceased to be final (docs/concepts/watermarks.md): `final` and `confidence` alone have changed; 19
-where sources are sparse or stamps are coarse (decision 24); 25 when a window in which no event is
-came to have no average, no bounds and no expectation of one (docs/guides/windows.md), of which one
-also retracts a session that is open again, and four emit a beat earlier or later, as MERGE
-announces once more when it rests (decision 5); five where a timestamp below the newest of its
-source is no longer raised (docs/concepts/clocks.md): four of `soccer_tagging`, and one of
-`mesh_sensors`, in which a lost event of such a source takes its place. Whoever changes an answer on
-purpose says why in docs/decisions, and writes the new digest that this test prints.
+The digests changed with decisions 5 and 24, and with the rules of docs/concepts/watermarks.md,
+docs/concepts/clocks.md and docs/guides/windows.md. To change an answer on purpose, give the reason
+in docs/decisions and write the new digest that this test prints.
 """
 
 from __future__ import annotations
@@ -40,7 +34,7 @@ from tests.cli.invoking import inorder, text_file
 from tests.services import without_trace
 
 ROWS = 3_000
-"""The first of each trace."""
+"""Number of rows read from the beginning of each trace."""
 
 WINDOWS = """
   counted: {window: tumbling 10s, key: payload.who, aggregate: {n: count(), m: avg(payload.n)}}
@@ -89,8 +83,8 @@ quic_two_endpoints 24a04ed56fa8 -            3476347737f9 652df40e9788 da213ed72
 soccer_tagging     d45b95f1c59f 4bb148a8c2b1 a776f15ed1d7 d1059657cb71 26f4489e5994 -
 usgs_quakes        f00230aaf427 02251cabf5e2 b94aeb1977b6 4d6b89df03ad b6c366c64b31 5a117d77bf95
 """
-"""The digests of each trace by each topology, in their order. None where so many events are within
-their errors that patterns take minutes, and where a join has everything with everything."""
+"""Digests of each trace by each topology, in order. A dash stands where patterns would take
+minutes, as most events are within their errors, or where a join would match all pairs."""
 
 ASKED = {
     "pairs": "PATTERN SEQ(T0 a, T1 b) WHERE {one} WITHIN {within} RETURN a.n AS a, b.n AS b",
@@ -102,7 +96,8 @@ WITHIN = {
     "soccer_tagging": "10 s",
     "usgs_quakes": "10 min",
 }
-"""There a match is made of events of all sources, elsewhere of one."""
+"""Time span of patterns in traces where a match takes events of all sources; elsewhere it takes
+events of one."""
 
 SHORT = {"pairs": "100 ms", "gone": "50 ms"}
 MATCHES = """
@@ -116,10 +111,10 @@ quic_two_endpoints 9f0b2393a995 ce24d6568db3 c1783112af2f 6d606fe8eae1
 soccer_tagging     2ed3f9628f05 e03cd1ac7bb1 daf171c50788 357771d9f95e
 usgs_quakes        9b8e8386ecc7 9321a968e779 0d44951e1536 6613866b0cae
 """
-"""The digests of each trace by each query of `ASKED` with each of the options."""
+"""Digests of each trace by each query of `ASKED` with each of the options."""
 
 
-@cache  # to read a trace takes as long as to replay it
+@cache  # Reading a trace takes as long as replaying it.
 def rows_of(trace: str) -> list[TraceRow]:
     try:
         return TRACES[trace]()[:ROWS]
@@ -169,7 +164,7 @@ CASES = [
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize(("trace", "topology", "expected"), CASES)
-def test_a_replay_says_what_it_said(
+def test_replay_answers_are_unchanged(
     tmp_path: Path, trace: str, topology: str, expected: str
 ) -> None:
     file = text_file(tmp_path / "topology.yaml", TOPOLOGIES[topology])
@@ -180,7 +175,7 @@ def test_a_replay_says_what_it_said(
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("trace", TRACES)
-def test_matches_are_what_they_were(tmp_path: Path, trace: str) -> None:
+def test_matches_are_unchanged(tmp_path: Path, trace: str) -> None:
     events = written(tmp_path, trace)
     digests = []
     for asked, text in ASKED.items():

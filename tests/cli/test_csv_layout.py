@@ -1,5 +1,7 @@
-"""Examples: CSV without a line of names, or with lines before it, through the commands that read
-files. The message shows the options, and with these the file is read as a usual one is."""
+"""Examples: CSV without column names, or with lines before them, in the commands that read files.
+
+The error names the options with which the file is read like a usual one.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_options_of_the_message_make_it_a_usual_file(
-    tmp_path: Path, command: str, file: str
-) -> None:
+def test_suggested_options_fix_the_file(tmp_path: Path, command: str, file: str) -> None:
     content, options = FILES[file]
     words = [command, *COMMANDS[command]]
     usual = inorder(*words, text_file(tmp_path / "rows.csv", NAMES + ROWS)).well()
@@ -42,7 +42,7 @@ def test_the_options_of_the_message_make_it_a_usual_file(
     assert inorder(*words, *shlex.split(options), path).well().out == usual.out
 
 
-def test_lines_of_our_own_form_take_the_options_too(tmp_path: Path) -> None:
+def test_options_apply_to_event_lines(tmp_path: Path) -> None:
     topology = text_file(tmp_path / "t.yaml", "streams: {default: {}}\n")
     path = text_file(tmp_path / "rows.csv", "a,0,5\na,1,6\n")
     words: list[str | Path] = ["replay", "--topology", topology, path]
@@ -51,7 +51,7 @@ def test_lines_of_our_own_form_take_the_options_too(tmp_path: Path) -> None:
     assert [(line["seq"], line["ts"]) for line in answer.of("event")] == [(0, 5), (1, 6)]
 
 
-def test_a_fault_keeps_the_number_of_its_line(tmp_path: Path) -> None:
+def test_bad_row_keeps_its_line_number(tmp_path: Path) -> None:
     path = text_file(tmp_path / "rows.csv", f"{BEFORE}a,0,5\na,1\na,2,7\n")
     answer = inorder("replay", *MAPPED, "--skip-lines", "3", "--header", "device,n,time", path)
     (dead,) = answer.well().of("dead")
@@ -73,7 +73,7 @@ def test_a_fault_keeps_the_number_of_its_line(tmp_path: Path) -> None:
         ("x.jsonl", "--skip-lines 1", "is JSON lines, and --skip-lines 1 is for CSV"),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path: Path, name: str, options: str, said: str) -> None:
+def test_bad_options_are_refused(tmp_path: Path, name: str, options: str, said: str) -> None:
     path = text_file(tmp_path / name, ROWS if name.endswith("csv") else "{}\n")
     answer = inorder("replay", *MAPPED, *shlex.split(options), path)
     assert answer.code in (2, 3)
@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, name: str, options: str, s
 
 
 @pytest.mark.parametrize("command", ["audit", "init"])
-def test_a_topic_has_no_lines_to_skip(command: str) -> None:
+def test_topics_have_no_skip_lines(command: str) -> None:
     words = ["--brokers", "127.0.0.1:1", "--topic", "t", "--skip-lines", "2"]
     inorder(command, *words).refused("--skip-lines 2: is for a file; leave it out")
 
@@ -97,34 +97,32 @@ def test_a_topic_has_no_lines_to_skip(command: str) -> None:
         'device;n;time\n"a\nb";1;2\n',
     ],
 )
-def test_a_usual_file_needs_no_option(usual: str) -> None:
+def test_usual_file_needs_no_option(usual: str) -> None:
     assert remedy_for(usual.encode(), is_whole=True) is None
 
 
-def test_a_line_that_is_cut_does_not_count() -> None:
+def test_partial_last_line_is_ignored() -> None:
     content = (BEFORE + NAMES + ROWS).encode()
     for size in range(len(BEFORE + NAMES) + 30, len(BEFORE + NAMES) + 60):
         found = remedy_for(content[:size], is_whole=False)
         assert found == "its column names are in line 4: add --skip-lines 3"
 
 
-def test_many_columns_are_counted_and_not_spelled() -> None:
+def test_many_columns_are_only_counted() -> None:
     row = ",".join(map(str, range(40)))
     found = remedy_for(f"{row}\n{row}\n".encode(), is_whole=True)
     assert found is not None
     assert found.endswith("add --header with a name for each of its 40 columns")
 
 
-def test_a_layout_is_spelled_as_its_options() -> None:
+def test_layout_prints_as_its_options() -> None:
     assert AS_USUAL.options() == ""
     assert CsvLayout(2, ("a b", "c")).options() == " --skip-lines 2 --header 'a b,c'"
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_names_in_another_encoding_are_refused_by_their_cause(
-    tmp_path: Path, command: str, encoding: str
-) -> None:
+def test_column_names_must_be_utf8(tmp_path: Path, command: str, encoding: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(NAMES.replace("\n", ",gerät\n") + ROWS.replace("\n", ",7\n"), encoding=encoding)
     answer = inorder(command, *COMMANDS[command], path)
@@ -132,7 +130,7 @@ def test_names_in_another_encoding_are_refused_by_their_cause(
     assert "the column names are not UTF-8; save the file as UTF-8" in answer.err
 
 
-def test_fields_of_our_payload_in_another_encoding_are_refused(tmp_path: Path) -> None:
+def test_payload_names_must_be_utf8(tmp_path: Path) -> None:
     topology = text_file(tmp_path / "t.yaml", "streams: {default: {}}\n")
     path = tmp_path / "rows.csv"
     path.write_bytes("source,seq,payload.°C\nm,1,7\n".encode("latin-1"))

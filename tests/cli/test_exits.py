@@ -1,4 +1,4 @@
-"""Examples: every command ends with the codes of one table."""
+"""Examples: every command ends with the exit codes of one table."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ REACH_OUT = [
     ("worker", "--topology", "{topology}", *BROKERS, *WAIT, "--stage", "all"),
 ]
 ALONE = {"check", "demo", "keys", "match", "replay", "spark", "dev", "init"}
-"""These need nobody who could be absent, bring them along, or (spark) are tested in their room."""
+"""Commands that need nobody else, bring others along, or (spark) are tested elsewhere."""
 
 
 @pytest.fixture
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Arguments with the places filled in: files that are there, brokers that are not."""
+    """Return a function that fills existing files and absent brokers into arguments."""
     topology = text_file(tmp_path / "topology.yaml", RESENDING)
     (port,) = free_ports(1)
     places = {"topology": topology, "nobody": f"{LOOPBACK}:{port}", "folder": tmp_path}
@@ -53,22 +53,22 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("arguments", REACH_OUT, ids=lambda each: "-".join(each[:2]))
-def test_where_nobody_answers_every_command_is_refused(
+def test_commands_refuse_absent_brokers(
     arguments: tuple[str, ...], filled: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     if arguments[0] == "stage":
         arguments = (*arguments, "--state-dir", "{folder}/state")
     answer = inorder(*filled(arguments)).refused()
     said = [line for line in answer.err.splitlines() if " answers at 127.0.0.1:" in line]
-    if arguments[0] != "worker":  # whose stage says it, a process of its own
+    if arguments[0] != "worker":  # Its stage, a process of its own, reports it.
         assert len(said) == 1
         assert capfd.readouterr().err == "", "the client itself writes there"
 
 
-def test_no_command_is_forgotten() -> None:
+def test_every_command_is_listed() -> None:
     assert {each[0] for each in REACH_OUT} | ALONE >= set(COMMANDS)
 
 
-def test_the_documents_name_each() -> None:
+def test_documentation_lists_all_codes() -> None:
     rows = re.findall(r"^\| (\d) \| .+? \|$", ERRORS.read_text(), re.M)
     assert [int(code) for code in rows] == [*Exit]

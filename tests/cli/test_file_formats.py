@@ -1,5 +1,6 @@
-"""Files in Avro and Protobuf through the commands that read files: examples, and what is refused
-with the remedy."""
+"""Examples: Avro and Protobuf files in the commands that read files, and refusals with their
+remedy.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ FILES = [
 
 
 @pytest.mark.parametrize("words", FILES, ids=" ".join)
-def test_each_command_reads_it(folder: Path, words: list[str]) -> None:
+def test_every_command_reads_the_format(folder: Path, words: list[str]) -> None:
     result = inorder("replay", "--json", *WHERE, *words).well()
     totals = result.summary
     assert (totals["in"], totals["event"]) == (40, 40)
@@ -70,7 +71,7 @@ def test_each_command_reads_it(folder: Path, words: list[str]) -> None:
     assert found.summary["in"] == 40, found.err
 
 
-def test_a_registry_has_the_schema_whatever_its_subject(folder: Path, registry: Registry) -> None:
+def test_registry_schema_is_found_by_id(folder: Path, registry: Registry) -> None:
     number = registry.register("plant-telemetry", json.dumps(SCHEMA))
     prefix = b"\0" + number.to_bytes(4, "big")
     Path("values.bin").write_bytes(delimited(*(prefix + in_avro(row) for row in AVRO)))
@@ -79,7 +80,7 @@ def test_a_registry_has_the_schema_whatever_its_subject(folder: Path, registry: 
     assert result.summary["event"] == 40
 
 
-def test_values_are_read_by_fields_and_format_of_the_topology(folder: Path) -> None:
+def test_topology_mapping_applies(folder: Path) -> None:
     fields = "fields: {source: payload.device, seq: payload.n, ts: payload.at}"
     schema = "format: avro, schema: {file: press.avsc}"
     Path("t.yaml").write_text(f"streams: {{presses: {{{schema}, {fields}}}}}\n")
@@ -100,8 +101,8 @@ FORCE = {
 
 
 @pytest.mark.parametrize("name", ["values.bin", "press.avro"])
-def test_a_readers_schema_follows_a_renamed_field(folder: Path, name: str) -> None:
-    """The sender calls it `load`, and the query `force`."""
+def test_reader_schema_renames_a_field(folder: Path, name: str) -> None:
+    """A sender names the field `load`, and the query names it `force`."""
     rows = [{**row, "load": 3} for row in AVRO]
     Path("press.avro").write_bytes(container(rows=rows, schema=LOAD))
     Path("values.bin").write_bytes(delimited(*(written(LOAD, row) for row in rows)))
@@ -148,7 +149,7 @@ def write_topology(reader: str) -> None:
     ids=["absent", "no JSON", "no schema", "without bound", "no record", "long", "default"],
 )
 @pytest.mark.parametrize("command", [["check"], ["replay", "press.avro", "--topology"]])
-def test_a_bad_readers_schema_is_refused(
+def test_bad_reader_schema_is_refused(
     folder: Path, command: list[str], content: str | None, says: str
 ) -> None:
     write_topology(", reader: force.avsc")
@@ -158,7 +159,7 @@ def test_a_bad_readers_schema_is_refused(
     result.refused(says, "t.yaml: streams.a.schema.reader: ./force.avsc")
 
 
-def test_what_init_is_given_it_takes(folder: Path) -> None:
+def test_init_keeps_given_fields(folder: Path) -> None:
     result = inorder("init", "--source", "device", "--ts", "at", "press.avro")
     assert "source: payload.device  # given" in result.out
     assert "seq: payload.n  # certain" in result.out
@@ -188,17 +189,17 @@ def test_what_init_is_given_it_takes(folder: Path) -> None:
         (["--format", "avro", "--message", "a.B", "values.bin"], "leave it out"),
     ],
 )
-def test_what_does_not_go_together_is_refused(folder: Path, words: list[str], message: str) -> None:
+def test_conflicting_options_are_refused(folder: Path, words: list[str], message: str) -> None:
     for command in ("replay", "audit", "init"):
         inorder(command, *WHERE, *words).refused(message)
 
 
-def test_a_format_wants_to_know_where_the_source_is(folder: Path) -> None:
+def test_format_option_needs_source(folder: Path) -> None:
     inorder("replay", "--format", "avro", "press.avro").refused("--format avro needs --source")
     inorder("replay", "--topology", "t.yaml", "press.avro").refused()
 
 
-def test_avro_without_a_word_says_what_to_name(folder: Path) -> None:
+def test_avro_without_fields_is_refused(folder: Path) -> None:
     topology = text_file(folder / "t.yaml", "streams: {default: }\n")
     answer = inorder("replay", "--topology", topology, "press.avro")
     answer.refused("name its fields: --source NAME", code=3)

@@ -1,5 +1,8 @@
-"""Files of strangers through the commands that read files, examples: a table of what is wrong with
-each, and the code and the words that it gets. No stack trace is shown, and the balance holds."""
+"""Examples: hostile files in the commands that read files.
+
+A table gives the exit code and the words for each fault. No stack trace appears, and the counts
+balance.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ WITHOUT_ZONE = HEAD + "".join(f"m,{i},2023-11-14 22:{i:02d}:20,1\n" for i in ran
         ("header.csv", HEAD.encode(), 0, 0),
     ],
 )
-def test_a_replay_balances(
+def test_replay_of_bad_rows_balances(
     tmp_path: Path, name: str, content: bytes, events: int, dead: int
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -68,9 +71,7 @@ def test_a_replay_balances(
         ("twice.csv", GOOD.replace("v", "time").encode(), "two columns are called `time`"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_a_sentence(
-    tmp_path: Path, name: str, content: bytes, words: str
-) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path, name: str, content: bytes, words: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     for command in ("init", "audit"):
@@ -79,7 +80,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(
         assert any(word in result.err for word in words.split("|")), result.err
 
 
-def test_a_line_without_end_is_one_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_line_is_one_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "MAX_LINE_BYTES", 1_000)
     path = tmp_path / "t.csv"
     for long in ("m1," + "x" * 5_000, 'm1,"' + "x\n" * 5 + "x" * 5_000 + '"', "," * 3_000):
@@ -90,20 +91,20 @@ def test_a_line_without_end_is_one_fault(tmp_path: Path, monkeypatch: pytest.Mon
         assert ragged["line"] == 123 + long.count("\n")
 
 
-def test_a_folder_and_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_absent_file_is_refused(tmp_path: Path) -> None:
     query = "PATTERN SEQ(A a) WITHIN 1 s"
     for command in (["init"], ["audit"], ["replay"], ["match", "--query", query]):
         for path, word in ((tmp_path, "is a directory"), (tmp_path / "no.csv", "no such file")):
             inorder(*command, *WHERE, path).refused(word, code=3)
 
 
-def test_times_without_a_zone_name_the_option(tmp_path: Path) -> None:
+def test_zoneless_times_are_refused(tmp_path: Path) -> None:
     path = text_file(tmp_path / "t.csv", WITHOUT_ZONE)
     inorder("audit", path).refused("has no time zone", "--ts-zone", code=4)
     inorder("audit", "--ts-zone", "UTC", path).well()
 
 
-def test_columns_of_every_type_are_read_beside_the_mapping(tmp_path: Path) -> None:
+def test_every_parquet_type_is_read(tmp_path: Path) -> None:
     count = 30
     table = pa.table(
         {
@@ -129,7 +130,7 @@ def test_columns_of_every_type_are_read_beside_the_mapping(tmp_path: Path) -> No
     assert "has no rows" in inorder("audit", str(tmp_path / "none.parquet")).err
 
 
-def test_what_comes_once_is_read_by_init_too(tmp_path: Path) -> None:
+def test_init_reads_pipes_and_stdin(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     writing = threading.Thread(target=pipe.write_text, args=(GOOD,), daemon=True)

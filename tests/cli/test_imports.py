@@ -1,6 +1,6 @@
-"""Laws: a command imports what it needs and no more, so that it answers at once.
+"""Laws: a command imports only what it needs, so that it answers at once.
 
-What is imported is a figure that does not depend on the machine, unlike time.
+Imports, unlike time, do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def loaded(*arguments: str) -> set[str]:
         "match --query 'PATTERN SEQ(stroke a) WITHIN 1 s' press.jsonl",
     ],
 )
-def test_what_needs_no_kafka_imports_none(command: str) -> None:
-    """So it also runs where the extra `kafka` is not installed."""
+def test_file_commands_import_no_kafka(command: str) -> None:
+    """These commands also run where the extra `kafka` is not installed."""
     examples = ROOT / "docs" / "examples"
     words = shlex.split(command)
     found = [str(examples / word) if (examples / word).is_file() else word for word in words]
@@ -57,7 +57,7 @@ def test_what_needs_no_kafka_imports_none(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["--help", "explain --help"])
-def test_what_reads_no_topology_imports_none(command: str) -> None:
+def test_help_imports_no_topology(command: str) -> None:
     assert loaded(*command.split()).isdisjoint({*HEAVY, "topology.config", "lark"})
 
 
@@ -70,9 +70,7 @@ ASKED_FOR: Final = {*ASKED, "detector"}
 
 
 @pytest.mark.parametrize("asked", [None, *ASKED])
-def test_a_replay_imports_the_operators_that_the_file_asks_for(
-    asked: str | None, tmp_path: Path
-) -> None:
+def test_replay_imports_needed_operators(asked: str | None, tmp_path: Path) -> None:
     query = "" if asked is None else f"queries: {{q: {ASKED[asked]}}}\n"
     (tmp_path / "t.yaml").write_text(TOPOLOGY + query)
     (tmp_path / "e.jsonl").write_text(EVENT)
@@ -83,13 +81,13 @@ def test_a_replay_imports_the_operators_that_the_file_asks_for(
     assert found.isdisjoint({"asyncio", "rich.table", "topology.published"})
 
 
-def test_a_stage_imports_no_query_before_it_has_one() -> None:
+def test_stage_help_imports_no_query() -> None:
     found = loaded("stage", "--help")
     assert "lark" not in found
     assert {name for name in ASKED_FOR if f"topology.{name}.operator" in found} == set()
 
 
-def test_what_is_looked_for_would_be_found() -> None:
+def test_loaded_modules_are_detected() -> None:
     found = loaded("worker", "--help") | loaded("topics", "create", "--help")
     assert "topology.config" in found
     assert "confluent_kafka" in found

@@ -1,4 +1,4 @@
-"""Examples: which name a worker has, given, in Kubernetes, and elsewhere."""
+"""Examples: the name of a worker when given, in Kubernetes, and elsewhere."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def show(instance: str | None) -> None:
         (["--instance", "none"], POD, "None"),
     ],
 )
-def test_the_name(words: list[str], environment: dict[str, str], name: str) -> None:
+def test_name_is_given_or_from_pod(
+    words: list[str], environment: dict[str, str], name: str
+) -> None:
     unset = dict.fromkeys(("HOSTNAME", "KUBERNETES_SERVICE_HOST", "INORDER_INSTANCE"))
     answer = CliRunner().invoke(show, words, env={**unset, **environment})
     assert answer.stdout.strip() == name
 
 
 @pytest.mark.parametrize("name", ["", "a b", "ä", "a/b", "x" * 201])
-def test_a_name_that_kafka_does_not_take_is_refused(name: str) -> None:
+def test_bad_kafka_name_is_refused(name: str) -> None:
     answer = CliRunner().invoke(show, ["--instance", name])
     assert answer.exit_code == REFUSED
     assert f"--instance {name}: write 1 to 200 letters" in answer.output

@@ -1,4 +1,4 @@
-"""Examples: the options of commands that speak to Kafka, and how they are refused."""
+"""Examples: options of commands that connect to Kafka, and their refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def topology(tmp_path: Path) -> Path:
     ],
     ids=lambda command: command[0],
 )
-def test_bad_security_ends_every_command_with_2(
+def test_bad_security_exits_with_2(
     command: tuple[str, ...], topology: Path, tmp_path: Path
 ) -> None:
     kafka = text_file(tmp_path / "kafka.properties", "sasl.password=secret\n")
@@ -42,13 +42,13 @@ def test_bad_security_ends_every_command_with_2(
     )
 
 
-def test_the_embedded_broker_takes_no_security(topology: Path) -> None:
+def test_embedded_takes_no_security(topology: Path) -> None:
     given = ("worker", "--brokers", "embedded", "--topology", topology)
     inorder(*given, env={"INORDER_SECURITY_PROTOCOL": "SSL"}).refused(
         "--brokers embedded uses PLAINTEXT"
     )
 
 
-def test_a_wait_has_a_unit(topology: Path) -> None:
+def test_wait_needs_a_unit(topology: Path) -> None:
     says = ("--brokers-wait: ", " has no unit; write 5ms")
     inorder(*WORKER, "--topology", topology, "--brokers-wait=5").refused(*says)

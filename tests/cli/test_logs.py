@@ -1,4 +1,4 @@
-"""Examples: the log of a command, as lines to read and as JSON."""
+"""Examples: the log of a command as plain lines and as JSON."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def said(options: str) -> list[str]:
         ("verbose=True", ["DEBUG", "INFO", "WARNING"]),
     ],
 )
-def test_lines_to_read(options: str, levels: list[str]) -> None:
+def test_text_lines_follow_the_level(options: str, levels: list[str]) -> None:
     assert [line.split()[2:4] for line in said(options)] == [["reorder", each] for each in levels]
 
 
-def test_lines_of_json_have_the_values_too() -> None:
+def test_json_lines_contain_the_values() -> None:
     owns, unready = (json.loads(line) for line in said("style='json'"))
     assert owns.pop("time").endswith("+00:00")
     told = {"level": "INFO", "of": "reorder", "message": "owns raw/0", "partitions": ["raw/0"]}
@@ -59,7 +59,7 @@ def command(folder: Path, *words: str) -> Command:
 
 
 @pytest.mark.slow
-def test_a_whole_life_is_lines_of_json(tmp_path: Path) -> None:
+def test_worker_logs_only_json(tmp_path: Path) -> None:
     worker = command(tmp_path, "worker", "--brokers", "embedded", "--state-dir", str(tmp_path))
     worker.start()
     try:
@@ -73,7 +73,7 @@ def test_a_whole_life_is_lines_of_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["worker", "stage"])
-def test_the_reason_of_a_refusal_is_a_line_of_json_too(tmp_path: Path, name: str) -> None:
+def test_refusal_is_logged_as_json(tmp_path: Path, name: str) -> None:
     (port,) = free_ports(1)
     options = {"worker": ["--stage", "all"], "stage": ["--name", "all"]}[name]
     refused = command(
@@ -96,17 +96,17 @@ def test_the_reason_of_a_refusal_is_a_line_of_json_too(tmp_path: Path, name: str
 NOWHERE = ("worker", "--topology", "nowhere.yaml", "--brokers", "127.0.0.1:1")
 
 
-def test_a_bad_file_is_told_by_the_log() -> None:
+def test_bad_file_is_logged() -> None:
     (line,) = parsed(inorder(*NOWHERE, "--log", "json").refused().err)
     assert (line["of"], line["level"]) == ("worker", "ERROR")
     assert "nowhere.yaml: No such file or directory" in line["message"]
 
 
 @pytest.mark.parametrize("flags", [["--quiet", "--verbose"], ["--verbose", "--quiet"]])
-def test_quiet_and_verbose_contradict_each_other(flags: list[str]) -> None:
+def test_quiet_and_verbose_contradict(flags: list[str]) -> None:
     inorder(*NOWHERE, *flags).refused("--quiet and --verbose contradict each other; leave one out")
 
 
-def test_the_command_line_wins_over_a_quiet_environment() -> None:
+def test_verbose_overrides_quiet() -> None:
     answer = inorder(*NOWHERE, "--verbose", env={"INORDER_QUIET": "1"}).refused("nowhere.yaml")
     assert "contradict" not in answer.err

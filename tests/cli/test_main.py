@@ -20,7 +20,7 @@ KAFKA_ONLY = (
     *("aiohttp", "aiokafka", "confluent_kafka", "cramjam", "faust", "mode"),
     *("prometheus_client", "rocksdict"),
 )
-"""What the extra `kafka` brings, as modules."""
+"""Modules that the extra `kafka` brings."""
 LATE = b'{"source": "a", "seq": 1, "arrival": 5}\n{"source": "a", "seq": 1, "arrival": 6}\n'
 
 
@@ -29,7 +29,7 @@ def topology(tmp_path: Path) -> Path:
     return text_file(tmp_path / "topology.yaml", TOPOLOGY)
 
 
-def test_help_lists_every_command_but_the_hidden_ones() -> None:
+def test_help_lists_visible_commands() -> None:
     answer = inorder("--help").well()
     _, *sections = re.split(rf"^({'|'.join(GROUPS)}):$", answer.out, flags=re.M)
     listed = {
@@ -58,9 +58,7 @@ main()
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("module", ["click", "agents.exits"])
 @pytest.mark.parametrize("command", ["worker", "stage", "sink", "sync-server"])
-def test_a_command_that_serves_and_is_told_to_stop_while_it_is_imported(
-    command: str, module: str, number: int
-) -> None:
+def test_stop_during_import_is_clean(command: str, module: str, number: int) -> None:
     assert written_meanwhile(command, module, number) == (0, "")
 
 
@@ -72,23 +70,23 @@ def test_a_command_that_serves_and_is_told_to_stop_while_it_is_imported(
         ("agents.exits", signal.SIGINT, (1, "\nAborted!\n")),
     ],
 )
-def test_a_command_that_answers_dies_of_a_signal_in_silence(
+def test_signal_during_import_ends_replay(
     module: str, number: int, answer: tuple[int, str]
 ) -> None:
     assert written_meanwhile("replay", module, number) == answer
 
 
 def written_meanwhile(command: str, module: str, number: int) -> tuple[int, str]:
-    """Its code, and what it says, when the signal comes as it begins to import the module."""
+    """Return exit code and output of a command that gets the signal as it imports the module."""
     done = python("-c", TOLD_MEANWHILE.format(module=module, number=int(number)), command)
     return done.returncode, done.stderr
 
 
-def test_an_unknown_command_ends_with_2() -> None:
+def test_unknown_command_exits_with_2() -> None:
     inorder("reply").refused("reply")
 
 
-def test_settings_come_from_the_environment_and_the_command_line_wins(topology: Path) -> None:
+def test_options_override_variables(topology: Path) -> None:
     named = {"INORDER_TOPOLOGY": str(topology)}
     inorder("replay", env=named).well()
     absent = {"INORDER_TOPOLOGY": "absent.yaml"}
@@ -96,7 +94,7 @@ def test_settings_come_from_the_environment_and_the_command_line_wins(topology: 
     inorder("replay", "--topology", topology, env=absent).well()
 
 
-def test_options_of_one_command_have_variables_too(topology: Path) -> None:
+def test_replay_options_have_variables(topology: Path) -> None:
     gaps = {"INORDER_REPLAY_SHOW": "gap", "INORDER_REPLAY_JSON": "1"}
     answer = inorder("replay", "--topology", topology, env=gaps, stdin=LATE)
     assert (answer.lines, answer.summary["event"]) == ([], 1)
@@ -105,19 +103,15 @@ def test_options_of_one_command_have_variables_too(topology: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "command"), commands())
-def test_what_tells_of_results_or_its_state_tells_it_as_json_too(
-    words: tuple[str, ...], command: click.Command
-) -> None:
-    """`init`, `keys`, `spark views` (SQL) write what they are asked for, `read` JSON alone."""
+def test_results_are_available_as_json(words: tuple[str, ...], command: click.Command) -> None:
+    """`init`, `keys` and `spark views` write what they are asked for, and `read` only JSON."""
     options = {spelled for option in command.params for spelled in option.opts}
     assert options & {"--json", "--log"} or " ".join(words) in WITHOUT_RESULT
 
 
 @pytest.mark.parametrize(("words", "command"), commands())
-def test_a_variable_is_named_as_the_option_is(
-    words: tuple[str, ...], command: click.Command
-) -> None:
-    """Unless it says otherwise, its name follows from the parameter of the function."""
+def test_variable_matches_its_option(words: tuple[str, ...], command: click.Command) -> None:
+    """Unless stated, a variable's name follows from the parameter of the function."""
     for option in command.params:
         if isinstance(option, click.Option) and option.envvar is None:
             assert option.name == option.opts[0].lstrip("-").replace("-", "_"), words
@@ -132,16 +126,14 @@ def test_a_variable_is_named_as_the_option_is(
     ],
 )
 @pytest.mark.parametrize("by_environment", [False, True])
-def test_the_embedded_broker_is_the_workers_alone(
-    command: tuple[str, ...], by_environment: bool
-) -> None:
+def test_embedded_is_only_for_worker(command: tuple[str, ...], by_environment: bool) -> None:
     given = () if by_environment else ("--brokers", "embedded")
     inorder(*command, *given, env={"INORDER_BROKERS": "embedded"}).refused(
         "--brokers embedded: only `inorder worker`"
     )
 
 
-def test_only_the_worker_offers_the_embedded_broker() -> None:
+def test_only_worker_offers_embedded() -> None:
     offering = [name for name in COMMANDS if "`embedded`" in inorder(name, "--help").out]
     assert offering == ["worker"]
 
@@ -157,10 +149,10 @@ def test_only_the_worker_offers_the_embedded_broker() -> None:
     ],
     ids=lambda each: "-".join(each) if isinstance(each, tuple) else None,
 )
-def test_a_command_whose_extra_is_not_installed_says_which(
+def test_missing_extra_is_named(
     arguments: tuple[str, ...], absent: str, extra: str, tmp_path: Path
 ) -> None:
-    """And everything else, the other commands among it, is imported without it."""
+    """Everything else, including the other commands, is imported without the extra."""
     topology = text_file(tmp_path / "topology.yaml", f"{TOPOLOGY}state: redis\n")
     (tmp_path / "rows.parquet").write_bytes(b"PAR1")
     if arguments[0] == "sink":
@@ -191,7 +183,7 @@ def run_without(absent: tuple[str, ...], arguments: list[str]) -> Ended:
         "check docs/examples/press.yaml --brokers 127.0.0.1:1",
     ],
 )
-def test_without_the_extra_kafka_a_command_that_needs_it_says_so(arguments: str) -> None:
+def test_missing_kafka_extra_is_named(arguments: str) -> None:
     done = run_without(KAFKA_ONLY, arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
@@ -211,7 +203,7 @@ def test_without_the_extra_kafka_a_command_that_needs_it_says_so(arguments: str)
         ("a\x1bb", "no such command `a\\x1bb`; write one of: demo, audit,"),
     ],
 )
-def test_an_unknown_command_is_refused_with_the_one_that_was_meant(words: str, said: str) -> None:
+def test_typo_suggests_a_command(words: str, said: str) -> None:
     answer = inorder(*words.split(" "))
     assert answer.code == 2
     assert said in answer.err

@@ -1,4 +1,4 @@
-"""Any file through `replay`: examples of the options, and of what is refused with the remedy."""
+"""Examples: options with which `inorder replay` reads any file, and refusals with their remedy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MS = 1_000_000
 IN_ORDER = [(seq, 1_700_000_000_000 * MS + ms * MS) for seq, ms in enumerate((0, 150, 200))]
 
 
-def test_a_table_is_put_in_order_without_a_topology(folder: Path) -> None:
+def test_table_needs_no_topology(folder: Path) -> None:
     result = replay(folder, *OPTIONS, "--type", "kind")
     assert events_of(result) == [("default", *each) for each in IN_ORDER]
     first = result.lines[0]
@@ -55,13 +55,13 @@ def test_a_table_is_put_in_order_without_a_topology(folder: Path) -> None:
     assert first["payload"]["force"] == 12.5
 
 
-def test_without_numbers_the_time_is_the_order(folder: Path) -> None:
+def test_rows_without_number_go_by_time(folder: Path) -> None:
     result = replay(folder, "--source", "device", "--ts", "time", "--ts-unit", "ms")
     assert [ts for _, _, ts in events_of(result)] == [ts for _, ts in IN_ORDER]
 
 
 @pytest.mark.parametrize("options", [["--values"], []])
-def test_values_are_read_by_the_fields_of_the_topology(folder: Path, options: list[str]) -> None:
+def test_topology_fields_apply(folder: Path, options: list[str]) -> None:
     result = replay(folder, *options, "--topology", str(folder / "t.yaml"))
     assert events_of(result) == [("presses", *each) for each in IN_ORDER]
 
@@ -73,7 +73,7 @@ streams:
 """
 
 
-def test_when_a_row_arrived_is_read_by_the_fields_of_the_topology(folder: Path) -> None:
+def test_arrival_field_applies(folder: Path) -> None:
     (folder / "t.yaml").write_text(ARRIVING)
     header, *rows = TABLE.splitlines()
     lines = [f"{row},{1_700_000_001_000 + at}" for at, row in enumerate(rows)]
@@ -97,10 +97,10 @@ def test_when_a_row_arrived_is_read_by_the_fields_of_the_topology(folder: Path) 
         ("source: header.id, seq: header.n", {"v": 1}, False),
     ],
 )
-def test_lines_of_our_own_form_stay_what_they_are(
+def test_event_lines_stay_as_they_are(
     folder: Path, fields: str, payload: dict[str, object], is_value: bool
 ) -> None:
-    """`inorder dump` writes such lines of topics of others."""
+    """`inorder dump` writes such lines even for topics whose records have other fields."""
     (folder / "t.yaml").write_text(f"streams: {{presses: {{fields: {{{fields}}}}}}}")
     line = {"source": "x", "seq": 0, "ts": 5, "arrival": 9, "offset": 0, "payload": payload}
     (folder / "t.csv").unlink()
@@ -109,7 +109,7 @@ def test_lines_of_our_own_form_stay_what_they_are(
     assert result.last["payload"] == (line if is_value else payload)
 
 
-def test_patterns_are_found_in_a_table(folder: Path) -> None:
+def test_match_reads_a_table(folder: Path) -> None:
     query = "PATTERN SEQ(stroke a, stroke b) WITHIN 1s RETURN b.force AS force"
     words = ["--correct", "--final-only", "--query", query, *OPTIONS, "--type", "kind"]
     result = inorder("match", *words, folder / "t.csv").well()
@@ -132,16 +132,14 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_wrong_unit_is_said_with_what_was_read_and_the_remedy_works(
-    folder: Path, command: str
-) -> None:
+def test_wrong_unit_is_reported(folder: Path, command: str) -> None:
     given = [*COMMANDS[command], *OPTIONS[:-1]]
     wrong = inorder(command, *given, "ms", in_seconds(folder)).well()
     assert f"WARNING: `--ts` {WRONG_UNIT} --ts-unit s\n" in wrong.err
     assert "WARNING" not in inorder(command, *given, "s", in_seconds(folder)).well().err
 
 
-def test_a_wrong_unit_of_a_topology_is_mended_in_the_topology(folder: Path) -> None:
+def test_wrong_ts_unit_is_reported(folder: Path) -> None:
     words: list[str | Path] = ["replay", "--topology", folder / "t.yaml", in_seconds(folder)]
     remedy = "streams: {presses: {ts_unit: s}}"
     assert (
@@ -152,7 +150,7 @@ def test_a_wrong_unit_of_a_topology_is_mended_in_the_topology(folder: Path) -> N
     assert "WARNING" not in inorder(*words).well().err
 
 
-def test_arrivals_in_another_unit_than_the_times_are_said(folder: Path) -> None:
+def test_wrong_arrival_unit_is_reported(folder: Path) -> None:
     rows = "".join(f"a,{n},{1_795_800_000_000 + n},{1_795_800_000 + n}\n" for n in range(9))
     path = text_file(folder / "two.csv", f"device,n,time,got\n{rows}")
     result = inorder("replay", *OPTIONS, "--arrival", "got", path)
@@ -174,9 +172,7 @@ def test_arrivals_in_another_unit_than_the_times_are_said(folder: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["replay", "match"])
-def test_that_no_time_is_named_is_said_with_the_option(
-    folder: Path, command: str, table: str, remedy: str
-) -> None:
+def test_missing_time_names_the_option(folder: Path, command: str, table: str, remedy: str) -> None:
     path = text_file(folder / "t.csv", table)
     given = [*COMMANDS[command], "--source", "device", "--seq", "n"]
     said = f"WARNING: no field is named for the time, so every time is 0 (1970): write {remedy}\n"
@@ -186,7 +182,7 @@ def test_that_no_time_is_named_is_said_with_the_option(
         assert "WARNING" not in mended.err
 
 
-def test_that_fields_name_no_time_is_said_with_the_key(folder: Path) -> None:
+def test_missing_ts_field_is_named(folder: Path) -> None:
     text_file(folder / "t.yaml", TOPOLOGY.replace(", ts: payload.time", ""))
     result = replay(folder, "--topology", str(folder / "t.yaml")).well()
     assert (
@@ -206,7 +202,7 @@ def test_that_fields_name_no_time_is_said_with_the_key(folder: Path) -> None:
         ("payload.`device.id`", "for a field in `device` write payload.device.id"),
     ],
 )
-def test_a_misspelt_source_of_fields_is_named(folder: Path, source: str, found: str) -> None:
+def test_misspelt_column_is_named(folder: Path, source: str, found: str) -> None:
     text_file(folder / "t.yaml", TOPOLOGY.replace("payload.device", source))
     replay(folder, "--topology", str(folder / "t.yaml")).refused(found, code=3)
 
@@ -220,7 +216,7 @@ def test_a_misspelt_source_of_fields_is_named(folder: Path, source: str, found: 
         (["--source", "zzz"], "`payload` has no `zzz`; write it"),
     ],
 )
-def test_a_misspelt_source_in_json_is_named(folder: Path, options: list[str], found: str) -> None:
+def test_misspelt_json_field_is_named(folder: Path, options: list[str], found: str) -> None:
     text_file(folder / "t.yaml", TOPOLOGY.replace("payload.device", "payload.devise"))
     rows = [{"device": "a", "n": n, "time": n, "of": {"id": "a"}} for n in range(20)]
     given = options and [*options, *OPTIONS[2:]]
@@ -245,13 +241,13 @@ def test_a_misspelt_source_in_json_is_named(folder: Path, options: list[str], fo
         ([*OPTIONS, "--ts-zone", "vienna"], "machine; write Europe/Vienna\n"),
     ],
 )
-def test_what_does_not_fit_is_refused(folder: Path, options: list[str], said: str) -> None:
+def test_bad_options_are_refused(folder: Path, options: list[str], said: str) -> None:
     given = [str(folder / each) if each.endswith(".yaml") else each for each in options]
     replay(folder, *given).refused(said)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_json_array_is_read_as_its_lines_are(folder: Path, command: str) -> None:
+def test_json_array_reads_as_lines(folder: Path, command: str) -> None:
     rows = [{"device": f"d{n % 2}", "n": n // 2, "time": 1_700_000_000_000 + n} for n in range(20)]
     given = [*COMMANDS[command], *OPTIONS]
     lines = inorder(command, *given, json_lines(folder / "rows.json", rows)).well()
@@ -259,14 +255,14 @@ def test_a_json_array_is_read_as_its_lines_are(folder: Path, command: str) -> No
     assert array.well().out == lines.out
 
 
-def test_a_line_with_several_events_is_named_as_a_list(folder: Path) -> None:
+def test_list_of_events_is_explained(folder: Path) -> None:
     lines = [[{"device": "a", "n": n}, {"device": "a", "n": n + 1}] for n in (0, 2)]
     path = text_file(folder / "lists.jsonl", "".join(f"{json.dumps(each)}\n" for each in lines))
     said = inorder("replay", "--source", "device", "--seq", "n", path).err
     assert "`payload` is a list of 2 values; write each as a record of its own" in said
 
 
-def test_one_dead_letter_is_explained_once_if_all_output_is_one_pipe(folder: Path) -> None:
+def test_dead_letter_is_explained_once(folder: Path) -> None:
     good = "".join(f'{{"source": "a", "seq": {n}, "ts": {n}}}\n' for n in range(5))
     nan = '{"source": "a", "seq": 5, "ts": NaN}\n'
     one = text_file(folder / "one.jsonl", good + nan)
@@ -279,7 +275,7 @@ def test_one_dead_letter_is_explained_once_if_all_output_is_one_pipe(folder: Pat
 
 
 @pytest.mark.parametrize("command", ["audit", "init", "replay", "match", "produce"])
-def test_unknown_zone_is_refused_in_one_line(folder: Path, command: str) -> None:
+def test_unknown_time_zone_is_refused(folder: Path, command: str) -> None:
     also = {"match": ["--query", "A a"], "produce": ["--brokers", "127.0.0.1:1", "--topic", "t"]}
     given = [*also.get(command, []), "--ts-zone", "Mars/\nX", str(folder / "rows.csv")]
     result = inorder(command, *given)

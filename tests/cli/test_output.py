@@ -1,4 +1,4 @@
-"""Examples: an answer that does not reach its place is told in a sentence, and is no success."""
+"""Examples: a command whose output cannot be written reports it and fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 
 
 def run(*arguments: str, redirection: str = "", env: dict[str, str] | None = None) -> Ended:
-    """`inorder …` by a shell, which closes and redirects."""
+    """Run `inorder` in a shell that closes or redirects its streams."""
     return ended("bash", "-c", f'exec "$@" {redirection}', "-", *PROGRAM, *arguments, env=env)
 
 
@@ -32,8 +32,8 @@ def events(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("env", [{}, UNBUFFERED], ids=["buffered", "unbuffered"])
-def test_a_full_disk(events: str, env: dict[str, str]) -> None:
-    """A file may grow to 200 kB: of the first write the beginning is taken, and no error told."""
+def test_full_disk_is_reported(events: str, env: dict[str, str]) -> None:
+    """A file may grow to 200 kB, so the first write is cut off without an error."""
     script = f'trap "" XFSZ; ulimit -f 200; exec "$@" >{events}.out'
     done = ended("bash", "-c", script, "-", *PROGRAM, *REPLAY, events, env=env)
     assert done.returncode == 1
@@ -47,21 +47,22 @@ def test_a_full_disk(events: str, env: dict[str, str]) -> None:
     ids=lambda arguments: arguments[0] if arguments[-1] != "-h" else "help",
 )
 @pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
-def test_no_place_for_the_answer(events: str, arguments: tuple[str, ...], redirection: str) -> None:
+def test_closed_output_is_reported(
+    events: str, arguments: tuple[str, ...], redirection: str
+) -> None:
     said = run(*(events if a == "EVENTS" else a for a in arguments), redirection=redirection)
     assert said.returncode == 1
     assert said.stderr.startswith("Error: standard output ")
     assert "Traceback" not in said.stderr
 
 
-def test_no_standard_input() -> None:
+def test_closed_input_is_reported() -> None:
     done = run(*REPLAY, "-", redirection="<&-")
     assert (done.returncode, done.stderr) == (3, "Error: standard input is closed; name a file\n")
 
 
 @pytest.mark.parametrize("env", [{}, UNBUFFERED], ids=["buffered", "unbuffered"])
-def test_a_reader_that_has_seen_enough(events: str, env: dict[str, str]) -> None:
-    """It ends in silence, and not as if all had been said."""
+def test_closed_pipe_ends_quietly(events: str, env: dict[str, str]) -> None:
     done = run(*REPLAY, events, redirection="| head -1; exit ${PIPESTATUS[0]}", env=env)
     assert done.stdout.count("\n") == 1
     assert "Traceback" not in done.stderr

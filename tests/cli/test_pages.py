@@ -1,5 +1,8 @@
-"""Examples: what the pages show on a console is what the commands say. Each operator's page opens
-with such an example; the tables of docs/guides/connect.md name all that a line may hold."""
+"""Examples: commands print what the pages show.
+
+Each operator's page opens with such an example, and the tables of docs/guides/connect.md name every
+key of a line.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ MUST_SHOW = [
     *OPERATORS,
 ]
 ELSEWHERE = {DOCS / "guides" / "spark.md"}
-"""Its tutorial runs in tests/spark_analytics/test_tutorial.py."""
+"""Page whose tutorial runs in tests/spark_analytics/test_tutorial.py."""
 PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
 PROMPT = re.compile(r"^\$ (?:\.venv/bin/)?(?P<command>.*)$")
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
@@ -37,7 +40,7 @@ Example = tuple[str, list[str]]
 
 
 def examples(text: str) -> list[Example]:
-    """Each command of each console block that needs no broker, with the lines below it."""
+    """Return the commands of console blocks that need no broker, with the lines below each."""
     found: list[Example] = []
     for block in BLOCK.findall(text):
         for line in block.splitlines():
@@ -56,20 +59,20 @@ SHOWN = [
 
 
 @pytest.mark.parametrize("page", MUST_SHOW, ids=lambda page: page.stem)
-def test_there_are_examples(page: Path) -> None:
+def test_page_has_examples(page: Path) -> None:
     found = examples(page.read_text())
     assert found
     assert all(any(line.strip() for line in lines) for _, lines in found)
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN)
-def test_the_pages_are_right(
+def test_page_shows_the_real_output(
     command: str,
     shown: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """JSON line by line, of each the keys that are shown; of other text the lines that are."""
+    """JSON is compared line by line on the keys shown, and other text on the lines shown."""
     monkeypatch.chdir(ROOT)
     program, *words = shlex.split(command)
     if program == "cat":
@@ -95,13 +98,13 @@ def is_what_inorder_says(words: list[str], shown: list[str]) -> None:
 
 
 def part_of(whole: Any, part: Any) -> Any:
-    """What the page speaks of."""
+    """Return the part of the output that the page shows."""
     if isinstance(whole, dict) and isinstance(part, dict):
         return {key: part_of(whole.get(key), part[key]) for key in part}
     return whole
 
 
-def test_the_tables_name_every_key_of_a_line() -> None:
+def test_tables_name_every_key() -> None:
     page = (DOCS / "guides" / "connect.md").read_text().partition("\n## Recorded events\n")[2]
     named = set(re.findall(r"^\| `(\w+)` \|", page, re.M))
     of_clocks = {"clock", "t1", "t2", "t3", "t4", "at", "offset", "error"}

@@ -1,4 +1,4 @@
-"""Examples: a source whose name would write lines of its own, in what people read."""
+"""Examples: a hostile source name cannot add lines to text for people."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ HOSTILE = "s1\n2026-11-22 00:00:00,000 worker INFO all is well\r\x1b[2J\u202e\u2
 ESCAPED = r"s1\n2026-11-22 00:00:00,000 worker INFO all is well\r\x1b[2J\u202e\u2028"
 
 
-def test_what_is_not_printable_is_escaped_and_letters_are_not() -> None:
+def test_only_unprintable_is_escaped() -> None:
     assert printable(HOSTILE) == ESCAPED
     assert printable("Grüße, 東京 \\n") == "Grüße, 東京 \\n"
 
 
 @pytest.fixture
 def log(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
-    """What stands on standard error where a test sets up a command's log."""
+    """Yield a function that returns standard error while a test sets up a command's log."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield lambda: capsys.readouterr().err
@@ -42,7 +42,7 @@ def log(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_two_producers_of_a_hostile_name_are_one_line(log: Callable[[], str], style: str) -> None:
+def test_hostile_name_is_one_log_line(log: Callable[[], str], style: str) -> None:
     set_up("worker", style=style)
     event = Event("default", HOSTILE, 3, 7, 0, 0)
     UnhealthySources("raw/0").saw([Duplicate(0, event, conflict=True)])
@@ -54,7 +54,7 @@ def test_two_producers_of_a_hostile_name_are_one_line(log: Callable[[], str], st
     )
 
 
-def test_lines_that_belong_to_one_are_set_in(log: Callable[[], str]) -> None:
+def test_following_lines_are_indented(log: Callable[[], str]) -> None:
     set_up("worker")
     logging.getLogger("inorder").error("t.yaml:\n  streams: %s", HOSTILE)
     try:
@@ -70,7 +70,7 @@ def test_lines_that_belong_to_one_are_set_in(log: Callable[[], str]) -> None:
     assert "\x1b" not in said
 
 
-def test_explain_says_a_hostile_name_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_escapes_hostile_names(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = {"said": [f"default: {HOSTILE} 1/2/17: held"]}
     monkeypatch.setattr(explain, "ask", lambda *_: answer)
     asked = ("explain", "127.0.0.1:1", "--source", HOSTILE, "--seq", "17")
@@ -84,7 +84,7 @@ def test_explain_says_a_hostile_name_in_one_line(monkeypatch: pytest.MonkeyPatch
     assert line.startswith(f"  default/{ESCAPED} epoch 0: 1 buffered")
 
 
-def test_resend_and_the_table_of_a_replay_do_too(tmp_path: Path) -> None:
+def test_resend_and_replay_escape_names(tmp_path: Path) -> None:
     assert (
         resend.sentence_of([Request("default", HOSTILE, 1, 2, 3)]) == f"default {ESCAPED} 1: 2 to 3"
     )
@@ -95,6 +95,6 @@ def test_resend_and_the_table_of_a_replay_do_too(tmp_path: Path) -> None:
     assert done.lines[0]["source"] == "[red]a\nb\x1b[2J"
 
 
-def test_what_a_file_holds_is_escaped_in_what_is_said_of_it(tmp_path: Path) -> None:
+def test_refusal_escapes_file_contents(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text('streams: {s: {}}\n"\\u202e\\e[2Jstream": 1\n')
     inorder("check", str(tmp_path / "t.yaml")).refused(r"\u202e\x1b[2Jstream")

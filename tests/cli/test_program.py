@@ -1,4 +1,4 @@
-"""Examples: how a command starts another one, whatever lies in the working directory."""
+"""Examples: a command starts its own programs, whatever lies in the working directory."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def commands(topology: Path) -> dict[str, list[str]]:
     }
 
 
-def test_every_room_is_looked_for_beside_the_program() -> None:
+def test_packages_match_the_wheel() -> None:
     there = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert there - {"tests", "benchmarks", "infra"} == ROOMS, "what is in a wheel"
 
 
 @pytest.mark.parametrize("which", commands(Path()))
-def test_what_lies_about_under_the_name_of_ours_is_not_run(tmp_path: Path, which: str) -> None:
-    """In the working directory, and on the path under the name of a room."""
+def test_hostile_modules_are_not_run(tmp_path: Path, which: str) -> None:
+    """They lie in the working directory, and on the path under the names of our packages."""
     folder, rooms = tmp_path / "hostile", tmp_path / "hostile_rooms"
     for name in ("agents", "topology", "aiokafka", "json"):
         (folder / name).mkdir(parents=True)
@@ -59,6 +59,6 @@ def test_what_lies_about_under_the_name_of_ours_is_not_run(tmp_path: Path, which
     topology = text_file(tmp_path / "demo.yaml", TOPOLOGY)
     done = ended(*commands(topology)[which], cwd=folder, env={"PYTHONPATH": str(rooms)})
     assert "HOSTILE" not in done.stdout + done.stderr
-    # It is refused for the reason it is given, so it has come to read its arguments.
+    # It is refused for the expected reason, so it got as far as its arguments.
     assert done.returncode == REFUSED, done.stderr
     assert f"--kafka {NOWHERE}: No such file" in done.stderr or "--stage no such" in done.stderr

@@ -1,4 +1,4 @@
-"""Examples: a real Redis over TLS, by password and certificate; and what is refused."""
+"""Examples: a real Redis over TLS with password and certificate, and refused settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.redis
 @pytest.mark.usefixtures("secret")
-def test_copies_and_sinks_work_over_tls(encrypted: Encrypted) -> None:
+def test_stores_and_sinks_work_over_tls(encrypted: Encrypted) -> None:
     url = redis_url(encrypted.url())
     let_in(url)
     store = RedisStore(connect(url), StoreName("shop", "reorder", "raw", 0))
@@ -66,9 +66,7 @@ def test_copies_and_sinks_work_over_tls(encrypted: Encrypted) -> None:
 
 @pytest.mark.redis
 @pytest.mark.usefixtures("secret")
-def test_who_is_not_let_in_is_told_why(
-    encrypted: Encrypted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_access_is_explained(encrypted: Encrypted, monkeypatch: pytest.MonkeyPatch) -> None:
     for url, says in (
         (encrypted.url(by=""), "it asks for a certificate: write ssl_certfile and ssl_keyfile"),
         (encrypted.url(authority=False), "name the authority that signed its certificate"),
@@ -83,9 +81,7 @@ def test_who_is_not_let_in_is_told_why(
 
 
 @pytest.mark.redis
-def test_a_worker_that_redis_does_not_let_in_does_not_begin(
-    encrypted: Encrypted, tmp_path: Path
-) -> None:
+def test_refused_worker_does_not_start(encrypted: Encrypted, tmp_path: Path) -> None:
     path = text_file(tmp_path / "t.yaml", "streams: {default: {}}\nstate: redis\n")
     env = {"INORDER_REDIS": encrypted.url(), "INORDER_REDIS_PASSWORD": "wrong"}
     inorder("worker", "--topology", path, "--brokers", "127.0.0.1:1", env=env).refused(
@@ -93,12 +89,12 @@ def test_a_worker_that_redis_does_not_let_in_does_not_begin(
     )
 
 
-def test_a_server_that_is_away_is_left_to_who_uses_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_absent_server_is_only_reported(caplog: pytest.LogCaptureFixture) -> None:
     let_in("redis://127.0.0.1:1/0")
     assert "Redis at 127.0.0.1:1 does not answer" in caplog.text
 
 
-def test_the_password_stands_where_the_url_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_password_fills_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
     assert redis_url("redis://h:1/0") == "redis://h:1/0"
     monkeypatch.setenv("INORDER_REDIS_PASSWORD", "a@b/c")
     assert redis_url("redis://h:1/0") == "redis://:a%40b%2Fc@h:1/0"
@@ -123,7 +119,7 @@ def test_the_password_stands_where_the_url_has_none(monkeypatch: pytest.MonkeyPa
         ("rediss://h?ssl_certfile={here}&ssl_keyfile={here}", "its PEM files cannot be used"),
     ],
 )
-def test_files_that_cannot_be_are_refused(url: str, says: str, tmp_path: Path) -> None:
+def test_bad_tls_files_are_refused(url: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "not.pem").write_text("no certificate")
     with pytest.raises(Refused) as refused:
         redis_url(url.format(here=tmp_path / "not.pem"))

@@ -1,7 +1,7 @@
-"""Examples: commands refuse a topology file in the same words, and before they ask a broker.
+"""Examples: commands refuse a topology file in the same words, before they contact a broker.
 
-The chart's Job runs `topics create`. If it accepted such a file, only the pods of the workers would
-tell of the fault.
+The chart's Job runs `topics create`. If it accepted a bad file, only the pods of the workers would
+report the fault.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FILES = {
 
 
 def plain(told: str) -> list[str]:
-    """The lines of a refusal without the mark of an error, or the head of a log line."""
+    """Return the lines of a refusal without the error mark or the head of a log line."""
     return re.sub(r"^(Error:|\S+ \S+ worker ERROR) |^ +", "", told.strip(), flags=re.M).splitlines()
 
 

@@ -1,7 +1,7 @@
-"""Laws: what nobody has asked for is not open to others.
+"""Laws: nothing is open to other machines by default.
 
-Who wants a port to be reached from elsewhere has to write it: `infra/compose.yaml` is held to the
-same by tests/infra/test_compose.py.
+A port for other machines must be asked for; tests/infra/test_compose.py checks the same for
+`infra/compose.yaml`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from topology.config import parse
 
 ADDRESS = re.compile(r"(?P<host>[^\s:/]+):\d+")
 PLACES = {"--http", "--bind"}
-"""Options by which a command is told where to listen."""
+"""Options that set the address on which a command listens."""
 
 
-def test_every_command_listens_on_loopback_unless_told() -> None:
+def test_commands_listen_on_loopback() -> None:
     found = {}
     for words, command in commands():
         for option in command.params:
@@ -34,13 +34,14 @@ def test_every_command_listens_on_loopback_unless_told() -> None:
     assert {"worker", "sync-server", "sink redis"} <= found.keys()
 
 
-def test_a_web_server_listens_on_loopback_unless_told() -> None:
+def test_web_server_listens_on_loopback() -> None:
     assert inspect.signature(HttpServer).parameters["host"].default == LOOPBACK
 
 
-def test_what_the_topology_file_does_not_say_is_the_safe_way() -> None:
-    """The Redis is this machine's, functions are none; no
-    signature is asked for, which docs/operate/secure.md says loudly."""
+def test_topology_defaults_are_safe() -> None:
+    """Redis is local and there are no functions. Signatures are not required, as
+    docs/operate/secure.md points out.
+    """
     topology = parse("streams: {default: {}}")
     assert not topology.functions
     assert is_loopback(re.split("[/:]+", topology.redis)[1])

@@ -1,4 +1,6 @@
-"""Examples of times in other people's files: read without a word, by a form, proposed, refused."""
+"""Examples: times in other people's files are read as they are or by a format, proposed, or
+refused.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def replayed(folder: Path, time: str, *options: str) -> Answer:
         ("1748931214,0", ("--decimal", ",", "--ts-unit", "s")),
     ],
 )
-def test_a_time_is_read(tmp_path: Path, time: str, options: tuple[str, ...]) -> None:
+def test_time_is_read(tmp_path: Path, time: str, options: tuple[str, ...]) -> None:
     (event,) = replayed(tmp_path, time, *options).well().lines
     assert (event["kind"], event["ts"]) == ("event", AT)
 
@@ -48,7 +50,9 @@ def test_a_time_is_read(tmp_path: Path, time: str, options: tuple[str, ...]) -> 
         ("Jun  3 06:13:34", ("--ts-format", "syslog", "--ts-zone", "UTC"), "has no year"),
     ],
 )
-def test_a_dead_time(tmp_path: Path, time: str, options: tuple[str, ...], detail: str) -> None:
+def test_unreadable_time_is_dead_letter(
+    tmp_path: Path, time: str, options: tuple[str, ...], detail: str
+) -> None:
     (dead,) = replayed(tmp_path, time, *options).lines
     assert (dead["kind"], dead["reason"]) == ("dead", "ts_unreadable")
     assert detail in dead["detail"]
@@ -63,11 +67,11 @@ def test_a_dead_time(tmp_path: Path, time: str, options: tuple[str, ...], detail
         (("--ts-format", "syslog", "--ts-unit", "s"), "--ts-unit: is for numbers"),
     ],
 )
-def test_a_form_that_is_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_bad_time_format_is_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     assert said in replayed(tmp_path, "x", *options).err
 
 
-def test_decimal_comma_in_the_payload(tmp_path: Path) -> None:
+def test_decimal_comma_is_read(tmp_path: Path) -> None:
     text = "device;n;v;w;x\na;0;12,5;12.5;-1,5e3\n"
     table = text_file(tmp_path / "t.csv", text)
     (event,) = inorder("replay", "--source", "device", "--seq", "n", "--decimal", ",", table).lines
@@ -82,7 +86,7 @@ def table_of(path: Path, written: str, hours: int) -> Path:
     return text_file(path / "t.csv", "\n".join(["device;n;time", *rows, ""]))
 
 
-def test_form_is_proposed(tmp_path: Path) -> None:
+def test_time_format_is_proposed(tmp_path: Path) -> None:
     table = table_of(tmp_path, "%d.%m.%Y %H:%M:%S", hours=12)
     answer = inorder("init", table).well("ts_format: %d.%m.%Y %H:%M:%S")
     stream = parse(answer.out).streams["default"]
@@ -97,7 +101,7 @@ def test_form_is_proposed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["init", "audit"])
-def test_day_or_month_first_is_said(tmp_path: Path, command: str) -> None:
+def test_ambiguous_date_is_refused(tmp_path: Path, command: str) -> None:
     table = table_of(tmp_path, "%d/%m/%Y %H:%M:%S", hours=1)
     answer = inorder(command, table)
     assert answer.code == 2
@@ -107,7 +111,7 @@ def test_day_or_month_first_is_said(tmp_path: Path, command: str) -> None:
     inorder(command, table, *form).well()
 
 
-def test_times_in_a_form_cannot_be_shifted(tmp_path: Path) -> None:
+def test_formatted_times_cannot_be_shifted(tmp_path: Path) -> None:
     table = table_of(tmp_path, "%Y%m%d%H%M%S", hours=1)
     form = ("--ts-format", "%Y%m%d%H%M%S", "--ts-zone", "UTC")
     to = ("--brokers", "127.0.0.1:1", "--topic", "t", "--as-now")

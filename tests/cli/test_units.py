@@ -1,5 +1,6 @@
-"""Examples and laws: `ts` in a stream's own unit, and lines that name no stream, in replay, produce
-and dump alike."""
+"""Examples and laws: `ts` in a stream's own unit, and lines without a stream, in replay, produce
+and dump.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def read(values: dict[str, Any], topology: str = TOPOLOGY) -> Event | Malformed:
         ({"stream": "unknown", "ts": 7}, 7),
     ],
 )
-def test_the_unit_is_the_streams(said: dict[str, Any], ts_ns: int) -> None:
+def test_unit_is_that_of_the_stream(said: dict[str, Any], ts_ns: int) -> None:
     event = read({"source": "a", "seq": 0} | said)
     assert isinstance(event, Event)
     assert event.ts_ns == ts_ns
@@ -67,9 +68,7 @@ def test_the_unit_is_the_streams(said: dict[str, Any], ts_ns: int) -> None:
         ({"stream": ["pitch"], "ts": 7}, "stream_not_text", "write text"),
     ],
 )
-def test_what_cannot_be_a_time_of_the_unit_is_dead(
-    said: dict[str, Any], reason: str, remedy: str
-) -> None:
+def test_bad_time_is_dead_letter(said: dict[str, Any], reason: str, remedy: str) -> None:
     dead = read({"source": "a", "seq": 0} | said)
     assert isinstance(dead, Malformed)
     assert dead.reason == reason
@@ -80,7 +79,7 @@ def test_what_cannot_be_a_time_of_the_unit_is_dead(
     st.sampled_from(list(UNIT_NS)),
     st.none() | st.integers(-(2**64), 2**64) | st.sampled_from(["1970-01-01T00:00:01Z", 1.5]),
 )
-def test_law_the_plain_way_agrees_with_the_close_look(unit: str, ts: Any) -> None:
+def test_law_fast_path_is_exact(unit: str, ts: Any) -> None:
     reading = parse(f"streams: {{p: {{headers: {{ts_unit: {unit}}}}}}}").reading()
     row = Row(1, {"source": "a", "seq": 0, "ts": ts})
     quick, close = LineReader(reading).read(row), LineReader(reading)._examine(row)
@@ -92,8 +91,8 @@ def test_law_the_plain_way_agrees_with_the_close_look(unit: str, ts: Any) -> Non
 
 
 @given(st.sampled_from(list(UNIT_NS)), st.integers(-MAX_INT64, MAX_INT64))
-def test_law_a_dumped_line_is_read_as_the_event_it_was(unit: str, ts_ns: int) -> None:
-    """Whatever `ts` was: a header in the unit, RFC 3339, or the record's own stamp."""
+def test_law_dumped_line_reads_back(unit: str, ts_ns: int) -> None:
+    """This holds for `ts` of a header in the unit, in RFC 3339, or of the record itself."""
     line = _event_line(Event("p", "a", 0, 1, ts_ns, 5), UNIT_NS[unit])
     event = read(line, f"streams: {{p: {{headers: {{ts_unit: {unit}}}}}}}")
     assert isinstance(event, Event)
@@ -104,7 +103,7 @@ def test_law_a_dumped_line_is_read_as_the_event_it_was(unit: str, ts_ns: int) ->
     ("streams", "stream"),
     [("{pitch: {}}", "pitch"), ("{a: {}, b: {}}", "default"), ("{default: {}}", "default")],
 )
-def test_a_line_without_stream_goes_to_the_only_one(streams: str, stream: str) -> None:
+def test_line_goes_to_the_only_stream(streams: str, stream: str) -> None:
     topology = f"streams: {streams}"
     assert read({"source": "a", "seq": 0}, topology).stream == stream
     assert read({"source": "a", "seq": -1}, topology).stream == stream
@@ -112,7 +111,7 @@ def test_a_line_without_stream_goes_to_the_only_one(streams: str, stream: str) -
     assert read({"source": "a"}, by_time).stream == "pitch"
 
 
-def test_time_stamps_of_parquet_have_a_unit_of_their_own(tmp_path: Path) -> None:
+def test_parquet_times_have_a_unit(tmp_path: Path) -> None:
     columns = {"source": ["a"], "seq": [0], "stream": ["pitch"]}
     instant = pa.array([1_700_000_000_123_456], type=pa.timestamp("us", tz="UTC"))
     parquet.write_table(pa.table({**columns, "ts": instant}), tmp_path / "e.parquet")
@@ -123,8 +122,8 @@ def test_time_stamps_of_parquet_have_a_unit_of_their_own(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_produce_reads_rows_as_replay_does(raw: Topic, tmp_path: Path, form: str) -> None:
-    """A time of Parquet has a unit of its own, whatever that of the topology is."""
+def test_produce_reads_rows_like_replay(raw: Topic, tmp_path: Path, form: str) -> None:
+    """A time in Parquet has a unit of its own, whatever the unit of the topology."""
     topology = text_file(
         tmp_path / "t.yaml", f"streams: {{pitch: {{input: {raw.name}, headers: {{ts_unit: ms}}}}}}"
     )

@@ -1,5 +1,4 @@
-"""Examples: a topic of others in JSON and in Avro, as `init` and `audit` read it without a topology
-file."""
+"""Examples: a foreign topic in JSON or Avro, read by `init` and `audit` without a topology."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ BEGIN = 1_700_000_000 * 1_000 * MS
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_avro", [False, True])
-def test_a_topic_of_others(
+def test_foreign_topic_is_read(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName, *, is_avro: bool
 ) -> None:
     topic = unique_name("telemetry")

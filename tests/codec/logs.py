@@ -1,5 +1,7 @@
-"""Seeded logs for the laws of the codec: record batches written by hand, so that anything can
-be wrong with them, and what both codecs make of one."""
+"""Seeded logs for the laws of the codec, and the answer of either codec.
+
+Record batches are written by hand, so that anything in them can be wrong.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from codec.face import Unreadable
 
 FIRST: Final = int(os.environ.get("INORDER_CODEC_FIRST_SEED", "0"))
 SEEDS: Final = int(os.environ.get("INORDER_CODEC_SEEDS", "4"))
-"""How many seeds the laws run through: few in `make test-all`, INORDER_CODEC_SEEDS in
+"""Number of seeds of the laws: few in `make test-all`, INORDER_CODEC_SEEDS in
 infra/codec_fuzz.sh."""
 
 PLACE: Final = TopicPartition("events.raw", 0)
@@ -34,7 +36,7 @@ Headers = Sequence[tuple[bytes, bytes | None]]
 
 
 def varint(number: int, padding: int = 0) -> bytes:
-    """Zigzag; with `padding` bytes more than it needs."""
+    """Return the zigzag encoding, with `padding` bytes more than it needs."""
     bits = (number << 1) ^ (number >> 63)
     found = bytearray()
     while bits >= 0x80:
@@ -63,7 +65,11 @@ def record(
     padding: int = 0,
     in_headers: int = 0,
 ) -> bytes:
-    """`padding`: bytes more than a number needs; `in_headers`: the same for the lengths there."""
+    """Return a record.
+
+    `padding` is the number of surplus bytes of its numbers, `in_headers` that of lengths in its
+    headers.
+    """
     body = b"\x00" + varint(delta_ms, padding) + varint(offset_delta, padding)
     body += part(key) + part(value) + varint(len(headers))
     body += b"".join(
@@ -73,7 +79,7 @@ def record(
 
 
 def framed(body: bytes) -> bytes:
-    """A record of these bytes."""
+    """Return a record with these bytes as its body."""
     return varint(len(body)) + body
 
 
@@ -89,7 +95,7 @@ def batch(
     last_delta: int | None = None,
     payload: bytes | None = None,
 ) -> bytes:
-    """`payload`: what takes the place of the records."""
+    """Return a batch; `payload` takes the place of the records."""
     body = b"".join(records) if payload is None else payload
     if attributes & 7 in range(1, 5) and payload is None:
         body = compress(attributes & 7, body)
@@ -101,7 +107,7 @@ def batch(
 
 
 def sealed(found: bytes) -> bytes:
-    """With its length and its checksum as they should be."""
+    """Return the batch with the right length and checksum."""
     log = bytearray(found)
     struct.pack_into(">i", log, 8, len(log) - 12)
     struct.pack_into(">I", log, 17, calc_crc32c(bytes(log[21:])))
@@ -109,7 +115,7 @@ def sealed(found: bytes) -> bytes:
 
 
 def control(kind: int, *, base_offset: int, producer_id: int) -> bytes:
-    """A marker: 0 aborts, 1 commits."""
+    """Return a control batch: kind 0 aborts, 1 commits."""
     marker = record(struct.pack(">hh", 0, kind), b"\x00" * 6, [])
     return batch(
         [marker],
@@ -127,7 +133,7 @@ def read(
     aborted: Sequence[tuple[int, int]] = (),
     since: int = 0,
 ) -> tuple[list[Any], type[BaseException] | None, int]:
-    """As the fetcher reads it: the records, the fault, and the position behind them."""
+    """Return the records that the fetcher reads, the fault, and the position after them."""
     found: list[Any] = []
     records = None
     try:
@@ -218,7 +224,7 @@ def seeded_batch(dice: random.Random, base_offset: int) -> bytes:
 
 
 def seeded_log(dice: random.Random) -> bytes:
-    """Batches behind one another; sometimes one is damaged, and sealed again."""
+    """Return a log of batches, some of them damaged and sealed again."""
     log = b""
     offset = 0
     for _ in range(dice.choice((1, 1, 2, 4))):
@@ -252,7 +258,7 @@ def damaged(dice: random.Random, whole: bytes) -> bytes:
 
 
 def hostile_batch(dice: random.Random, base_offset: int) -> tuple[bytes, int]:
-    """A batch in which all that its sender writes may be wrong, and the offset behind its own."""
+    """Return a batch in which any field of its sender may be wrong, and the offset after it."""
     count = dice.choice((0, 1, 2, 5, 20))
     records = [
         seeded_record(

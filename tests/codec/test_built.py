@@ -1,4 +1,6 @@
-"""Example: where the compiled codec can be built it is, so that its tests never go unseen."""
+"""Example: the compiled codec is built wherever it can be, so that its tests are not skipped
+unnoticed.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +14,5 @@ import pytest
     not (shutil.which("cc") and find_spec("Cython")),
     reason="without a C compiler and Cython the codec stays in Python",
 )
-def test_the_codec_is_built_where_it_can_be() -> None:
+def test_codec_is_built_where_possible() -> None:
     assert find_spec("codec.native.records") is not None, "run `make setup`, which builds it"

@@ -1,4 +1,4 @@
-"""Examples: which codec is at work, and what it says about it."""
+"""Examples: the codec in use, and the reason for it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,18 @@ def said(wanted: str, program: str = SAY) -> Ended:
     ("wanted", "at_work"),
     [("native", "native|codec.native.events"), ("plain", "plain: INORDER_CODEC=plain|codec.plain")],
 )
-def test_the_compiled_one_is_at_work_unless_the_plain_one_is_forced(
-    wanted: str, at_work: str
-) -> None:
+def test_compiled_codec_is_the_default(wanted: str, at_work: str) -> None:
     assert said(wanted).stdout.strip() == at_work
 
 
-def test_a_codec_that_there_is_not_is_refused() -> None:
+def test_unknown_codec_is_refused() -> None:
     found = said("quick")
     assert found.returncode != 0
     refusal = "INORDER_CODEC=quick is not a codec; write plain or native, or leave it unset"
     assert refusal in found.stderr
 
 
-def test_without_the_compiled_one_the_plain_one_is_at_work_and_says_why() -> None:
+def test_plain_codec_gives_its_reason() -> None:
     hidden = f"import sys; sys.modules['codec.native.events'] = None; {SAY}"
     found = said("", hidden)
     assert found.stdout.startswith("plain: the compiled codec is not built (")
@@ -44,14 +42,14 @@ def test_without_the_compiled_one_the_plain_one_is_at_work_and_says_why() -> Non
     assert "INORDER_CODEC=native, but the compiled codec is not built" in refused.stderr
 
 
-def test_an_aiokafka_that_asks_for_more_gets_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_method_is_a_misfit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seams.misfit() == ""
     monkeypatch.setattr(seams, "BatchBuilder", lambda *_: SimpleNamespace(append=1, seal=1))
     assert "RecordBatchWriter has no seal" in seams.misfit()
 
 
-def test_a_build_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outdated_build_is_a_misfit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seams, "_digest", lambda: "another")
     assert "built from other sources; `make setup` rebuilds it" in seams.misfit()
-    monkeypatch.setattr(seams, "_digest", lambda: "")  # where the sources were not installed
+    monkeypatch.setattr(seams, "_digest", lambda: "")  # The sources are not installed.
     assert seams.misfit() == ""

@@ -1,4 +1,4 @@
-"""Examples: each of Kafka's compressions there and back, and a bound on what comes out."""
+"""Examples: each of Kafka's compressions in both directions, and a limit on the output."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ SKIPPABLE = bytes.fromhex("502a4d18") + struct.pack("<I", 3) + b"any"
 
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("records", [b"x", RECORDS, bytes(MAX_UNPACKED_BYTES)])
-def test_there_and_back(name: str, records: bytes) -> None:
+def test_records_survive_compression(name: str, records: bytes) -> None:
     assert decompress(BY_NAME[name], compress(BY_NAME[name], records)) == records
 
 
-def test_what_other_producers_write_is_read() -> None:
+def test_foreign_compression_is_read() -> None:
     raw = bytes(cramjam.snappy.compress_raw(RECORDS))
     assert decompress(SNAPPY, raw) == RECORDS
     assert decompress(SNAPPY, snappy_encode(RECORDS)) == RECORDS
@@ -44,30 +44,30 @@ def test_what_other_producers_write_is_read() -> None:
 
 
 @pytest.mark.parametrize("number", [LZ4, ZSTD])
-def test_frames_behind_one_another_and_frames_to_be_skipped(number: int) -> None:
+def test_skippable_frames_are_skipped(number: int) -> None:
     frames = compress(number, RECORDS[:9]) + SKIPPABLE + compress(number, RECORDS[9:])
     assert decompress(number, SKIPPABLE + frames) == RECORDS
 
 
-def test_lz4_that_does_not_say_its_size_is_read_however_little_it_packs() -> None:
+def test_incompressible_lz4_is_read() -> None:
     noise = os.urandom(4_300_000)
     assert decompress(LZ4, compress(LZ4, noise)) == noise
 
 
-def test_a_compression_that_is_none_is_refused() -> None:
+def test_unknown_compression_is_refused() -> None:
     with pytest.raises(NotUnpacked, match="which Kafka does not define"):
         decompress(5, b"")
 
 
 @pytest.mark.parametrize("prefix", [b"", SKIPPABLE])
 @pytest.mark.parametrize("number", BY_NAME.values())
-def test_what_gets_too_large_is_not_unpacked(number: int, prefix: bytes) -> None:
+def test_oversized_content_is_refused(number: int, prefix: bytes) -> None:
     with pytest.raises(NotUnpacked):
         decompress(number, prefix + compress(number, RECORDS), MOST)
 
 
 @pytest.mark.parametrize("number", [GZIP, LZ4, ZSTD])
-def test_what_gets_too_large_takes_no_more_than_the_bound(number: int) -> None:
+def test_bomb_takes_bounded_memory(number: int) -> None:
     bomb = compress(number, bytes(64 << 20))
     tracemalloc.start()
     try:
@@ -85,19 +85,19 @@ def test_what_gets_too_large_takes_no_more_than_the_bound(number: int) -> None:
         compression.XERIAL + struct.pack("!iii", 1, 1, 5) + b"\xff\xff\xff\xff\x0f",
     ],
 )
-def test_snappy_that_says_it_is_gigabytes_is_not_unpacked(payload: bytes) -> None:
+def test_snappy_of_gigabytes_is_refused(payload: bytes) -> None:
     with pytest.raises(NotUnpacked, match="unpacked"):
         decompress(SNAPPY, payload)
 
 
 @pytest.mark.parametrize("length", [-(1 << 31), -4, 0, 6])
-def test_a_block_of_snappy_with_a_length_that_is_none_is_not_unpacked(length: int) -> None:
+def test_bad_snappy_length_is_refused(length: int) -> None:
     block = bytes(cramjam.snappy.compress_raw(b"abc"))
     with pytest.raises(NotUnpacked):
         decompress(SNAPPY, compression.XERIAL + struct.pack("!iii", 1, 1, length) + block)
 
 
-def test_zstd_that_repeats_one_byte_without_end_is_not_unpacked() -> None:
+def test_endless_zstd_is_refused() -> None:
     frame = b"\x28\xb5\x2f\xfd\x00\x58" + (b"\x02\x00\x10" + b"x") * 9_000
     with pytest.raises(NotUnpacked, match="takes more than"):
         decompress(ZSTD, frame + b"\x03\x00\x10x")
@@ -105,7 +105,7 @@ def test_zstd_that_repeats_one_byte_without_end_is_not_unpacked() -> None:
 
 @pytest.mark.parametrize("number", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("size", [0, 1, 4, 17, 100])
-def test_what_was_cut_off_is_not_unpacked_or_read_as_nothing(number: int, size: int) -> None:
+def test_cut_content_yields_nothing(number: int, size: int) -> None:
     try:
         assert decompress(number, compress(number, NOISE)[:size]) == b""
     except NotUnpacked:
@@ -113,6 +113,6 @@ def test_what_was_cut_off_is_not_unpacked_or_read_as_nothing(number: int, size: 
 
 
 @pytest.mark.parametrize("number", [GZIP, LZ4, ZSTD, SNAPPY])
-def test_what_has_bytes_behind_its_end_is_not_unpacked(number: int) -> None:
+def test_trailing_bytes_are_refused(number: int) -> None:
     with pytest.raises(NotUnpacked):
         decompress(number, compress(number, RECORDS) + b"tail")

@@ -1,5 +1,7 @@
-"""Laws: the compiled codec makes of records the events, the faults and the clock that the plain
-one makes, on raw, sequenced and ordered topics, with all that may stand in a header."""
+"""Laws: both codecs make the same events, faults and clock from records.
+
+These are records of raw, sequenced and ordered topics, with everything that a header may hold.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from topology.wire.header_reader import HeaderReader
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 @pytest.mark.parametrize("topic", [RAW, SEQUENCED, ORDERED])
-def test_law_records_become_the_same_events(topic: Topic, seed: int) -> None:
+def test_law_codecs_make_equal_events(topic: Topic, seed: int) -> None:
     dice = random.Random(f"{topic} {seed}")
     for _ in range(15):
         setting = seeded_setting(dice)
@@ -39,8 +41,8 @@ def test_law_records_become_the_same_events(topic: Topic, seed: int) -> None:
         assert seen[0] == seen[1], logs
 
 
-def test_what_is_plain_does_not_go_to_the_general_path() -> None:
-    """Else the law would compare the general path with itself."""
+def test_plain_record_is_read_fast() -> None:
+    """Otherwise the law would compare the general path with itself."""
     headers: list[Headers] = [
         [(b"ce_source", b"a"), (b"ce_sequence", b"007"), (b"ce_time", b"2024-05-01T12:00:00.5Z")],
         [(b"trace", None), (b"ce_sequence", b"8"), (b"ce_source", b"\xce\xbc"), (b"trace", b"x")],
@@ -57,7 +59,7 @@ def test_what_is_plain_does_not_go_to_the_general_path() -> None:
 
 
 @pytest.mark.parametrize("type_", ["", "t", "reading", "\xe4" * 9, "x" * 300])
-def test_the_digest_of_a_content_of_any_length_is_zlibs(type_: str) -> None:
+def test_digest_equals_that_of_zlib(type_: str) -> None:
     dice = random.Random(type_)
     values = [None, *(dice.randbytes(size) for size in range(601)), bytes(99), b"\xff" * 5_000]
     headers = [(b"sourceId", b"s"), (b"seqNum", b"1"), (b"type", type_.encode())]
@@ -72,7 +74,7 @@ def test_the_digest_of_a_content_of_any_length_is_zlibs(type_: str) -> None:
     assert [event.digest for event in found] == [digest_of(event) for event in found] == digests
 
 
-def test_a_digest_is_made_only_for_sources_that_number_events_but_not_epochs() -> None:
+def test_epochs_need_no_digest() -> None:
     plain = [(b"sourceId", b"s"), (b"seqNum", b"1")]
     given = [plain, [*plain, (b"epoch", b"0")], [*plain, (b"streamId", b"timed")]]
     log = batch([record(None, b"v", each, offset_delta=at) for at, each in enumerate(given)])
@@ -81,8 +83,8 @@ def test_a_digest_is_made_only_for_sources_that_number_events_but_not_epochs() -
 
 
 @pytest.mark.parametrize(("length", "is_kept"), [(9, True), (257, False)])
-def test_a_table_of_names_keeps_no_long_ones(length: int, is_kept: bool) -> None:
-    """A sender may write as many and as long ones as it likes."""
+def test_name_table_keeps_no_long_names(length: int, is_kept: bool) -> None:
+    """A sender may write any number of names of any length."""
     headers = [(b"sourceId", b"machine"), (b"seqNum", b"1"), (b"type", b"t" * length)]
     log = batch([record(None, None, headers, offset_delta=at) for at in range(2)])
     one, other = Way(Setting(), is_native=True).read(RAW, log).events
@@ -95,9 +97,7 @@ def test_a_table_of_names_keeps_no_long_ones(length: int, is_kept: bool) -> None
 @pytest.mark.parametrize(
     ("count", "reasons"), [(MAX_HEADERS, []), (MAX_HEADERS + 1, ["record_huge"])]
 )
-def test_a_record_has_a_bounded_number_of_headers(
-    reader: Any, count: int, reasons: list[str]
-) -> None:
+def test_number_of_headers_is_bounded(reader: Any, count: int, reasons: list[str]) -> None:
     names = HeaderReader(HeaderContract())
     inlet = RawInlet(names, max_record_bytes=1 << 20)
     headers = [(b"sourceId", b"a"), (b"seqNum", b"7"), *[(b"", None)] * (count - 2)]

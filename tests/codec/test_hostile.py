@@ -1,5 +1,7 @@
-"""Laws and examples: whatever a sender wrote into a batch, its offsets rise, lie within the batch's
-own and cover all that it has to say; and both codecs say the same of it, word for word."""
+"""Laws and examples: both codecs read any batch alike, word for word, whatever its sender wrote.
+
+Its offsets rise, lie within those of the batch, and cover all its content.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,17 @@ native = pytest.importorskip("codec.native.records", reason="the compiled codec 
 
 BASE = 1_000
 NOTHING = b"\x00\x00\x00\x01\x01"
-"""Attributes and numbers of a first record, and neither key nor value."""
+"""Attributes and numbers of a first record with neither key nor value."""
 
 
 @pytest.fixture(params=[native.memory_records, plain.memory_records], ids=["native", "plain"])
 def make(request: pytest.FixtureRequest) -> Any:
-    """Return a log as either codec reads it."""
+    """Return the function with which either codec reads a log."""
     return request.param
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
-def test_law_no_batch_moves_the_position_beyond_its_own_end(seed: int) -> None:
+def test_law_position_stays_in_batch(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(150):
         base = dice.choice((0, 7, BASE, 1 << 40, (1 << 63) - (1 << 32)))
@@ -64,8 +66,8 @@ def test_law_no_batch_moves_the_position_beyond_its_own_end(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
-def test_law_nor_does_a_cut_of_it(make: Any, seed: int) -> None:
-    """A poll may end within a batch: its position is that of a record."""
+def test_law_polls_stay_in_the_batch(make: Any, seed: int) -> None:
+    """A poll may end within a batch, at the position of a record."""
     dice = random.Random(seed)
     for _ in range(60):
         log, end = hostile_batch(dice, BASE)
@@ -80,7 +82,7 @@ def test_law_nor_does_a_cut_of_it(make: Any, seed: int) -> None:
 
 
 def ends_of(make: Any, log: bytes) -> list[tuple[int, int, str]]:
-    """Records by their offset, and what is unreadable by its offsets and the reason."""
+    """Return the offsets of records, and the offsets and reasons of unreadable parts."""
     found, fault, _ = read(make, log, since=BASE)
     assert fault is None
     return [
@@ -108,16 +110,14 @@ def nothing(delta: int) -> bytes:
         ((0, 1, (1 << 63) - 1), (True, True, False)),
     ],
 )
-def test_a_record_that_lies_about_its_offset_is_dead_at_its_place(
-    make: Any, deltas: tuple[int, ...], sound: tuple[bool, ...]
-) -> None:
+def test_false_offset_is_dead(make: Any, deltas: tuple[int, ...], sound: tuple[bool, ...]) -> None:
     log = batch([nothing(delta) for delta in deltas], base_offset=BASE)
     assert ends_of(make, log) == [
         (BASE + at, BASE + at, "" if is_sound else face.OFFSET) for at, is_sound in enumerate(sound)
     ]
 
 
-def test_what_compaction_left_keeps_its_offsets(make: Any) -> None:
+def test_compacted_batch_keeps_offsets(make: Any) -> None:
     log = batch([nothing(3), nothing(7)], base_offset=BASE, last_delta=9)
     found, fault, position = read(make, log)
     assert ([each.offset for each in found], fault) == ([BASE + 3, BASE + 7], None)
@@ -145,7 +145,7 @@ def test_what_compaction_left_keeps_its_offsets(make: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("compression", [0, LZ4])
-def test_a_record_that_is_not_well_formed_is_dead_alone(
+def test_malformed_record_is_dead_alone(
     make: Any, body: bytes, detail: str, compression: int
 ) -> None:
     records = [framed(body), nothing(1)]
@@ -154,25 +154,25 @@ def test_a_record_that_is_not_well_formed_is_dead_alone(
 
 
 @pytest.mark.parametrize("attributes", range(0, 256, 51))
-def test_the_attributes_of_a_record_are_a_byte_and_say_nothing(make: Any, attributes: int) -> None:
+def test_record_attributes_are_ignored(make: Any, attributes: int) -> None:
     log = batch([framed(bytes([attributes]) + NOTHING[1:] + b"\x00")], base_offset=BASE)
     assert ends_of(make, log) == [(BASE, BASE, "")]
 
 
-def test_a_time_beyond_64_bits_is_dead(make: Any) -> None:
+def test_time_beyond_64_bits_is_dead(make: Any) -> None:
     late = record(None, None, [], delta_ms=5)
     log = batch([late], base_offset=BASE, attributes=0, first_ms=(1 << 63) - 2)
     assert ends_of(make, log) == [(BASE, BASE, face.TIMESTAMP)]
 
 
 @pytest.mark.parametrize("length", [varint(-1), varint(99), varint(1 << 62), b"\xff" * 11])
-def test_behind_what_is_no_record_the_rest_is_dead_as_one(make: Any, length: bytes) -> None:
+def test_bad_length_ends_the_batch(make: Any, length: bytes) -> None:
     log = batch([nothing(0), length + nothing(1)[1:], nothing(2)], base_offset=BASE)
     assert ends_of(make, log) == [(BASE, BASE, ""), (BASE + 1, BASE + 2, face.NO_RECORD)]
 
 
 @pytest.mark.parametrize(("count", "last_delta"), [(3, 1), (-1, 0), (1, -1), (0, -1), (0, -9)])
-def test_a_count_that_does_not_fit_the_offsets(make: Any, count: int, last_delta: int) -> None:
+def test_count_must_fit_the_offsets(make: Any, count: int, last_delta: int) -> None:
     log = batch([], base_offset=BASE, count=count, last_delta=last_delta)
     last = BASE + max(last_delta, 0)
     assert ends_of(make, log) == [(BASE, last, face.COUNT)]
@@ -180,7 +180,7 @@ def test_a_count_that_does_not_fit_the_offsets(make: Any, count: int, last_delta
 
 
 @pytest.mark.parametrize("number", [GZIP, SNAPPY, LZ4, ZSTD, 5, 7])
-def test_a_batch_that_cannot_be_unpacked_is_one_dead_letter(make: Any, number: int) -> None:
+def test_bad_compression_is_dead(make: Any, number: int) -> None:
     payload = (compress(number, nothing(0)) if number <= ZSTD else b"") + b"tail"
     log = batch([], base_offset=BASE, attributes=number, payload=payload, count=2)
     sound = batch([nothing(0)], base_offset=BASE + 2)
@@ -190,14 +190,14 @@ def test_a_batch_that_cannot_be_unpacked_is_one_dead_letter(make: Any, number: i
     assert rest == [(BASE + 2, BASE + 2, "")]
 
 
-def test_bytes_behind_the_last_record_are_dead_with_it(make: Any) -> None:
+def test_trailing_bytes_are_dead(make: Any) -> None:
     log = batch([nothing(0), nothing(1) + b"\x00"], base_offset=BASE)
     assert ends_of(make, log) == [(BASE, BASE, ""), (BASE + 1, BASE + 1, face.BEHIND)]
     log = batch([], base_offset=BASE, payload=b"\x00", count=0, last_delta=4)
     assert ends_of(make, log) == [(BASE, BASE + 4, face.BEHIND)]
 
 
-def test_a_batch_is_decoded_a_stretch_at_a_time(make: Any) -> None:
+def test_batch_is_decoded_in_stretches(make: Any) -> None:
     count = face.STRETCH + 5
     log = batch([nothing(at) for at in range(count)], base_offset=BASE, attributes=ZSTD)
     stretches = list(make(log).next_batch().stretches())
@@ -210,7 +210,7 @@ def test_a_batch_is_decoded_a_stretch_at_a_time(make: Any) -> None:
     assert fetched.next_fetch_offset == BASE + count
 
 
-def test_the_bound_on_a_batch_is_its_readers(make: Any) -> None:
+def test_reader_limits_the_batch_size(make: Any) -> None:
     log = batch([record(None, bytes(10_000), [])], attributes=ZSTD)
     ((item,),) = make(log).next_batch().stretches(5_000)
     assert isinstance(item, Unreadable)
@@ -219,7 +219,7 @@ def test_the_bound_on_a_batch_is_its_readers(make: Any) -> None:
 
 
 @pytest.mark.parametrize("base", [-1, -(1 << 63), (1 << 63) - 1])
-def test_a_first_offset_that_no_broker_gives_is_refused(make: Any, base: int) -> None:
+def test_bad_base_offset_is_refused(make: Any, base: int) -> None:
     found = bytearray(batch([nothing(0)]))
     struct.pack_into(">q", found, 0, base)
     _, fault, _ = read(make, sealed(bytes(found)))
@@ -227,7 +227,7 @@ def test_a_first_offset_that_no_broker_gives_is_refused(make: Any, base: int) ->
     assert fault.__name__ == "CorruptRecordException"
 
 
-def test_a_dead_letter_names_the_offsets_and_no_content() -> None:
+def test_dead_letter_names_only_offsets() -> None:
     whole = Unreadable(5, 9, NOW_MS, 1, face.COUNT).dead(7)
     assert (whole.offset, whole.at_ns, whole.reason) == (5, 7, "record_unreadable")
     assert whole.detail.startswith("offsets 5 to 9 cannot be read: the batch's number of records")

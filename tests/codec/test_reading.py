@@ -1,7 +1,8 @@
-"""Laws and examples: both codecs read a fetched log alike, and a sound one as aiokafka does.
+"""Laws and examples: both codecs read a fetched log alike, and a sound log as aiokafka reads it.
 
-The laws hold them to the same records, the same fault and the same position, over seeded logs in
-which whatever can be wrong with a batch is (tests/codec/test_hostile.py has what a sender can)."""
+Laws compare records, faults and positions over seeded logs with every fault of a batch;
+tests/codec/test_hostile.py covers the faults of senders.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ A, B = record(b"k", b"a", [(b"x", b"1"), (b"y", None)]), record(None, None, [], 
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
-def test_law_both_codecs_read_a_log_alike_and_a_sound_one_as_aiokafka_does(seed: int) -> None:
+def test_law_codecs_and_aiokafka_agree(seed: int) -> None:
     dice = random.Random(seed)
     sound = 0
     for _ in range(60):
@@ -51,14 +52,14 @@ def test_law_both_codecs_read_a_log_alike_and_a_sound_one_as_aiokafka_does(seed:
 
 
 @pytest.mark.parametrize("length", [-(1 << 31), -1, 0, 13, 14, 48])
-def test_a_batch_shorter_than_its_header_is_corrupt(length: int) -> None:
+def test_too_short_batch_is_corrupt(length: int) -> None:
     log = b"\x00" * 8 + length.to_bytes(4, "big", signed=True) + b"\x00" * 4 + b"\x02" + bytes(80)
     found, fault, _ = read(records.memory_records, log)
     assert (found, fault) == ([], CorruptRecordException)
 
 
 @pytest.mark.parametrize("make", [records.memory_records, plain.memory_records])
-def test_older_formats_are_aiokafkas(make: Any) -> None:
+def test_aiokafka_reads_older_formats(make: Any) -> None:
     older = LegacyRecordBatchBuilder(magic=1, compression_type=0, batch_size=1 << 10)
     older.append(0, timestamp=NOW_MS, key=b"k", value=b"old", headers=[])
     log = bytes(older.build()) + batch([A], base_offset=1)

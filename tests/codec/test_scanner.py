@@ -1,5 +1,6 @@
-"""Laws: what the scanner takes for a plain object, every decoder reads as it does; and the objects
-that people send are plain."""
+"""Laws: every decoder reads an object as the scanner does where the scanner accepts it, and common
+objects are accepted.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def text_of(dice: Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
-def test_law_what_is_plain_every_decoder_reads_alike(seed: int) -> None:
+def test_law_decoders_agree(seed: int) -> None:
     dice = Random(seed)
     scan = Scanner(NAMES).read
     plain = 0
@@ -95,7 +96,7 @@ def test_law_what_is_plain_every_decoder_reads_alike(seed: int) -> None:
         b'{"a":' + b"[" * 31 + b"]" * 31 + b"}",
     ],
 )
-def test_the_objects_that_people_send_are_plain(text: bytes) -> None:
+def test_common_objects_are_accepted(text: bytes) -> None:
     whole = orjson.loads(text)
     assert Scanner(NAMES).read(text) == {name: whole[name] for name in NAMES if name in whole}
 
@@ -115,17 +116,17 @@ def test_the_objects_that_people_send_are_plain(text: bytes) -> None:
         b"\xef\xbb\xbf{}", b'{"n":1}\x00',
     ],
 )  # fmt: skip
-def test_all_else_is_refused(text: bytes) -> None:
+def test_other_texts_are_refused(text: bytes) -> None:
     assert Scanner(NAMES).read(text) is None
 
 
-def test_it_never_reads_beyond_a_value() -> None:
+def test_scanner_stays_within_the_text() -> None:
     text = b'{"device":"12345678","n":12345678901234567,"o":[true,false,null,"\xc3\xa4"]}'
     assert Scanner(NAMES).read(text) is not None
     assert {Scanner(NAMES).read(text[:size]) for size in range(len(text))} == {None}
 
 
-def test_its_names_are_bounded() -> None:
+def test_number_of_names_is_bounded() -> None:
     names = [f"n{at}" for at in range(MAX_SCANNED)]
     text = json.dumps(dict.fromkeys(names, 1)).encode()
     assert Scanner(names).read(text) == dict.fromkeys(names, 1)

@@ -1,5 +1,6 @@
-"""Laws: the compiled codec makes of records of others what the general path makes of them, and
-writes the same bytes on; and what is plain does not take the general path."""
+"""Laws: the compiled codec reads mapped records as the general path does, and writes the same
+bytes. Plain ones skip the general path.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def log_of(dice: Random) -> bytes:
 
 
 def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[Read, list[object]]:
-    """What was read, and what it is for people and in the ordered topic."""
+    """Return the records read, and their form for people and in the ordered topic."""
     reader: Any = field_reader(topology, "t")
     short = short_way(reader) if is_native else None
     inlet = MappedInlet(reader, HeaderReader(HeaderConfig()), MAX_BYTES, 3, (), short)
@@ -93,7 +94,7 @@ def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[Read, l
     told: list[object] = [event_told(event) for event in read.events]
     told += [dead_told(dead) for dead in read.dead]
     writer = HeaderWriter(HeaderConfig())
-    # The other writer's own law is that both write the same.
+    # A law in test_writing.py holds that both writers write the same.
     outbox = Outbox(lambda: batches.new_batch(1 << 20, None, is_transactional=False))
     OrderedOutlet(writer, TARGETS).put_all([e for e in read.events if not e.kind], outbox)
     for filled in outbox.take().values():
@@ -102,7 +103,7 @@ def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[Read, l
 
 
 @pytest.mark.parametrize("seed", [1_000, *range(FIRST, FIRST + SEEDS)])
-def test_law_records_of_others_become_the_same_events(seed: int) -> None:
+def test_law_mapped_events_are_equal(seed: int) -> None:
     dice = Random(f"mapped {seed}")
     for _ in range(40):
         topology = topology_of(dice, dice.choice(["default", "presses"]))
@@ -126,7 +127,7 @@ def plainly_read(
     return event
 
 
-def test_a_key_and_a_place_below_another_name_take_the_short_way(
+def test_nested_fields_are_read_fast(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fields = {"source": "key", "seq": "payload.n", "ts": "timestamp"}
@@ -139,8 +140,8 @@ def test_a_key_and_a_place_below_another_name_take_the_short_way(
     assert event.digest == digest_of(event) == crc32(value, crc32(b"A"))
 
 
-def test_what_is_plain_does_not_go_to_the_general_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the law would compare the general path with itself."""
+def test_plain_record_is_read_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the law would compare the general path with itself."""
     fields = {name: f"payload.{name}" for name in ("source", "seq", "ts", "type", "epoch")}
     value = b'{"source":"s1","seq":7,"ts":5,"type":"A","epoch":2,"more":[1]}'
     given = record(b"k", value, [(b"trace", b"x")])
@@ -152,4 +153,4 @@ def test_what_is_plain_does_not_go_to_the_general_path(monkeypatch: pytest.Monke
         ("streamId", b"presses"), ("trace", b"x"),
     ]  # fmt: skip
     assert event.record.value == value
-    assert event.digest == 0  # Its source writes epochs.
+    assert event.digest == 0  # A source that writes epochs needs no digest.

@@ -1,4 +1,4 @@
-"""A law: what is read with signatures is the same by both codecs, in the order of the log."""
+"""Law: both codecs read the same from signed records, in the order of the log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def told(records: list[Any]) -> tuple[list[tuple[int, str, int]], list[tuple[int
     return events, [(dead.offset, dead.reason) for dead in read.dead]
 
 
-def test_law_both_codecs_let_the_same_pass() -> None:
+def test_law_codecs_accept_the_same() -> None:
     by_native, by_plain = (
         told(list(make(log()).next_batch() or ()))
         for make in (codec.memory_records, plain.memory_records)
@@ -65,7 +65,7 @@ def test_law_both_codecs_let_the_same_pass() -> None:
     assert events == [
         (40, "", 0),
         (42, "", 2),
-        (44, DEAD, 4),  # signed and unreadable: in its place
+        (44, DEAD, 4),  # signed but unreadable, so it keeps its place
         (45, DEAD, 5),
         (46, "heartbeat", 6),
         (47, "", 7),

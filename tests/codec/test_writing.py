@@ -1,5 +1,6 @@
-"""Laws and examples: what the compiled codec writes is, byte for byte, what aiokafka's batches hold
-after the plain one has put the same events into them."""
+"""Laws and examples: the compiled codec writes the bytes that the plain codec puts into aiokafka's
+batches.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ WAYS: tuple[tuple[Topic, Topic], ...] = ((RAW, SEQUENCED), (RAW, ORDERED), (SEQU
 
 @pytest.fixture(autouse=True)
 def a_clock_that_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What gzip packs bears the time of packing, in seconds."""
+    """Stop the clock of gzip, which writes the time of packing into its output."""
     monkeypatch.setattr(gzip, "time", SimpleNamespace(time=lambda: 0.0))
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 @pytest.mark.parametrize(("reads", "writes"), WAYS)
-def test_law_events_become_the_same_bytes(reads: Topic, writes: Topic, seed: int) -> None:
+def test_law_events_become_equal_bytes(reads: Topic, writes: Topic, seed: int) -> None:
     dice = random.Random(f"{reads} {writes} {seed}")
     for _ in range(12):
         setting = seeded_setting(dice)
@@ -50,7 +51,7 @@ def test_law_events_become_the_same_bytes(reads: Topic, writes: Topic, seed: int
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
-def test_law_what_one_stage_writes_the_next_reads_and_writes_on(seed: int) -> None:
+def test_law_stages_pass_on_equal_bytes(seed: int) -> None:
     dice = random.Random(seed)
     setting = seeded_setting(dice)
     log = seeded_topic_log(dice, RAW, setting)
@@ -78,7 +79,7 @@ def at_offset(log: bytes, offset: int) -> bytes:
 
 @pytest.mark.parametrize("name", [None, "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("is_transactional", [True, False])
-def test_a_batch_has_the_bytes_of_aiokafkas(name: str | None, is_transactional: bool) -> None:
+def test_batches_match_aiokafka(name: str | None, is_transactional: bool) -> None:
     dice = random.Random(1)
     for limit in (61, 200, 5_000):
         both = [
@@ -107,7 +108,7 @@ def test_a_batch_has_the_bytes_of_aiokafkas(name: str | None, is_transactional: 
         assert both[0].append(timestamp=0, key=None, value=None, headers=[]) is None
 
 
-def test_what_is_no_bytes_is_refused() -> None:
+def test_only_bytes_are_accepted() -> None:
     each = batches.new_batch(100, None, is_transactional=False)
     with pytest.raises(TypeError):
         each.append(timestamp=0, key=None, value=None, headers=[("n", cast(Any, "text"))])
@@ -118,8 +119,8 @@ def test_what_is_no_bytes_is_refused() -> None:
     assert each.record_count() == 0
 
 
-def test_what_is_plain_does_not_go_to_the_general_path() -> None:
-    """Else the law would compare the general path with itself."""
+def test_plain_event_is_written_fast() -> None:
+    """Otherwise the law would compare the general path with itself."""
     headers = [(b"sourceId", b"a"), (b"seqNum", b"1"), (b"trace", None)]
     way = Way(Setting(by_time=("timed",)), is_native=True)
     timed = [(b"sourceId", b"a"), (b"streamId", b"timed")]
@@ -137,7 +138,7 @@ def test_what_is_plain_does_not_go_to_the_general_path() -> None:
         assert outbox.bytes == 2
 
 
-def test_a_record_read_by_other_names_goes_to_the_general_path() -> None:
+def test_renamed_header_uses_general_path() -> None:
     headers = [(b"sourceId", b"a"), (b"seqNum", b"1")]
     way = Way(Setting(), is_native=True)
     events = way.read(RAW, batch([record(None, b"v", headers)])).events

@@ -1,6 +1,8 @@
-"""The two codecs side by side: a log is read, the events are changed as operators would, and
-written on, by both. And seeded records of topics, mostly as they should be, for the laws of
-events and of writing."""
+"""Both codecs side by side: each reads a log, changes the events as operators would, and writes
+them.
+
+Seeded records of topics, mostly sound, serve the laws of events and of writing.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ READ_AT_NS: Final = 1_800_000_000_000_000_000
 
 @dataclass(frozen=True)
 class Setting:
-    """What a stage and its topics are like."""
+    """Settings of a stage and its topics."""
 
     contract: HeaderContract = HeaderContract()  # noqa: RUF009 - it is frozen
     by_time: tuple[str, ...] = ()
@@ -75,7 +77,7 @@ class Setting:
 
 
 class Way:
-    """One of the codecs. `seen` is what there is to compare."""
+    """One of the codecs; `seen` is the answer to compare."""
 
     def __init__(self, setting: Setting, *, is_native: bool) -> None:
         self._setting = setting
@@ -157,7 +159,7 @@ def dead_told(dead: Any) -> list[object]:
 
 
 def changed(dice: random.Random, event: Event) -> None:
-    """As operators change events on their way."""
+    """Change an event as operators do."""
     event.ref_time_ns += dice.choice((0, 0, 5_000_000, -(1 << 62)))
     event.error_ns = dice.choice((0, 0, 7, 1 << 50))
     event.segment = dice.choice((0, 0, 3))
@@ -188,7 +190,7 @@ def seeded_setting(dice: random.Random) -> Setting:
 
 
 def seeded_topic_log(dice: random.Random, topic: str, setting: Setting) -> bytes:
-    """One or two batches of records that a topic might hold."""
+    """Return one or two batches of records that a topic might hold."""
     log = b""
     for number in range(dice.choice((1, 2))):
         count = dice.choice((1, 5, 30))

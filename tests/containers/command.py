@@ -1,4 +1,4 @@
-"""Runs a command that may hang, together with all that it starts."""
+"""Run a command that may hang, together with all processes that it starts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests import ROOT
 
 
 def run_to_end(command: Sequence[str], env: Mapping[str, str], timeout_s: float) -> str:
-    """Run a command in the project's folder, which must succeed, and return its output.
+    """Run a command in the project's folder, assert that it succeeds, and return its output.
 
-    Raises subprocess.TimeoutExpired after `timeout_s`. Its group of processes is killed then.
+    Raises subprocess.TimeoutExpired after `timeout_s`, when its process group is killed.
     """
     with subprocess.Popen(
         command,

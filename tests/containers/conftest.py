@@ -17,7 +17,7 @@ from tests.services import require
 
 SECONDS: dict[str, float] = {}
 FIRST_TIMEOUT_S = 7200
-"""The first test waits for another run's engine, and makes the images."""
+"""Time limit of the first test, which waits for another run's engine and makes the images."""
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def image(engine: Engine) -> str:
-    """The image's name."""
+    """Return the name of the image."""
     with measure("product image"):
         return product_image.build(engine)
 
@@ -49,9 +49,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{seconds:6.0f} s  {what}")
 
 
-@pytest.hookimpl(trylast=True)  # The mark of the tests to be run has selected by then.
+@pytest.hookimpl(trylast=True)  # The marker has selected the tests to be run by then.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the test that ends the engine behind all others, and give the first one more time."""
+    """Put the test that ends the engine after all others, and give the first one more time."""
     items.sort(key=lambda item: item.path.name == "test_machine.py")
     mine = (item for item in items if item.path.parent == Path(__file__).parent)
     for first in islice(mine, 1):

@@ -15,7 +15,7 @@ from infra.containers.engine import Engine
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(3600)]
 
 
-def test_machine_is_as_it_was(engine: Engine) -> None:
+def test_machine_settings_are_restored(engine: Engine) -> None:
     engine.docker("network", "create", "own")
     during = engine.read_machine()
     assert len(during.bridges - engine.before.bridges) == 2, "its own, and that of the network"

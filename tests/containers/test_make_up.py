@@ -1,6 +1,6 @@
-"""End to end: `make up` as written, with events, while the worker with the task is killed.
+"""End to end: `make up` processes events while the worker with the task is killed.
 
-The worker that has it next is restarted. Then `make down`, and `make up` again on the volumes.
+Its successor is restarted. Then come `make down`, and `make up` again on the same volumes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EVENTS = 20_000
 PAGES = {"worker-1": "http://127.0.0.1:8081", "worker-2": "http://127.0.0.1:8082"}
 PROJECT = "inorder"
 MAKE_TIMEOUT_S = 3000.0
-"""It may build the image again, if that of the tests was made of wheels."""
+"""Time limit of `make`, which may build the image again if that of the tests was made of wheels."""
 
 
 def make(engine: Engine, target: str) -> str:
@@ -68,7 +68,7 @@ def await_task() -> str:
 
 
 def state_of(engine: Engine, service: str) -> dict[str, object]:
-    """The state of a service's container, and how often the engine has restarted it."""
+    """Return the state of a service's container, and how often the engine has restarted it."""
     name = f"{PROJECT}-{service}-1"
     (found,) = json.loads(engine.docker("inspect", name))
     return {**found["State"], "restarts": found["RestartCount"]}
@@ -84,7 +84,7 @@ def setting() -> Setting:
     return Setting(BROKERS, FILE, parse(FILE.read_text()))
 
 
-def test_up_kill_down_and_up(engine: Engine, image: str, setting: Setting) -> None:
+def test_up_survives_kill_and_down(engine: Engine, image: str, setting: Setting) -> None:
     rows = crowd(EVENTS, seed=75, delayed=0.01).rows
     half = len(rows) // 2
     try:

@@ -1,4 +1,4 @@
-"""End to end: tests on a broker that testcontainers starts, ours and a user's example."""
+"""End to end: our own tests and a user's example pass on a broker that testcontainers starts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(3600)]
 
 QUIETLY = ("-q", "-p", "no:cacheprovider", "--tb=short", "--show-capture=no")
 RUN_TIMEOUT_S = 3000.0
-"""Less than the limit of a test here."""
+"""Time limit of a run, below the limit of a test here."""
 
 NOWHERE = "127.0.0.1:1/ryuk:none"
-"""An image that cannot be had: nobody listens there."""
+"""Address of an image that cannot be pulled, since nothing listens there."""
 
 OURS = {
     "tests/agents/kafka/test_log_reader.py": (),
@@ -40,8 +40,8 @@ def run(engine: Engine, *words: str, **env: str) -> str:
 
 
 @pytest.mark.parametrize("module", OURS)
-def test_ours_pass_on_a_container(engine: Engine, module: str) -> None:
-    """Where the image of Ryuk cannot be had, the containers are started without it."""
+def test_our_tests_pass_on_containers(engine: Engine, module: str) -> None:
+    """Containers are started without Ryuk where its image cannot be pulled."""
     reaper = {} if programs.is_pulled() else {"RYUK_CONTAINER_IMAGE": NOWHERE}
     told = run(engine, module, *OURS[module], INORDER_BROKER="container", **reaper)
     assert re.search(r"\d passed", told)
@@ -50,7 +50,7 @@ def test_ours_pass_on_a_container(engine: Engine, module: str) -> None:
 
 
 def test_example_of_the_page_passes(engine: Engine) -> None:
-    """It knows nothing of this project's own settings of pytest."""
+    """This run ignores the project's own settings of pytest."""
     off = {} if programs.is_pulled() else {"TESTCONTAINERS_RYUK_DISABLED": "true"}
     path = f"{ROOT / '.venv/bin'}:{engine.env['PATH']}"
     own = ("-c", os.devnull, "--rootdir", str(ROOT))

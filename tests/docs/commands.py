@@ -1,12 +1,12 @@
-"""The commands that the pages tell a reader to type, and the options and names they speak of.
+"""Find the commands that pages tell a reader to type, and the options and names in their text.
 
-In a block (```) each line that begins with a program, or of a console's with `$ `; a line that ends
-in a backslash or within quotes goes on. In a text what stands between `` ` `` and begins with a
-program: often a part of a command only, as `inorder topics create`.
+In a fenced block a command is a line that begins with a program, or in a console with `$ `. A line
+that ends in a backslash or within quotes continues. In text a command is a backquoted span that
+begins with a program, often only a part such as `inorder topics create`.
 
-Pages of another time have no commands to type: CHANGELOG.md and docs/decisions say what was so,
-docs/roadmap.md what may be. Names in docs/decisions and in what is deployed (`NAMED`) are looked
-at, as a reader meets them today.
+CHANGELOG.md, docs/decisions and docs/roadmap.md are about other times, and have no commands to
+type. Names in docs/decisions and in deployed files (`NAMED`) are checked, since a reader meets them
+today.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMED = [
     *sorted(p for p in DEPLOYED.rglob("*") if p.suffix in {".yaml", ".json", ".txt", ".tpl"}),
     *(ROOT / "infra" / name for name in ("topology.yaml", "compose.yaml")),
 ]
-"""Pages, and all else in which options, keys, metrics and alerts are named."""
+"""Pages, and all other files that name options, keys, metrics and alerts."""
 PROGRAMS = frozenset(
     {
         *("inorder", "make", "helm", "kubectl", "docker", "pip", "python"),
@@ -44,17 +44,20 @@ BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<lines>.*?)^```", re.M | re.S)
 NAME = re.compile(r"[^\s\"'`(){}\[\],]*[-_.:][^\s\"'`(){}\[\],]*")
 SPAN = re.compile(r"`(?P<said>[^`\n]+)`")
 ALTERNATIVES = re.compile(r"(?<=\w)(\|\w+)+")
-"""`sink redis|postgres|files`: the first stands for all."""
+"""Alternatives as in `sink redis|postgres|files`, of which the first stands for all."""
 ENDS = frozenset({"|", ";", "&&", "||", "&", "(", ")"})
-"""A command is over where one of these stands."""
+"""Marks at which a command ends."""
 WRITES = frozenset({">", ">>", "<"})
 SHELLS = frozenset({"", "console", "sh", "bash"})
 LEFT_OUT = ("…", "...")
 
 
 class Command(NamedTuple):
-    """`words` as a shell would give them. `is_whole`: it stands in a block, and nothing in it is
-    left out."""
+    """A command on a page.
+
+    `words` are those that a shell would pass; `is_whole` holds in a block where nothing is left
+    out.
+    """
 
     page: str
     line: int
@@ -80,15 +83,17 @@ def commands_of(page: Path, root: Path = ROOT) -> list[Command]:
 
 
 def spans_of(page: Path) -> list[str]:
-    """What stands between `` ` `` in its text. A file that is no page also gives each word that can
-    only be a name."""
+    """Return the backquoted spans of a page's text.
+
+    A file that is no page also gives each word that can only be a name.
+    """
     text = page.read_text("utf-8")
     spans = [span["said"] for span in SPAN.finditer(_without_blocks(text))]
     return spans if page.suffix == ".md" else [*spans, *NAME.findall(text)]
 
 
 def _without_blocks(text: str) -> str:
-    """With as many lines as before."""
+    """Return the text without its blocks, but with as many lines as before."""
     return BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
 
 
@@ -132,13 +137,13 @@ def _is_over(line: str) -> bool:
         return False
     try:
         shlex.split(line, comments=True)
-    except ValueError:  # within quotes
+    except ValueError:  # It ends within quotes.
         return False
     return True
 
 
 def _parts(line: str) -> Iterator[tuple[str, ...]]:
-    """Each command of a line, without what it is read from or written to."""
+    """Yield each command of a line, without its redirections."""
     reader = shlex.shlex(line, posix=True, punctuation_chars=True)
     reader.whitespace_split = True
     part: list[str] = []

@@ -1,4 +1,5 @@
-"""Whether a command could be typed as it stands: the program takes it, and what it names is there.
+"""Judge whether a command could be typed as it stands: the program accepts it, and what it names
+exists.
 
 Nothing is run. A word in capitals (`DIR`, `HOST:PORT`) stands for a value of the reader's.
 """
@@ -31,7 +32,7 @@ HELM: Final = {
     "test": {"--namespace", "--logs"},
 }
 HELM_FLAGS: Final = {"--logs"}
-"""The options without a value."""
+"""Options of Helm without a value."""
 MAKEFILE: Final = (ROOT / "Makefile").read_text()
 TARGETS: Final = re.findall(r"^([a-z%-]+):(?!=)", MAKEFILE, re.M)
 VARIABLES: Final = frozenset(re.findall(r"^([A-Z_]+) \??:?=", MAKEFILE, re.M))
@@ -46,11 +47,11 @@ NAMED: Final = re.compile(r"^(?P<path>(?:[\w.-]+/)+[\w.-]*)$")
 
 
 class Wrong(Exception):
-    """What is wrong with a command."""
+    """A reason why a command could not be typed as it stands."""
 
 
 def judge(command: Command) -> None:
-    """Wrong: it could not be typed so."""
+    """Raise Wrong where the command could not be typed as it stands."""
     program, *words = command.words
     {
         "inorder": judge_inorder,
@@ -65,7 +66,7 @@ def judge(command: Command) -> None:
 
 
 def is_there(word: str) -> None:
-    """What is written as a path of this repository is one."""
+    """Raise Wrong where a word that is written as a path of this repository is none."""
     found = NAMED.match(word)
     if found is None or word.split("/", maxsplit=1)[0] not in FOLDERS:
         return
@@ -75,14 +76,14 @@ def is_there(word: str) -> None:
 
 
 def _nothing(_: Sequence[str], __: bool) -> None:
-    """A program of others, with nothing of ours in it."""
+    """Accept a program of others, with nothing of ours in it."""
 
 
 # -- inorder ---------------------------------------------------------------------------------------
 
 
 def judge_inorder(words: Sequence[str], is_whole: bool) -> None:
-    """Wrong: no command takes the words behind `inorder`."""
+    """Raise Wrong where no command takes the words after `inorder`."""
     context = click.Context(main, info_name="inorder")
     command: click.Command = main
     rest = list(words)
@@ -103,8 +104,10 @@ def judge_inorder(words: Sequence[str], is_whole: bool) -> None:
 def takes(
     command: click.Command, context: click.Context, words: Sequence[str], is_whole: bool
 ) -> None:
-    """Its options are of that command, with a value where they take one, and one that it takes;
-    of a whole command, all that it asks for is there."""
+    """Raise Wrong where the command does not take these options and values.
+
+    A whole command must also have all that it requires.
+    """
     kept = [word for word in words if not leaves_out(word) or word.startswith("-")]
     parser = command.make_parser(context)
     try:
@@ -112,7 +115,7 @@ def takes(
     except click.BadOptionUsage as wrong:
         if is_whole or type(wrong) is not click.BadOptionUsage:
             raise Wrong(wrong.format_message()) from wrong
-        return  # an option whose value is left out
+        return  # The value of an option is left out.
     except click.UsageError as wrong:
         raise Wrong(wrong.format_message()) from wrong
     if rest:
@@ -138,7 +141,7 @@ def _converts(parameter: click.Parameter, context: click.Context, value: Any) ->
 
 @cache
 def options() -> frozenset[str]:
-    """Those of all commands and benchmarks."""
+    """Return the options of all commands and benchmarks."""
     return frozenset(
         option
         for command in (*(each for _, each in commands()), *_benchmarks().values())
@@ -149,7 +152,7 @@ def options() -> frozenset[str]:
 
 @cache
 def _benchmarks() -> dict[str, click.Command]:
-    """Those that are commands of click."""
+    """Return the benchmarks that are commands of click."""
     modules = {name: importlib.import_module(f"benchmarks.{name}") for name in bench.find_all()}
     return {
         name: module.command
@@ -193,7 +196,7 @@ def _of_pattern(target: str) -> bool:
 
 
 def _called_by(target: str) -> tuple[click.Command, list[str]] | None:
-    """The command that gets ARGS; None: a program of others."""
+    """Return the command that gets ARGS, or None for a program of others."""
     from cli.demo.show import command as demo
     from cli.spark.command import run
 
@@ -234,7 +237,9 @@ def _helm(words: Sequence[str], is_whole: bool) -> None:
 
 
 def is_value(name: str) -> None:
-    """The chart takes a value of that name, as a.b.c; a dot of a name stands behind a backslash."""
+    """Raise Wrong where the chart has no value of that name, as a.b.c; a backslash precedes a dot
+    within a name.
+    """
     place: Any = SCHEMA
     for key in re.split(r"(?<!\\)\.", name):
         if "properties" in place and key in place["properties"]:
@@ -248,7 +253,7 @@ def is_value(name: str) -> None:
 
 
 def are_values(values: Mapping[str, Any], below: str = "") -> None:
-    """The chart takes values of these names."""
+    """Raise Wrong where the chart has no values of these names."""
     for key, value in values.items():
         name = f"{below}{key.replace('.', chr(92) + '.')}"
         is_value(name)
@@ -290,7 +295,7 @@ def _pip(words: Sequence[str], _: bool) -> None:
 
 
 def _spark_submit(words: Sequence[str], is_whole: bool) -> None:
-    """What stands behind the application is for `inorder spark`."""
+    """Judge the words after the application, which are for `inorder spark`."""
     for at, word in enumerate(words):
         if word.endswith(".py") and not word.endswith(".zip"):
             judge_inorder(["spark", *words[at + 1 :]], is_whole)

@@ -1,4 +1,4 @@
-"""Examples: code and settings of pages run as they stand there, and come to what the page says."""
+"""Examples: code and settings of pages run as they stand, with the results that the pages state."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ EXAMPLES = ROOT / "docs/examples"
 
 
 def block(page: str, kind: str, word: str = "") -> str:
-    """The only block of this kind that has the word in it."""
+    """Return the only block of this kind that contains the word."""
     text = (ROOT / page).read_text(encoding="utf-8")
     (found,) = [b for b in re.findall(rf"```{kind}\n(.*?)```", text, re.S) if word in b]
     return str(found)
 
 
-def test_the_test_of_the_page_about_ci_passes() -> None:
+def test_ci_page_has_a_passing_test() -> None:
     exec(
         compile(
             block("docs/guides/test_in_ci.md", "python", "TopologyDriver"), "test_in_ci.md", "exec"
@@ -37,19 +37,19 @@ def test_the_test_of_the_page_about_ci_passes() -> None:
     )
 
 
-def test_the_page_about_ci_shows_the_example_on_kafka() -> None:
-    """tests/containers/test_on_containers.py runs it."""
+def test_ci_page_shows_kafka_example() -> None:
+    """tests/containers/test_on_containers.py runs that example."""
     example = (EXAMPLES / "kafka_test.py").read_text(encoding="utf-8")
     assert example.endswith(block("docs/guides/test_in_ci.md", "python", "DockerContainer"))
 
 
-def test_the_script_of_the_page_about_size_measures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_script_of_size_page_measures(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "size.py"))["main"](50, 5)
     said = capsys.readouterr().out
     assert re.fullmatch(r"-?[\d.]+ MB, [\d.]+ us an event, \d+ buffered\n", said), said
 
 
-def test_the_detector_of_the_page_is_that_of_the_example(tmp_path: Path) -> None:
+def test_page_shows_example_detector(tmp_path: Path) -> None:
     (tmp_path / "detectors.py").write_text(block("docs/guides/detectors.md", "python"))
     (tmp_path / "detector.yaml").write_bytes((EXAMPLES / "detector.yaml").read_bytes())
     events = EXAMPLES / "detector.jsonl"
@@ -60,12 +60,12 @@ def test_the_detector_of_the_page_is_that_of_the_example(tmp_path: Path) -> None
     assert found.well().lines == wanted.lines != []
 
 
-def test_the_topology_of_the_readme_is_the_file() -> None:
+def test_readme_shows_the_topology_file() -> None:
     file = EXAMPLES / "telemetry.yaml"
     assert yaml.safe_load(block("README.md", "yaml")) == yaml.safe_load(file.read_text())
 
 
-def test_the_lines_of_the_readme_come_in_this_order() -> None:
+def test_readme_lines_keep_their_order() -> None:
     shown = [json.loads(line) for line in block("README.md", "json").splitlines()]
     sample = EXAMPLES / "telemetry.csv"
     said = iter(inorder("replay", "--topology", sample.with_suffix(".yaml"), sample).lines)
@@ -73,9 +73,7 @@ def test_the_lines_of_the_readme_come_in_this_order() -> None:
         assert any(part_of(line, part) == part for line in said), part
 
 
-def test_the_keys_of_the_page_about_secrets_sign(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_of_the_secure_page_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "docs/operate/secure.md"
     monkeypatch.chdir(tmp_path)
     path = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"

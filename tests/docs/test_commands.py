@@ -1,8 +1,8 @@
-"""Laws of the pages: every command that a page tells a reader to type could be typed so.
+"""Laws of the pages: a reader could type every command that a page shows.
 
-The programs of ours take the words, with the options that they have; targets, files, values of the
-chart, variables and metrics that are named are there. What the commands then say is tested by
-tests/cli/test_pages.py, by tests/docs/test_on_kafka.py, and by the tests that the pages name.
+Our programs take the words with their options. Targets, files, values of the chart, variables and
+metrics exist. The output is tested by tests/cli/test_pages.py, by tests/docs/test_on_kafka.py, and
+by the tests that the pages name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from topology.config import parse
 
 KUBERNETES = ROOT / "docs/operate/kubernetes.md"
 CHARTS = frozenset(SCHEMA["properties"])
-"""The chart's values, the first part of their names."""
+"""Values of the chart, by the first part of their names."""
 OPTION = re.compile(r"--[a-z]")
 OPTIONS_OF_OTHERS = {
     *("--add", "--bootstrap-server"),  # Kafka's
@@ -59,18 +59,18 @@ def faults(page: Path) -> list[str]:
 
 
 @by_page
-def test_law_each_command_could_be_typed(page: Path) -> None:
+def test_law_commands_can_be_typed(page: Path) -> None:
     assert faults(page) == []
 
 
 @by_named
-def test_law_each_option_that_is_spoken_of_is_one(page: Path) -> None:
+def test_law_options_exist(page: Path) -> None:
     words = [span.split()[0].partition("=")[0] for span in spans_of(page) if OPTION.match(span)]
     assert [word for word in words if word not in options() | OPTIONS_OF_OTHERS] == []
 
 
 @by_page
-def test_law_each_file_that_is_spoken_of_is_there(page: Path) -> None:
+def test_law_files_exist(page: Path) -> None:
     found = []
     for word in (word for span in spans_of(page) for word in span.split()):
         try:
@@ -81,19 +81,19 @@ def test_law_each_file_that_is_spoken_of_is_there(page: Path) -> None:
 
 
 @by_page
-def test_law_each_topology_that_is_shown_is_sound(page: Path) -> None:
+def test_law_topologies_are_valid(page: Path) -> None:
     for block in YAML.finditer(page.read_text("utf-8")):
         shown = yaml.safe_load(block["lines"])
         parse(yaml.safe_dump({"streams": {"default": {}}, **shown}))
 
 
 @by_page
-def test_law_each_variable_that_is_spoken_of_is_read(page: Path, variables: set[str]) -> None:
+def test_law_variables_are_read(page: Path, variables: set[str]) -> None:
     assert set(VARIABLE.findall(page.read_text("utf-8"))) - variables == set()
 
 
 @by_named
-def test_law_each_metric_that_is_spoken_of_is_told(page: Path, metrics: set[str]) -> None:
+def test_law_metrics_exist(page: Path, metrics: set[str]) -> None:
     named = {word for span in spans_of(page) for word in METRIC.findall(span)}
     unknown = [
         name
@@ -105,12 +105,12 @@ def test_law_each_metric_that_is_spoken_of_is_told(page: Path, metrics: set[str]
 
 
 @by_named
-def test_law_each_alert_that_is_spoken_of_is_one(page: Path) -> None:
+def test_law_alerts_exist(page: Path) -> None:
     alerts = set(re.findall(r"alert: (\w+)", ALERTS.read_text("utf-8")))
     assert set(ALERT.findall(page.read_text("utf-8"))) - alerts == set()
 
 
-def test_law_each_value_of_the_chart_that_is_spoken_of_is_one() -> None:
+def test_law_chart_values_exist() -> None:
     values = [span for span in spans_of(KUBERNETES) if span.split(".")[0].split(":")[0] in CHARTS]
     token = "kafka: {secretEnv: {INORDER_HTTP_TOKEN: {name: …, key: …}}}"
     assert {"kafka.secretEnv", token} <= {*values}
@@ -124,7 +124,7 @@ def test_law_each_value_of_the_chart_that_is_spoken_of_is_one() -> None:
 
 @pytest.fixture(scope="module")
 def sources() -> str:
-    """All that is written in the rooms."""
+    """Return the text of all our source files."""
     rooms = [ROOT / folder for folder in FOLDERS - {"docs", "tests"}]
     files = [file for room in rooms for file in room.rglob("*") if file.suffix in {".py", ".sh"}]
     texts = [file.read_text("utf-8") for file in files]
@@ -139,7 +139,7 @@ def variables(sources: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def metrics(sources: str) -> set[str]:
-    """A worker's, a sink's, and those that other programs name in full."""
+    """Return the metrics of a worker and a sink, and those that other programs name in full."""
     registry = CollectorRegistry()
     Metrics(registry, "merge")
     told = [*registry.collect(), *SinkCollector(Counts()).collect()]
@@ -158,7 +158,7 @@ def metrics(sources: str) -> set[str]:
         ("spark-submit dist/inorder_spark.py run rates --topology t.yaml", "wants"),
     ],
 )
-def test_what_could_not_be_typed_is_found(said: str, wrong: str, tmp_path: Path) -> None:
+def test_impossible_commands_are_found(said: str, wrong: str, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"Look:\n\n```\n{said}  # a comment\n```\n")
     (command,) = commands_of(page, tmp_path)
@@ -167,7 +167,7 @@ def test_what_could_not_be_typed_is_found(said: str, wrong: str, tmp_path: Path)
         judge(command)
 
 
-def test_the_pages_tell_to_type_commands() -> None:
+def test_pages_contain_commands() -> None:
     found = [command for page in PAGES for command in commands_of(page)]
     assert sum(command.is_whole for command in found) > 150
     assert len(found) > 300

@@ -1,4 +1,4 @@
-"""Examples: what the pages of concepts say of clocks and certainty is so."""
+"""Examples: clocks and results behave as the pages of concepts state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECOND_NS = 1_000_000_000
 START_NS = 1_700_000_000 * SECOND_NS
 
 
-def test_the_records_of_the_clock_topic_are_read() -> None:
+def test_shown_clock_records_are_read() -> None:
     shown = [json.loads(block) for block in JSON.findall((CONCEPTS / "clocks.md").read_text())]
     assert [type(read_word("press-7", each, 0, 0)) for each in shown] == [Declared, Sample]
 
@@ -37,7 +37,7 @@ EXPECTED = "{new_source_allowance: 0s, expected_sources: [s0, s1, s2, s3, s4]}"
         ("trust", "true", EXPECTED, 5, SECOND_NS // 5),
     ],
 )
-def test_windows_are_confirmed_as_the_page_says(
+def test_windows_are_certain_as_shown(
     tmp_path: Path, policy: str, finals: str, merge: str, confirmed: int, after_ns: int | None
 ) -> None:
     topology = text_file(
@@ -55,7 +55,7 @@ def test_windows_are_confirmed_as_the_page_says(
 
 
 def _five_sources() -> list[dict[str, Any]]:
-    """An event of each every 200 ms for a minute, 3 ms on its way."""
+    """Return an event of each source every 200 ms for a minute, which arrives 3 ms later."""
     return [
         {"source": f"s{source}", "seq": seq, "ts": ts_ns, "arrival": ts_ns + 3_000_000}
         for seq in range(300)

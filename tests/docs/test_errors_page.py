@@ -1,4 +1,4 @@
-"""Laws of docs/reference/errors.md: it has each reason of a dead letter."""
+"""Law: docs/reference/errors.md lists each reason of a dead letter."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def test_each_reason_is_on_the_page(reason: str) -> None:
     assert reason in WORDS or any(f"_{reason}".endswith(fault) for fault in FAULTS)
 
 
-def test_there_are_reasons() -> None:
+def test_reasons_are_found() -> None:
     assert len(reasons.REASONS) > 25
     assert len(REASONS) > 45

@@ -1,4 +1,4 @@
-"""Example: the pages that are made from code are what the code makes."""
+"""Example: the generated pages are what the code generates."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ GENERATE = runpy.run_path(str(ROOT / "docs/generate.py"))
 
 
 @pytest.mark.parametrize("stem", GENERATE["PAGES"])
-def test_a_page_is_up_to_date(stem: str) -> None:
+def test_page_is_up_to_date(stem: str) -> None:
     found = (GENERATE["REFERENCE"] / f"{stem}.md").read_text(encoding="utf-8")
     assert found == GENERATE["PAGES"][stem](), "run: make docs-reference"

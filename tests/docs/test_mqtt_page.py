@@ -18,10 +18,9 @@ BRIDGE: Final = ROOT / "docs" / "examples" / "mqtt_bridge.py"
 
 
 class FakeClient:
-    """The client of paho-mqtt as far as the bridge asks for it.
+    """A client with the part of paho-mqtt that the bridge uses.
 
-    It brings one message for each call of `loop`, and again those that it has not been told to
-    have; it ends when it has none.
+    Each call of `loop` brings one message, until all have been acknowledged.
     """
 
     made: Any = None
@@ -80,7 +79,7 @@ def paho(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     return FakeClient
 
 
-def test_a_message_is_acknowledged_when_kafka_has_it(
+def test_stored_message_gets_an_ack(
     paho: type[FakeClient], embedded_broker: EmbeddedBroker, topic: str
 ) -> None:
     runpy.run_path(str(BRIDGE))["bridge"]("mqtt", 1883, embedded_broker.bootstrap, topic)
@@ -98,7 +97,7 @@ def test_a_message_is_acknowledged_when_kafka_has_it(
         assert dict(each.headers()) == {"device": b"oven-1", "measure": b"heat"}
 
 
-def test_a_message_that_kafka_refuses_is_not_acknowledged(
+def test_refused_message_gets_no_ack(
     paho: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acknowledged: list[int] = []

@@ -1,8 +1,8 @@
-"""End to end: what the tutorial and the pages for operators tell to type, typed, on a real Kafka.
+"""End to end: the commands of the tutorial and of the operators' pages, run on a real Kafka.
 
-As it stands there, but for addresses, ports, and the names of topics, since the broker is shared
-(`Ground.words`). The commands are taken from the pages: one that a page tells anew has to be run
-here, or be named with the test that runs it.
+Only addresses, ports and names of topics differ, since the broker is shared (`Ground.words`). The
+commands are taken from the pages. A new one has to be run here, or be listed with the test that
+runs it.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ ELSEWHERE = {
     "spark": "tests/spark_analytics/backfill/test_backfill.py",
     "--take-over": "tests/end_to_end/test_change.py",
 }
-"""Commands whose examples others run, by one of their words."""
+"""Commands whose examples other tests run, by one of their words."""
 
 TIMEOUT_S = 60.0
 TOPICS = ("raw", "ordered", "sequenced", "gaps", "late", "dead", "clock", "resend")
-"""What the pages call events.raw and so on."""
+"""Topics that the pages call events.raw and so on."""
 
 
 def told(page: Path) -> list[Command]:
-    """What a block of the page has typed in full."""
+    """Return the commands that a block of the page has typed in full."""
     return [each for each in commands_of(page) if each.program == "inorder" and each.is_whole]
 
 
@@ -60,7 +60,9 @@ class Serving(tests.command.Command):
 
 
 class Ground:
-    """A folder with what the pages speak of, and a broker. `typed`: what has been run."""
+    """A folder with the files that the pages mention, and a broker; `typed` are the commands that
+    were run.
+    """
 
     def __init__(self, folder: Path, brokers: str, unique: str) -> None:
         self.folder = folder
@@ -76,7 +78,7 @@ class Ground:
         }
 
     def words(self, command: Command) -> list[str]:
-        """Those behind `inorder`."""
+        """Return the words after `inorder`."""
         self.typed.add(command)
         free = f"127.0.0.1:{free_ports(1)[0]}"
         asked = dict.fromkeys(("127.0.0.1:PORT", "HOST:PORT"), self.worker)
@@ -84,7 +86,7 @@ class Ground:
         return [instead.get(word, word) for word in command.words[1:]]
 
     def run(self, page: Path, said: str) -> Answer:
-        """The command of that page that begins so."""
+        """Run the command of that page that begins so."""
         words = self.words(self.told(page, said))
         answer = inorder(*words)
         assert answer.code == 0, (words, answer.err)
@@ -105,7 +107,7 @@ class Ground:
 
     @contextmanager
     def serving(self, page: Path, said: str, **instead: str) -> Iterator[Serving]:
-        """Until it is ready; at the end it leaves in peace."""
+        """Run a serving command, yield it when it is ready, and assert that it stops cleanly."""
         words = [instead.get(word, word) for word in self.words(self.told(page, said))]
         name = f"{words[0]}-{len(self.typed)}"
         serving = Serving(name, self.folder, *words, env={"INORDER_TOPOLOGY": "t.yaml"})
@@ -133,7 +135,7 @@ def write_events(*numbers: int) -> None:
 
 
 def name_apart(ground: Ground) -> None:
-    """The topology that `init` wrote, with topics of its own, and one for requests."""
+    """Give the topology that `init` wrote topics of its own, and one for requests."""
     topology = yaml.safe_load(Path("t.yaml").read_text())
     own = {name.partition(".")[2]: topic for name, topic in ground.topics.items()}
     streams = {"default": {"input": own.pop("raw"), "output": own.pop("ordered")}}
@@ -144,7 +146,7 @@ def name_apart(ground: Ground) -> None:
 
 
 def second_topology() -> str:
-    """As change.md has it: another application, other names for what is written."""
+    """Write the second topology of change.md: another application with other names of outputs."""
     topology = yaml.safe_load(Path("t.yaml").read_text())
     topology["application"] += "-second"
     topology["streams"]["default"]["output"] += "-second"
@@ -156,7 +158,7 @@ def second_topology() -> str:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_what_the_pages_tell_to_type_works(ground: Ground) -> None:
+def test_commands_of_the_pages_work(ground: Ground) -> None:
     write_events(0, 2, 1)
     ground.run(TUTORIAL, "init")
     ground.run(TUTORIAL, "check t.yaml")
@@ -185,13 +187,13 @@ def test_what_the_pages_tell_to_type_works(ground: Ground) -> None:
         for each in told(page)
         if each not in ground.typed and not ELSEWHERE.keys() & {*each.words}
     }
-    left = {each for each in left if "docs/examples/" not in each}  # tests/cli/test_pages.py
+    left = {each for each in left if "docs/examples/" not in each}  # in tests/cli/test_pages.py
     assert left == set(), "what a page has typed is run here, or named with the test that does"
     assert all((ROOT / test).is_file() for test in ELSEWHERE.values())
 
 
 def asks_for_what_is_missing(ground: Ground) -> None:
-    """3 and 4 are given up and asked for once; 6 and 7 by one who follows."""
+    """Assert that 3 and 4 are given up and requested once, and 6 and 7 by `--follow`."""
     gaps = ("read", "--brokers", ground.brokers, "--topic", ground.topics["events.gaps"])
     write_events(5)
     ground.run(TUTORIAL, "produce")

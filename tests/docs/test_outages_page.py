@@ -1,4 +1,4 @@
-"""End to end: docs/operate/outages.md, "Kafka is down", on a broker that stays away."""
+"""End to end: "Kafka is down" of docs/operate/outages.md, on a broker that stays away."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESTART_S = 150.0
 """A stage restarts after a minute without progress."""
 
 
-def test_a_worker_waits_ends_and_goes_on(
+def test_worker_waits_exits_and_resumes(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
     setting = settle(own_kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)

@@ -1,4 +1,4 @@
-"""Examples: docs/reference/pattern_grammar.md knows the words of the language, and each code."""
+"""Examples: docs/reference/pattern_grammar.md has the language's words and error codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topology.pattern.tree.words import FREE, KEYWORDS, RESERVED_WORDS
 PAGE = (ROOT / "docs" / "reference" / "pattern_grammar.md").read_text("utf-8")
 EXAMPLES, GRAMMAR, RESERVED, ERROR = re.findall(r"^```text\n(.*?)^```", PAGE, re.M | re.S)
 OF_CHECK = {"W_ABSENCE", "W_ARITY"}
-"""What only a topology file shows, or the functions beside it."""
+"""Codes that only a topology file, or the functions beside it, can cause."""
 TERMINALS = r"""
 name: /[^\W\d]\w*/ | /`[^`]+`/
 int: /[0-9]+/
@@ -35,25 +35,25 @@ def test_each_code_has_a_remedy() -> None:
 
 
 @pytest.mark.parametrize("query", EXAMPLES.splitlines())
-def test_the_examples_may_run(query: str) -> None:
+def test_examples_are_accepted(query: str) -> None:
     check(parse_query(query), query)
 
 
-def test_the_error_is_shown_as_it_is() -> None:
+def test_shown_error_is_the_real_one() -> None:
     text = "PATTERN SEQ(Gas g, Smoke s)\nWITHIN 5 mintes"
     with pytest.raises(QueryRefused) as refused:
         check(parse_query(text), text)
     assert str(refused.value) == ERROR.rstrip()
 
 
-def test_the_grammar_has_each_keyword() -> None:
+def test_grammar_has_each_keyword() -> None:
     words = re.findall(r"\b[A-Z]+\b", re.sub(r'"[^"]*"', " ", GRAMMAR))
     assert {word.lower() for word in words} == KEYWORDS
 
 
 @pytest.fixture(scope="module")
 def as_written() -> Lark:
-    """The page's grammar as lark reads it: { } is ( )*, and a keyword stands in quotes."""
+    """Return the page's grammar as lark reads it: { } becomes ( )*, and keywords are quoted."""
     rules = re.sub(r"^(\w+) +=", r"\1:", GRAMMAR, flags=re.M)
     parts = re.split(r'("[^"]*")', rules)
     parts[::2] = [
@@ -64,16 +64,16 @@ def as_written() -> Lark:
 
 
 @pytest.mark.parametrize("query", [*EXAMPLES.splitlines(), *PUBLISHED.values()])
-def test_the_grammar_takes_what_the_language_takes(query: str, as_written: Lark) -> None:
+def test_grammar_accepts_the_language(query: str, as_written: Lark) -> None:
     as_written.parse(query)
 
 
 @pytest.mark.parametrize("query", ["PATTERN A a", "PATTERN SEQ() WITHIN 1 s", "A a WITHIN 1 s"])
-def test_the_grammar_does_not_take_all(query: str, as_written: Lark) -> None:
+def test_grammar_refuses_other_texts(query: str, as_written: Lark) -> None:
     with pytest.raises(UnexpectedInput):
         as_written.parse(query)
 
 
-def test_the_reserved_words_are_those_of_the_language() -> None:
+def test_reserved_words_are_complete() -> None:
     assert RESERVED.split() == sorted(word.upper() for word in RESERVED_WORDS)
     assert not {word.upper() for word in FREE} & {*RESERVED.split()}

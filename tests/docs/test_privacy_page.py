@@ -49,13 +49,13 @@ def of_source(record: Read) -> bool:
 
 
 def newest_of(bootstrap: str, topic: str) -> list[Read]:
-    """What compaction leaves of the topic."""
+    """Return the records of the topic that compaction leaves."""
     kept = {(each.partition, each.key): each for each in read_all(bootstrap, topic)}
     return [each for each in kept.values() if each.value is not None]
 
 
 class Plant:
-    """Two sources that send ten times a second each, one of which is to be forgotten."""
+    """A plant with two sources of ten events a second each, one of which is to be forgotten."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -92,7 +92,7 @@ class Plant:
         )
 
     def send_what_is_to_go(self) -> None:
-        """What is lost, late, and dead, beside what is in order."""
+        """Send events that become lost, late and dead, beside those in order."""
         with self._lock:
             seq = self._next(SOURCE)
         self.until_ordered(SOURCE, beyond=seq)
@@ -102,12 +102,12 @@ class Plant:
         publish(self._setting, self._setting.topology.topics.clock, SOURCE, offset)
 
     def end(self) -> None:
-        """The source that is to be forgotten says goodbye."""
+        """Send the end-of-stream marker of the source that is to be forgotten."""
         with self._lock:
             self.send({SOURCE: self._seqs.pop(SOURCE)}, kind=b"bye")
 
     def send_fast(self, count: int) -> None:
-        """The other source sends so many at once."""
+        """Send so many events of the other source at once."""
         with self._lock:
             records = [
                 ("oven-2", b"{}", contract("oven-2", self._next("oven-2"), time.time_ns()))
@@ -116,7 +116,7 @@ class Plant:
             send(self._setting, records)
 
     def until_ordered(self, source: str, beyond: int | None = None) -> None:
-        """What is sent after this number, or after this instant, is ordered."""
+        """Wait until an event after this number, or after this instant, is ordered."""
         seq = self._seqs[source] if beyond is None else beyond
 
         def ordered() -> list[int]:
@@ -131,7 +131,7 @@ def publish(setting: Setting, topic: str, key: str, value: bytes | None) -> None
 
 
 def compact_soon(setting: Setting, names: list[str]) -> None:
-    """As the page's last command has it, with each ten minutes as a tenth of a second."""
+    """Set up compaction as the page's last command does, with 0.1 s in place of ten minutes."""
     (said,) = re.findall(r"--add-config (\S+)", PAGE.read_text())
     for name in names:
         for pair in said.split(","):
@@ -146,7 +146,7 @@ def test_nothing_is_left_of_a_source(
         kafka.bootstrap, tmp_path, stages=f"{SPLIT}, window", partitions=1, stream=STREAM, more=more
     )
     topics = setting.topology.topics
-    specs = [each for each in declare(setting.topology) if not each.per_broker]  # no event's
+    specs = [each for each in declare(setting.topology) if not each.per_broker]  # no events there
     compacted = [each.name for each in specs if "cleanup.policy" in each.config]
     results = [name for name in compacted if "changelog" not in name and name != topics.clock]
     changelogs = [name for name in compacted if "changelog" in name]
@@ -192,7 +192,7 @@ def test_nothing_is_left_of_a_source(
             with pytest.raises(KafkaException, match="POLICY_VIOLATION"):
                 admin.delete_records([TopicPartition(name, 0, 1)])[TopicPartition(name, 0)].result()
         compact_soon(setting, compacted)
-        plant.send_fast(purging.LEAST)  # what is read between stages goes so many at a time
+        plant.send_fast(purging.LEAST)  # Records between stages are removed in such numbers.
 
         def nothing_is_left() -> bool:
             for name in (*results, topics.clock):

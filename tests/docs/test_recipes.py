@@ -1,4 +1,4 @@
-"""Examples: the recipes with `Ordering` in docs/examples/recipes do what they say."""
+"""Examples: the recipes with `Ordering` in docs/examples/recipes work as described."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECIPES: Final = ROOT / "docs" / "examples" / "recipes"
 MOST_LINES: Final = 20
 TOPOLOGY: Final = "streams: {default: {clock: {unsynced: trust}, reorder: {start: zero}}}"
 NUMBERS: Final = [0, 2, 1, 3]
-"""In the order of their arrival."""
+"""Sequence numbers in the order of their arrival."""
 EVENTS: Final = [{"source": "press", "seq": n, "payload": {"n": n}} for n in NUMBERS]
 
 
@@ -33,11 +33,11 @@ def recipe(name: str) -> Any:
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.py")), ids=lambda path: path.stem)
-def test_a_recipe_is_short(path: Path) -> None:
+def test_recipe_is_short(path: Path) -> None:
     assert code_lines.of_module(path) <= MOST_LINES
 
 
-def test_a_loop_of_confluent_kafka(embedded_broker: EmbeddedBroker, topic: str) -> None:
+def test_confluent_loop_is_in_order(embedded_broker: EmbeddedBroker, topic: str) -> None:
     producer = Producer({"bootstrap.servers": embedded_broker.bootstrap})
     for event in EVENTS:
         producer.produce(topic, json.dumps(event), partition=1)
@@ -56,14 +56,14 @@ def test_a_loop_of_confluent_kafka(embedded_broker: EmbeddedBroker, topic: str) 
     assert [event.seq for event in islice(events, len(NUMBERS))] == sorted(NUMBERS)
     producer.produce(topic, json.dumps({"source": "press", "seq": 4}), partition=1)
     assert producer.flush(30) == 0
-    assert next(events).seq == len(NUMBERS)  # what came before has left: it is stored
+    assert next(events).seq == len(NUMBERS)  # All before it was emitted, so it is stored.
     consumer.commit(asynchronous=False)
     (committed,) = consumer.committed([TopicPartition(topic, 1)])
     assert committed.offset == len(NUMBERS)
     consumer.close()
 
 
-def test_what_waits_for_a_time_leaves_a_queue_that_is_empty() -> None:
+def test_idle_queue_emits_by_time() -> None:
     assert asyncio.run(waited()) == [0]
 
 
@@ -75,7 +75,7 @@ async def waited() -> list[int]:
 
 
 class FakeBroker:
-    """FastStream's broker as far as the recipe asks for it: it keeps what is published."""
+    """A broker with the part of FastStream's that the recipe uses; it keeps what is published."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -89,8 +89,8 @@ class FakeBroker:
         self.published.append((message, topic, key))
 
 
-def test_an_application_of_faststream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its decorator and broker are ours here: it is no part of the tests' environment."""
+def test_faststream_app_orders_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins replace FastStream, which is no part of the tests' environment."""
     package, confluent = ModuleType("faststream"), ModuleType("faststream.confluent")
     package.__dict__["FastStream"] = lambda broker: SimpleNamespace(broker=broker)
     confluent.__dict__["KafkaBroker"] = FakeBroker

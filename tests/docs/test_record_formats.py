@@ -1,5 +1,8 @@
-"""Examples: docs/reference/record_formats.md names what the topics contain, and its two readers,
-compiled and run as they stand there, find the events and the current results of a worker."""
+"""Examples: docs/reference/record_formats.md names the contents of the topics.
+
+Its two readers, compiled and run as they stand, find the events and the current results of a
+worker.
+"""
 
 from __future__ import annotations
 
@@ -91,27 +94,27 @@ def shown(title: str) -> list[Shown]:
 STAMPS = {
     NAME.findall(cell)[0]: on for cell, on, _ in rows("`events.sequenced` and `events.ordered`")
 }
-"""The topics on which each header is, as the page says it."""
+"""Topics that contain each header, as the page states."""
 
 
-def test_the_headers_of_inputs_are_those_of_the_contract() -> None:
+def test_input_headers_are_listed() -> None:
     named = [tuple(NAME.findall(cell)[0] for cell in row[:2]) for row in rows("Inputs")]
     presets = zip(PRESETS["plain"], PRESETS["cloudevents"], strict=True)
     assert sorted(named) == sorted(presets)
 
 
-def test_the_headers_that_stages_add_are_those_of_the_contract() -> None:
+def test_stage_headers_are_listed() -> None:
     assert sorted(STAMPS) == sorted(STAMPED_NAMES)
 
 
-def test_the_headers_of_a_retracted_result_are_those_of_the_contract() -> None:
+def test_retract_headers_are_listed() -> None:
     said = PAGE.partition("Its headers are")[2].partition(".")[0]
     assert sorted(NAME.findall(said)) == sorted(
         [*RETRACTION_TEXTS, *RETRACTION_INTEGERS, RETRACTION_FLAG]
     )
 
 
-def test_the_objects_have_the_keys_that_are_shown() -> None:
+def test_json_keys_are_shown() -> None:
     head = (3, "default", "q", "7d0e", EMIT, 0, True, "confirmed", 1, 2)
     member, partner = Member("a", "s", 0, 0, 1), Partner("a", "default", "s", 0, 0, 1)
     window, match, join = shown("Results")
@@ -254,7 +257,7 @@ def compiled(source: Path) -> list[str]:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_both_readers_find_the_events_and_the_current_results(
+def test_readers_find_all_records(
     kafka: SharedKafka, tmp_path: Path, unique_name: UniqueName
 ) -> None:
     require(jars.missing() or (None if shutil.which("javac") else "javac not found: make services"))

@@ -1,4 +1,4 @@
-"""Examples: the recipes of docs/guides/results.md, as written there, hold the current results."""
+"""Examples: the recipes of docs/guides/results.md, as written there, find the current results."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MOST_LINES = 6
 
 
 class Enough(Exception):
-    """The loop of a recipe is left."""
+    """A signal that ends the loop of a recipe."""
 
 
 class ReadToItsEnd:
-    """A consumer, until each partition has been at its end."""
+    """A consumer that stops when each partition has been at its end."""
 
     def __init__(self, servers: str, topic: str) -> None:
         settings = {"bootstrap.servers": servers, "group.id": topic, "enable.partition.eof": True}
@@ -59,7 +59,7 @@ def topic(kafka: SharedKafka, unique_name: UniqueName) -> str:
     return name
 
 
-def test_no_recipe_is_long() -> None:
+def test_recipes_are_short() -> None:
     recipes = re.findall(
         r"^```\w+\n(.*?)^```",
         PAGE.partition("\n## Use a recipe\n")[2].partition("\n## ")[0],
@@ -69,7 +69,7 @@ def test_no_recipe_is_long() -> None:
     assert max(len([*filter(None, each.splitlines())]) for each in recipes) <= MOST_LINES
 
 
-def test_a_dictionary(kafka: SharedKafka, topic: str) -> None:
+def test_dictionary_has_current_results(kafka: SharedKafka, topic: str) -> None:
     with ResultsProducer(kafka.bootstrap, topic) as producer:
         rows = publish(producer)
     table: dict[bytes, Any] = {}
@@ -80,7 +80,7 @@ def test_a_dictionary(kafka: SharedKafka, topic: str) -> None:
 
 
 def sunk(folder: Path, servers: str, topic: str, command: str) -> Rows:
-    """The current results, of which the sink has taken each record."""
+    """Return the current results once the sink has read each record."""
     words = shlex.split(command)
     assert words[:2] == ["inorder", "sink"]
     sink = SinkProcess("sink", folder, *words[2:], "--group", topic)
@@ -96,7 +96,7 @@ def sunk(folder: Path, servers: str, topic: str, command: str) -> Rows:
 
 @pytest.mark.postgres
 @pytest.mark.slow
-def test_postgres(
+def test_postgres_has_current_results(
     kafka: SharedKafka, topic: str, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
     places = {"kafka:9092": kafka.bootstrap, "postgresql://app@db/plant": postgres_server.url}
@@ -111,7 +111,9 @@ def test_postgres(
 
 @pytest.mark.redis
 @pytest.mark.slow
-def test_redis(kafka: SharedKafka, topic: str, redis_server: RedisServer, tmp_path: Path) -> None:
+def test_redis_has_current_results(
+    kafka: SharedKafka, topic: str, redis_server: RedisServer, tmp_path: Path
+) -> None:
     places = {"kafka:9092": kafka.bootstrap, "redis://cache:6379/0": redis_server.url}
     sink, query = recipe("Redis", {**places, "results.speeds": topic}).splitlines()
     rows = sunk(tmp_path, kafka.bootstrap, topic, sink)

@@ -1,4 +1,4 @@
-"""Examples: what the pages say about stages and tasks is what runs."""
+"""Examples: stages and tasks run as the pages state."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SIZE = ROOT / "docs/operate/size.md"
 DEFAULT = parse("streams: {default: {}}\n")
 
 
-def test_the_refusal_of_cut_stages_is_that_of_the_page() -> None:
-    """The stages of an older release, whose file named none; the remedy is a line that works."""
+def test_page_shows_the_refusal() -> None:
+    """An older release had a file that named no stages; the suggested line works."""
     (shown,) = re.findall(r"^refused stages: .*$", CHANGE.read_text(), re.M)
     refused = str(refuse_abandoned("reorder", "events.raw", "", DEFAULT))
     assert re.fullmatch(".*".join(map(re.escape, shown.split("…"))), refused)
@@ -23,7 +23,7 @@ def test_the_refusal_of_cut_stages_is_that_of_the_page() -> None:
     assert [stage.name for stage in again.stages][:2] == ["reorder", "merge"]
 
 
-def test_the_line_that_cuts_gives_each_operator_a_process() -> None:
+def test_shown_stages_are_separate() -> None:
     (line,) = re.findall(r"^stages: .*$", SIZE.read_text(), re.M)
     query = "queries: {n: {window: tumbling 1s, aggregate: {n: count()}}}\n"
     cut = parse(f"streams: {{default: {{}}}}\n{query}{line}\n")
@@ -31,8 +31,8 @@ def test_the_line_that_cuts_gives_each_operator_a_process() -> None:
     assert not cut.fused
 
 
-def test_the_table_of_tasks_is_that_of_the_groups() -> None:
-    """For each row of the page: the topics that one task reads whole."""
+def test_table_of_tasks_is_right() -> None:
+    """Each row of the page gives the topics that one task reads as a whole."""
     two = "streams: {a: {input: a%s}, b: {input: b%s}}\n"
     join = "queries: {j: {join: interval 1s, sides: {l: {stream: a}, r: {stream: b}}}}\n"
     assert DEFAULT.topics_read_together == [["events.raw"]]

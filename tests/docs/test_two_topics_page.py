@@ -1,4 +1,6 @@
-"""Examples: docs/guides/two_topics.md, typed as it stands, comes to what it shows."""
+"""Examples: the commands of docs/guides/two_topics.md, typed as they stand, give the results that
+it shows.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ SHOWN = re.compile(r"^```json\n(.*?)^```", re.M | re.S)
 
 
 def shown() -> list[list[dict[str, Any]]]:
-    """The lines of each block of answers."""
+    """Return the lines of each block of results."""
     return [
         [json.loads(line) for line in block.splitlines()]
         for block in SHOWN.findall(PAGE.read_text())
@@ -29,10 +31,8 @@ def shown() -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.slow
-def test_two_topics_of_four_partitions_come_to_what_the_page_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As written, but for the port where somebody else has it."""
+def test_page_shows_the_real_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the port differs, where another process uses it."""
     monkeypatch.chdir(ROOT)
     typed = [each.words[1:] for each in commands_of(PAGE) if each.is_whole]
     (serve,) = [words for words in typed if words[0] == "dev"]

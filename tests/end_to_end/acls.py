@@ -1,4 +1,4 @@
-"""Rights on brokers that deny what nobody allows: allowed, taken away, and given back."""
+"""Grant, revoke and restore rights on brokers that deny everything by default."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TIMEOUT_S: Final = 40.0
 KINDS: Final = ("topic", "group", "transactional_id")
 GUARDS: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",  # the plain listener's, which the test keeps to itself
+    "super.users": "User:ANONYMOUS",  # of the plain listener, which the test keeps to itself
 }
-"""Settings of a broker that denies what nobody allows."""
+"""Settings of a broker that denies everything by default."""
 
 ALL: Any = None
 EVERY = AclBindingFilter(
@@ -40,7 +40,7 @@ EVERY = AclBindingFilter(
 
 
 def bindings(page: str) -> Iterator[AclBinding]:
-    """What the page's lines of kafka-acls.sh say."""
+    """Yield the rights that the page's lines of kafka-acls.sh grant."""
     known = argparse.ArgumentParser(exit_on_error=True)
     known.add_argument("--allow-principal", required=True)
     known.add_argument("--operation", action="append", required=True)
@@ -63,7 +63,7 @@ def bindings(page: str) -> Iterator[AclBinding]:
 
 
 def allow(admin: AdminClient, said: Iterable[AclBinding]) -> None:
-    """Give these rights, and wait until the broker has heard of them."""
+    """Grant these rights, and wait until the broker has them."""
     wanted = set(said)
     for answer in admin.create_acls([*wanted]).values():
         answer.result(TIMEOUT_S)
@@ -85,7 +85,7 @@ class Right(NamedTuple):
         return f"{self.operation} on {self.kind} {self.name}"
 
     def take(self, admin: AdminClient) -> None:
-        """Deny it, whoever allows it."""
+        """Deny the right, whoever allows it."""
         denied = AclBinding(*self._where, AclPermissionType.DENY)
         admin.create_acls([denied])[denied].result(TIMEOUT_S)
 
@@ -101,6 +101,6 @@ class Right(NamedTuple):
 
 
 def right(said: str, principal: str) -> Right:
-    """From what an error calls it."""
+    """Return the right that an error names."""
     operation, kind, name = re.fullmatch(r"(\w+) on (\S+) (\S+)", said).groups()  # type: ignore[union-attr]
     return Right(principal, operation, kind, name)

@@ -1,15 +1,18 @@
-"""What producers can get wrong, and how each ends: one table, read by people and tests.
+"""Mistakes of producers and their outcomes: one table, read by people and tests.
 
-Every case is a source of its own. It sends number 0, which is sound, then number 1 as
-the case has it, then number 2, sound again. `outcome` is what becomes of number 1:
+Every case has a source of its own. It sends number 0, which is sound, then number 1 as the case has
+it, then number 2, sound again. `outcome` is that of number 1:
 
-* `emitted`: it comes out, in sequence.
-* `late`: it comes out marked late (policy `late: pass`), as its time is long over.
-* `duplicate`, `control`: it is counted, and does not come out.
-* anything else is the reason of its dead letter.
+* `emitted`: it is emitted in sequence.
 
-`hole`: number 1 could not be told from the record, so it counts as missing, and number 2
-waits for it until the hole is given up. Otherwise a dead record holds its place.
+* `late`: it is emitted with a late mark (policy `late: pass`), as its time is long over.
+
+* `duplicate`, `control`: it is counted, and not emitted.
+
+* Any other outcome is the reason of its dead letter.
+
+With `hole` the record does not show that it is number 1. It counts as missing, and number 2 is
+buffered until the gap is given up. Otherwise the dead letter takes the place of number 1.
 """
 
 from __future__ import annotations
@@ -32,8 +35,11 @@ SOUND: Final = b'{"x": 1}'
 
 @dataclass(frozen=True)
 class Case:
-    """`headers` come on top of those of a sound record, `without` takes some of these
-    away. `ts_ahead_ns`: the stamp, from now on; None for no `ts` header."""
+    """A record with a mistake.
+
+    `headers` are added to those of a sound record, and `without` removes some. `ts_ahead_ns` is the
+    timestamp relative to now, or None for no `ts` header.
+    """
 
     what: str
     outcome: str
@@ -46,7 +52,7 @@ class Case:
     hole: bool = False
 
     def record(self, source: str, seq: int, now_ns: int) -> tuple[bytes | None, Headers]:
-        """Value and headers."""
+        """Return the value and the headers."""
         sound: Headers = [("sourceId", source.encode()), ("seqNum", b"%d" % seq)]
         if self.ts_ahead_ns is not None:
             sound.append(("ts", b"%d" % (now_ns + self.ts_ahead_ns)))
@@ -56,12 +62,12 @@ class Case:
 
 
 def header(what: str, name: str, value: bytes | None, outcome: str, *, hole: bool = False) -> Case:
-    """A record whose header `name` is `value`."""
+    """Return a case whose header `name` has this value."""
     return Case(what, outcome, ((name, value),), (name,), hole=hole)
 
 
 CASES: Final = (
-    # Who sent it
+    # Source
     Case("no headers at all", "source_missing", (), ("sourceId", "seqNum", "ts"), hole=True),
     Case("no source", "source_missing", (), ("sourceId",), hole=True),
     header("an empty source", "sourceId", b"", "source_empty", hole=True),
@@ -69,7 +75,7 @@ CASES: Final = (
     header("a source that is not UTF-8", "sourceId", b"\xff\xfe", "source_undecodable", hole=True),
     header("a source of 257 bytes", "sourceId", b"s" * 257, "source_huge", hole=True),
     Case("two sources", "source_repeated", (("sourceId", b"another"),), hole=True),
-    # Its number
+    # Sequence number
     Case("no number", "seq_missing", (), ("seqNum",), hole=True),
     header("an empty number", "seqNum", b"", "seq_empty", hole=True),
     header("a word for a number", "seqNum", b"one", "seq_not_integer", hole=True),
@@ -87,18 +93,18 @@ CASES: Final = (
         DUPLICATE,
         (("seqNum", b"0"),),
         ("seqNum",),
-        ts_ahead_ns=-60 * S,  # with a new stamp it would be taken for a restart
+        ts_ahead_ns=-60 * S,  # A new timestamp would make it a restart.
         hole=True,
     ),
-    # Its stream
+    # Stream
     header("a stream that nobody knows", "streamId", b"nowhere", "unknown_stream", hole=True),
     header("an empty stream", "streamId", b"", "stream_empty", hole=True),
     header("a stream that is not UTF-8", "streamId", b"\xff", "stream_undecodable", hole=True),
-    # Its epoch
+    # Epoch
     header("a word for an epoch", "epoch", b"new", "epoch_not_integer"),
     header("a negative epoch", "epoch", b"-1", "epoch_negative"),
     header("an epoch of 2^63", "epoch", b"%d" % 2**63, "epoch_huge"),
-    # Its time
+    # Time
     Case("no time", EMITTED, ts_ahead_ns=None),
     header("an empty time", "ts", b"", "ts_empty"),
     header("a word for a time", "ts", b"yesterday", "ts_unreadable"),
@@ -108,11 +114,11 @@ CASES: Final = (
     header("the year 1970 in words", "ts", b"1970-01-01T00:00:00Z", LATE),
     header("the year 2200", "ts", b"2200-01-01T00:00:00Z", "ahead"),
     Case("an hour and a half ahead", "ahead", ts_ahead_ns=3 * HOUR_NS // 2),
-    # What it is
+    # Kind
     header("a type that is not UTF-8", "type", b"\xff", "type_undecodable"),
     header("a kind that nobody knows", "kind", b"watermark", "kind_unknown"),
     header("a heartbeat", "kind", b"heartbeat", CONTROL),
-    # What it carries
+    # Payload
     Case("no value", EMITTED, value=None),
     Case("an empty value", EMITTED, value=b""),
     Case("bytes that are no text", EMITTED, value=b"\xff\xfe\x00"),
@@ -121,7 +127,7 @@ CASES: Final = (
     Case("more than 16 MiB", "record_huge", value_bytes=17 * MB),
     Case("no key", EMITTED, key=None),
     Case("an empty key", EMITTED, key=b""),
-    # What is nobody's matter
+    # Headers that do not matter
     Case("headers of its own, one twice", EMITTED, (("trace", b"1"), ("trace", b"2"))),
     Case("a header without a value", EMITTED, (("trace", None),)),
     Case("headers that only stages write", EMITTED, (("refTs", b"7"), ("late", b"gap"))),

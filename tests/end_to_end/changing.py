@@ -1,4 +1,6 @@
-"""An application whose topology file is changed: written, checked, run, sent to and read back."""
+"""Change the topology file of an application: write, check and run it, send events and read
+results.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +24,25 @@ from topology.config.stages import REORDER, operators_named
 
 S: Final = 10**9
 EVERY_NS: Final = S // 10
-"""Longer than a `heartbeat`, by which a watermark comes."""
+"""Distance of events, longer than a `heartbeat`, which brings a watermark."""
 
 QUIET_S: Final = 20.0
-"""So long nothing moves before a test gives up."""
+"""Time without progress after which a test gives up."""
 
 SIDES: Final = ("sequenced", "gaps", "late", "dead", "clock", "windows", "matches", "joins")
 
 Line = dict[str, Any]
 Form = Callable[[str, int, int], tuple[bytes, Headers]]
-"""From a source, a number and a time in ns to the value and the headers of a record."""
+"""A function from source, number and time in ns to the value and the headers of a record."""
 
 
 def plain(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-    """As the header contract has it."""
+    """Return a record by the header contract."""
     return b'{"i": %d}' % seq, _headers(("sourceId", "seqNum", "ts"), source, seq, ts_ns)
 
 
 def renamed(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-    """Under the names of `RENAMED`."""
+    """Return a record with the header names of `RENAMED`."""
     return b'{"i": %d}' % seq, _headers(("ce_source", "ce_sequence", "ce_time"), source, seq, ts_ns)
 
 
@@ -48,7 +50,7 @@ RENAMED: Final = {"preset": "cloudevents"}
 
 
 def mapped(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-    """In the value, by the paths of `MAPPED`, the time in ms."""
+    """Return a record with its fields in the value by the paths of `MAPPED`, with time in ms."""
     return json.dumps({"who": source, "n": seq, "at": ts_ns // 10**6, "i": seq}).encode(), []
 
 
@@ -59,7 +61,10 @@ MAPPED: Final[dict[str, Any]] = {
 
 
 def nested(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-    """Deeper in the value, by the paths of `NESTED`, the time in s."""
+    """Return a record with its fields deeper in the value, by the paths of `NESTED`.
+
+    Its time is in s.
+    """
     return json.dumps({"of": {"who": source, "n": seq, "at": ts_ns / S}, "i": seq}).encode(), []
 
 
@@ -99,8 +104,11 @@ def _headers(names: Sequence[str], source: str, seq: int, ts_ns: int) -> Headers
 
 
 class App:
-    """`file` is what `write` writes, `base_ns` the time of number 0: a whole 100 s, some minutes
-    ago, with an event each `EVERY_NS` from there on. `more` stands at the top of the file."""
+    """An application whose file may be changed.
+
+    `write` writes `file`, with `more` as further keys. `base_ns` is the time of number 0: a whole
+    100 s, some minutes ago. Further events follow `EVERY_NS` apart.
+    """
 
     def __init__(
         self, bootstrap: str, folder: Path, *, partitions: int = 1, base_ns: int = 0, **more: Any
@@ -133,12 +141,12 @@ class App:
 
     @property
     def default(self) -> Line:
-        """The stream `default` of the file, to be changed in place."""
+        """Return the stream `default` of the file, to be changed in place."""
         found: Line = self.file["streams"]["default"]
         return found
 
     def rename_outputs(self) -> None:
-        """Give all that it writes a new name, the application too."""
+        """Give all outputs new names, and the application too."""
         suffix = "-2"
         self.file["application"] += suffix
         for stream in self.file["streams"].values():
@@ -150,14 +158,14 @@ class App:
 
     @property
     def setting(self) -> Setting:
-        """As the other helpers take it."""
+        """Return the setting that other helpers take."""
         return Setting(self.bootstrap, self.path, parse(self.path.read_text()))
 
     def write(self) -> None:
         self.path.write_text(json.dumps(self.file, indent=1) + "\n")
 
     def create(self, *options: str) -> None:
-        """Write the file, make its topics."""
+        """Write the file and create its topics."""
         self.write()
         inorder("topics", "create", *self.where, *options).well()
 
@@ -166,7 +174,7 @@ class App:
         return ("--topology", str(self.path), "--brokers", self.bootstrap)
 
     def check(self) -> Answer:
-        """What the file changes, as `inorder check` says it."""
+        """Return the answer of `inorder check` for the file."""
         self.write()
         return inorder("check", self.path, "--brokers", self.bootstrap)
 
@@ -178,8 +186,9 @@ class App:
         assert sorted(said) == sorted(wanted), done.out
 
     def refuses(self, *says: str) -> None:
-        """Assert that the check refuses the file, and the worker too, in one line each and with the
-        same words."""
+        """Assert that the check and the worker refuse the file, each in one line with the same
+        words.
+        """
         done = self.check()
         assert done.code == REFUSED, done.out + done.err
         refused = [line for line in done.out.splitlines() if line.startswith("refused ")]
@@ -189,7 +198,7 @@ class App:
         self.ends_refused(*says)
 
     def changes_nothing(self) -> None:
-        """Assert that the file is what runs."""
+        """Assert that the file changes nothing in what runs."""
         self.check().well("changes nothing in the running")
 
     # -- the worker --------------------------------------------------------------------------------
@@ -198,7 +207,7 @@ class App:
         return Worker(name, self.path, self.bootstrap, self.folder, *options)
 
     def start(self, *options: str) -> None:
-        """Run the file as it is now. `options` hold for this run."""
+        """Run the file as it is now, with options for this run."""
         self.write()
         self.worker = self.another_worker("a", *options)
         self.worker.start()
@@ -209,7 +218,7 @@ class App:
         assert "Traceback" not in self.worker.log, self.worker.log[-3000:]
 
     def ends_refused(self, *says: str) -> None:
-        """Assert that a worker ends with exit 2, without a traceback."""
+        """Assert that a worker exits with 2 and without a traceback."""
         self.write()
         self.worker = self.another_worker("a")
         self.worker.start()
@@ -221,7 +230,7 @@ class App:
     def __exit__(self, *_: object) -> None:
         self.worker.close()
 
-    # -- what is sent ------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------
 
     def send(
         self,
@@ -233,7 +242,7 @@ class App:
         partition_of: Callable[[str], int] | None = None,
         key: bytes | None = None,
     ) -> None:
-        """Send these numbers of each source, and have all of it confirmed."""
+        """Send these numbers of each source, and wait until all are confirmed."""
         deliver(
             self.bootstrap,
             f"{word}-{self.name}",
@@ -249,22 +258,23 @@ class App:
         )
 
     def run(self, numbers: Iterable[int], count: int, **how: Any) -> None:
-        """Run the file as it is now: send these, and stop when so many are out and nothing
-        waits."""
+        """Run the file as it is now, send these numbers, and stop when so many are emitted and none
+        is buffered.
+        """
         self.start()
         self.send(numbers, **how)
         self.finish(count)
 
     def finish(self, count: int) -> None:
-        """Stop when so many are out and nothing waits."""
+        """Stop when so many events are emitted and none is buffered."""
         self.await_events(count)
         self.await_drained()
         self.stop()
 
-    # -- what came out -----------------------------------------------------------------------------
+    # -- outputs -----------------------------------------------------------------------------------
 
     def read(self, topic: str) -> list[Read]:
-        """All records of one of its topics; `ordered` is that of the stream `default`."""
+        """Return all records of one of its topics; `ordered` is that of the stream `default`."""
         return read_all(self.bootstrap, self._name_of(topic))
 
     def _name_of(self, topic: str) -> str:
@@ -272,16 +282,16 @@ class App:
         return name
 
     def events(self, stream: str = "") -> list[Read]:
-        """All events that left, in the order of the topic; those of one stream."""
+        """Return all emitted events in the order of the topic, or those of one stream."""
         found = [record for record in self.read("ordered") if not record.is_control]
         return [e for e in found if stream in ("", e.header("streamId") or "default")]
 
     def lines(self, topic: str) -> list[Line]:
-        """All records of a topic of results, those of `queries` by name."""
+        """Return all records of a topic of results."""
         return [json.loads(record.value or b"") for record in self.read(topic)]
 
     def counts(self, lines: Iterable[Line] | None = None) -> dict[int, int]:
-        """What stands of the windows, by their start in seconds."""
+        """Return the current counts of windows by their start in seconds."""
         stand = standing(self.lines("windows") if lines is None else lines)
         return {(line["start"] - self.base_ns) // S: line["values"]["n"] for line in stand}
 
@@ -291,7 +301,7 @@ class App:
 
     @property
     def waiting(self) -> int:
-        """Events that wait in the first stage."""
+        """Return the number of events buffered in the first stage."""
         partitions = self.worker.partitions()
         return sum(part["held"] for part in partitions if REORDER in operators_named(part["stage"]))
 
@@ -299,7 +309,7 @@ class App:
         wait_until(lambda: self.waiting == count, f"{count} that wait")
 
     def await_events(self, count: int) -> None:
-        """Until so many have left."""
+        """Wait until so many events are emitted."""
 
         def there(found: list[Read]) -> bool:
             assert self.worker.alive, self.worker.log[-3000:]
@@ -308,7 +318,7 @@ class App:
         self._await("ordered", there, f"{count} events")
 
     def await_lines(self, topic: str, are_there: Callable[[list[Line]], bool]) -> list[Line]:
-        """Until that holds of the results."""
+        """Wait until the condition holds for the results, and return them."""
         lines: list[Line] = []
 
         def there(found: list[Read]) -> bool:
@@ -336,11 +346,11 @@ class App:
             reader.close()
 
     def await_read(self) -> None:
-        """Until each stage has read all that its input has."""
+        """Wait until each stage has read its whole input."""
         wait_until(lambda: self._all_is_read(self.worker.partitions()), "no lag", quiet_s=QUIET_S)
 
     def await_drained(self) -> None:
-        """Until each stage has read its input, and nothing waits."""
+        """Wait until each stage has read its input and buffers nothing."""
 
         def rests() -> bool:
             partitions = self.worker.partitions()
@@ -349,7 +359,10 @@ class App:
         wait_until(rests, "no lag, and nothing that waits", quiet_s=QUIET_S)
 
     def _all_is_read(self, partitions: Sequence[Line]) -> bool:
-        """The brokers say where a log ends: what a worker has of it is as old as its last fetch."""
+        """Return whether all is read, up to the ends that the brokers report.
+
+        A worker knows an end only as of its last fetch.
+        """
         lanes = [lane for partition in partitions for lane in partition["lanes"]]
         ends = {lane["topic"]: offsets_of_all(self.bootstrap, lane["topic"]) for lane in lanes}
         return bool(lanes) and all(
@@ -359,7 +372,7 @@ class App:
 
 
 def name_of(event: Read) -> tuple[str, int]:
-    """Source and number, under either names of headers."""
+    """Return source and number, under either names of headers."""
     source, seq = event.header("sourceId"), event.header("seqNum")
     if source is None or seq is None:
         source, seq = event.header("ce_source"), event.header("ce_sequence")
@@ -375,8 +388,10 @@ def assert_each_once(
     *,
     may_be_late: bool = False,
 ) -> None:
-    """Assert that each number of each source left once, each source in order, and unmarked unless
-    sources in several partitions race each other and it `may_be_late`."""
+    """Assert that each number of each source was emitted once, in order, and without a late mark.
+
+    Sources in several partitions race each other, so `may_be_late` allows marks.
+    """
     wanted = Counter((source, seq) for seq in numbers for source in sources)
     found = Counter(map(name_of, events))
     assert found == wanted, (wanted - found, found - wanted)
@@ -389,7 +404,7 @@ def assert_each_once(
 
 
 def assert_ids_once(lines: Iterable[Line]) -> None:
-    """Assert that no id comes twice under one revision."""
+    """Assert that no id appears twice with one revision."""
     counts = Counter((line["id"], line["revision"]) for line in lines)
     assert not [pair for pair, count in counts.items() if count > 1]
 

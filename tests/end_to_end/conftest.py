@@ -1,4 +1,4 @@
-"""Workers that are ended, whatever becomes of a test."""
+"""Fixtures for workers that are always stopped, whatever happens to a test."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.services import SharedKafka
 
 @pytest.fixture
 def settles(kafka: SharedKafka, tmp_path: Path) -> Settles:
-    """From settings to a new application, in the folder of the test."""
+    """Return a maker of new applications in the folder of the test."""
     return Settles(kafka.bootstrap, tmp_path)
 
 
 @pytest.fixture
 def begun(settles: Settles) -> Iterator[Begun]:
-    """From settings to a new application and its worker, which is ready."""
+    """Yield a function that makes a new application and starts its worker, which is ready."""
     started: list[Worker] = []
 
     def begin(**more: Any) -> tuple[Setting, Worker]:
@@ -41,7 +41,9 @@ def begun(settles: Settles) -> Iterator[Begun]:
 
 @pytest.fixture
 def say(capfd: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    """Print a line at once, although output is captured: of tests that take minutes."""
+    """Return a function that prints a line at once, although output is captured, for tests that
+    take minutes.
+    """
 
     def said(line: str) -> None:
         with capfd.disabled():

@@ -1,6 +1,6 @@
-"""A day of an operator: acts thrown by the dice, one after the other, while a sender goes on.
+"""A day of an operator: random acts, one after another, while a sender goes on.
 
-The seed of the dice is INORDER_CHAOS_SEED (tests/end_to_end/test_chaos.py).
+INORDER_CHAOS_SEED is the seed (tests/end_to_end/test_chaos.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.end_to_end.waiting import Emitted
 from tests.waiting import QUIET_S, wait_until
 
 EVENTS = 40_000
-"""More than a day has time for: events come to the end of it."""
+"""Number of events, more than a day has time for, so that they last to its end."""
 
 RATE = 100.0
 PAUSE_S = (1.0, 5.0)
@@ -28,7 +28,7 @@ Act = Callable[[], object]
 
 
 class Day:
-    """The acts that are left. `dice` are for the acts too; those of `last` end the day."""
+    """A day with its remaining acts; those of `last` end it, and `dice` serves the acts too."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.dice = Random(SEED)
@@ -41,7 +41,7 @@ class Day:
         self.left = [*shuffled, *last][::-1]
 
     def act_due(self) -> int:
-        """How many acts are left."""
+        """Perform the act that is due, and return how many are left."""
         if self.left and time.monotonic() >= self._next_s:
             act = self.left.pop()
             self._say(f"{time.monotonic() - self._began_s:6.1f} s  {_name(act)}")
@@ -52,7 +52,7 @@ class Day:
     def go_through(
         self, setting: Setting, meanwhile: Callable[[], object] = lambda: None, **of_sender: Any
     ) -> None:
-        """Send all the day, until all that was sent is out."""
+        """Send all day, and wait until all that was sent is emitted."""
         rows = crowd(EVENTS, seed=SEED).rows
         sender = Sender(setting, rows, speed=RATE / RATE_HZ, **of_sender).start()
         emitted = Emitted(setting)

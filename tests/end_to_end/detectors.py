@@ -1,5 +1,7 @@
-"""The oracle of detectors: what the events of the ordered topic come to, and what is told of them
-and of matches, which share a topic."""
+"""Oracle of detectors: the findings expected from the ordered topic, and those reported.
+
+Findings and matches share a topic.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ QUERIES = """\
 
 
 class StandingFindings(StandingResults):
-    """What stands of matches and detectors, with how often it does."""
+    """Current results of matches and detectors, with their counts."""
 
     kind = "match"
 
@@ -84,7 +86,9 @@ def _content(values: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def findings_of(setting: Setting) -> list[Any]:
-    """What the detectors of `QUERIES` say of all events in order; none where the file has none."""
+    """Return the findings of the detectors in `QUERIES` for all events in order, or none without
+    functions.
+    """
     if not setting.topology.functions:
         return []
     detectors = bring(setting.folder / "functions.py").detectors

@@ -1,4 +1,4 @@
-"""Events at a steady rate while workers come and go, and a look at the output all the time."""
+"""Send events at a steady rate while workers come and go, and watch the output."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.waiting import Patience
 
 RATE = 1_000.0
 MOST = 300_000
-"""Events: five minutes of them, and no test takes so long."""
+"""Number of events, which last for five minutes; no test takes so long."""
 
 
 class Flow:
-    """Events under way, until `finish`."""
+    """A flow of events that lasts until `finish`."""
 
     def __init__(self, setting: Setting) -> None:
         rows = crowd(MOST, seed=5).rows
@@ -34,7 +34,10 @@ class Flow:
             self.emitted.poll()
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        """AssertionError when for long neither that comes nor any event."""
+        """Wait until the condition holds.
+
+        Raises AssertionError when for long it does not hold and no event comes.
+        """
         patience = Patience()
         while not done():
             patience.look(self.emitted.poll(), lambda: what)
@@ -44,7 +47,7 @@ class Flow:
 
     @property
     def silence_s(self) -> float:
-        """The longest since it was asked before."""
+        """Return the longest silence since the last call."""
         found, self.emitted.longest_silence_s = self.emitted.longest_silence_s, 0.0
         return found
 
@@ -57,8 +60,10 @@ class Flow:
 
 @contextmanager
 def flowing(setting: Setting, workers: Sequence[Worker], start: int, before: int) -> Iterator[Flow]:
-    """So many of the workers run, and events flow, so many before anything happens; at the end all
-    of them came out, once and in order."""
+    """Start the first workers, and yield a flow of events once `before` of them are emitted.
+
+    At the end all were emitted, once and in order.
+    """
     with running(*workers[:start], may_start=workers):
         for worker in workers[:start]:
             worker.wait_ready()
@@ -74,5 +79,5 @@ def flowing(setting: Setting, workers: Sequence[Worker], start: int, before: int
 
 
 def has_events(worker: Worker) -> bool:
-    """Whether it has a partition in which something lies."""
+    """Return whether the worker has a partition with events."""
     return any(part["next_offset"] for part in worker.partitions())

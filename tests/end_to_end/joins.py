@@ -1,4 +1,4 @@
-"""The oracle of joins: what the events of the ordered topic come to, and what is told of them."""
+"""Oracle of joins: the rows expected from the ordered topic, and those reported."""
 
 from __future__ import annotations
 
@@ -51,16 +51,21 @@ class Found(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Rows that must be told, and those that may be: the topic has not passed their time yet."""
+    """Rows that must be reported, and those that may be, since the topic has not passed their time
+    yet.
+    """
 
     must: set[Content]
     may: set[Content]
 
 
 def joins_of(setting: Setting) -> Expected:
-    """An event counts if its time was not final before the instant in which it came: what is
-    announced within an instant holds when it is over. What is complete is final when W has passed
-    it by `new_source_allowance`, too. With a quality target nothing is open after `max_wait`."""
+    """Return the rows expected from the ordered topic.
+
+    An event counts if its time was not final before the instant in which it came; an announcement
+    within an instant holds after it. Complete times are also final when the watermark has passed
+    them by `new_source_allowance`. With a quality target nothing is open after `max_wait`.
+    """
     has_target = any(query.quality for query in setting.topology.queries.values())
     final_ns: dict[str, int] = defaultdict(int)
     announced: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
@@ -122,7 +127,7 @@ def _in_windows(
 
 
 class StandingRows(StandingResults):
-    """The rows that stand, by content."""
+    """Current rows by content."""
 
     kind = "join"
 

@@ -1,4 +1,4 @@
-"""What an administrator does with Kafka's own tools: quotas, and copies on other brokers.
+"""Change quotas and replicas with Kafka's own tools, as an administrator does.
 
 The tools come with the jars of the brokers (`cli.local.kafka.jars`).
 """
@@ -21,7 +21,7 @@ REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 QUOTA = "producer_byte_rate,consumer_byte_rate"
 
 Copies = dict[tuple[str, int], list[int]]
-"""By topic and partition: the brokers that keep a copy, the one that is to lead first."""
+"""Brokers that keep a replica, the preferred leader first, by topic and partition."""
 
 
 def _run(tool: str, bootstrap: str, *arguments: str) -> None:
@@ -48,7 +48,7 @@ def _alter_default_quota(bootstrap: str, *change: str) -> None:
 
 
 def copies(bootstrap: str) -> Copies:
-    """All partitions of the cluster, with those of its internal topics."""
+    """Return the replicas of all partitions of the cluster, internal topics included."""
     topics = admin_of(bootstrap).list_topics(timeout=TIMEOUT_S).topics
     return {
         (name, number): list(partition.replicas)
@@ -58,7 +58,7 @@ def copies(bootstrap: str) -> Copies:
 
 
 def reassign(bootstrap: str, wanted: Mapping[tuple[str, int], Sequence[int]]) -> None:
-    """Give partitions other copies, and wait until they have these and no others."""
+    """Give partitions other replicas, and wait until they have these and no others."""
     partitions = [
         {"topic": topic, "partition": number, "replicas": list(brokers)}
         for (topic, number), brokers in wanted.items()

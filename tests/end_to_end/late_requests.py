@@ -1,10 +1,11 @@
-"""Holds up requests of a worker's producers, and lets the old bytes reach the broker later.
+"""Hold up requests of a worker's producers, and deliver the old bytes to the broker later.
 
-A hold of an EndTxn is aimed: its connection is cut; when the producer goes on, under its old epoch
-or a new one, one half of its next transaction (outputs or changelog) is let into the log, the other
-one waits, and in between the old bytes are delivered. If they end the transaction, it is torn.
-Other requests, and some EndTxn, are delivered at any moment within `AT_ANY_TIME_S`, and of some the
-answer alone is lost.
+An aimed hold of an EndTxn cuts its connection. The producer goes on, under its old epoch or a new
+one. One half of its next transaction (outputs or changelog) then enters the log while the other
+waits. In between the old bytes are delivered. If they end the transaction, it is torn.
+
+Other requests, and some EndTxn, are delivered at any moment within `AT_ANY_TIME_S`, and of some
+only the answer is lost.
 """
 
 from __future__ import annotations
@@ -25,18 +26,21 @@ ANSWER = "answer lost"
 STAYS = "connection stays"
 
 Plan = tuple[str, str]
-"""Which request, and what becomes of it."""
+"""A request, and its fate."""
 
 AT_ANY_TIME_S = 0.4
 GOES_ON_S = 60.0
 HALF_S = 1.5
-"""For one half of a transaction to be in the log."""
+"""Time for one half of a transaction to reach the log."""
 
 
 @dataclass
 class _Trouble:
-    """What one producer is in. `goes_on`: it has been answered since. `half`: whether the half that
-    waits is the one of the changelog."""
+    """A producer's trouble.
+
+    `goes_on` is set once it has been answered. `half` is whether the half that waits is that of the
+    changelog.
+    """
 
     api: str
     half: bool
@@ -47,8 +51,10 @@ class _Trouble:
 
 
 class Holds(Judge):
-    """One request of each producer at a time, by turns as `plans` has it, until there were `most`.
-    `codes` are what late ones were answered with."""
+    """Holds of one request of each producer at a time, in turn by `plans`, until there were `most`.
+
+    `codes` are the answers to late requests.
+    """
 
     def __init__(
         self, plans: Sequence[Plan], most: int, *, seed: int, gap_s: float, two: bool
@@ -79,7 +85,7 @@ class Holds(Judge):
         ]
         return "\n".join([f"{self.count} holds", *lines])
 
-    # -- what a way asks ---------------------------------------------------------------------------
+    # -- judging -----------------------------------------------------------------------------------
 
     async def fate(self, request: Request) -> Fate:
         trouble = self._troubles.get(request.producer)
@@ -103,7 +109,7 @@ class Holds(Judge):
         return Fate.KEPT if how == STAYS else Fate.CUT
 
     def _led_to(self, api: str, request: Request) -> Fate:
-        """A producer starts where another one has failed: it is made to, once."""
+        """Leave one EndTxn unanswered, since a producer starts where another one has failed."""
         if (api, request.api) == ("InitProducerId", "EndTxn") and self._led_at < self.count:
             self._led_at = self.count
             self.codes["EndTxn", ANSWER, "-"] += 1

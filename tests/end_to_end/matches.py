@@ -1,7 +1,7 @@
-"""The oracle of matches: what the events of the ordered topic come to.
+"""Oracle of matches: those expected from the events of the ordered topic.
 
-It is the engine over the ordered topic in one go, in order; that the engine is right is the matter
-of tests/topology/pattern.
+It runs the engine over the ordered topic in one go, in order; tests/topology/pattern shows that the
+engine is right.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ Content = tuple[str, Members]
 
 
 def absences(within_s: int) -> str:
-    """A query `gone` of who has sent nothing for so long."""
+    """Return a query `gone` for sources that have sent nothing for so long."""
     pattern = f"PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN {within_s} s EMIT EAGER"
     return f"queries: {{gone: {{pattern: {pattern!r}}}}}\n"
 
 
 def in_time(setting: Setting) -> list[Read]:
-    """The events of the ordered topic, but for those behind a final frontier that it had
-    announced: the first of a source that nobody knew."""
+    """Return the events of the ordered topic that are not below a finality horizon announced
+    before.
+
+    Only the first event of an unknown source may be below one.
+    """
     found, frontier_ns, behind = [], 0, 0
     for record in read_all(setting.bootstrap, setting.ordered):
         if record.header("kind") == "watermark":
@@ -46,7 +49,9 @@ def in_time(setting: Setting) -> list[Read]:
 
 
 def matches_of(entries: Iterable[Entry], query: Query, least_stored: float = -1) -> set[Members]:
-    """What the events, in order, come to. More than `least_stored` of them matter."""
+    """Return the matches of the events in order, and assert that more than `least_stored` events
+    matter.
+    """
     engine = Engine([Compiled(query)])
     for entry in sorted(entries, key=lambda each: each.key):
         engine.accept(entry, 0)
@@ -61,7 +66,7 @@ def matches_of(entries: Iterable[Entry], query: Query, least_stored: float = -1)
 
 
 def in_one_go(setting: Setting) -> set[Content]:
-    """The matches of all queries of the file."""
+    """Return the matches of all queries of the file."""
     entries = [_entry(record) for record in in_time(setting)]
     return {
         (name, members)

@@ -1,4 +1,4 @@
-"""Numbered events of many sources, sent and awaited."""
+"""Send numbered events of many sources, and wait for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERED: Final = "reorder: {start: zero}, merge: {idle_after: 1s}"
 SOURCES: Final = 20
 
 Begun = Callable[..., tuple[Setting, Worker]]
-"""From settings to a new application and its worker, which is ready (conftest.py)."""
+"""A function that makes a new application and starts its worker, which is ready (conftest.py)."""
 
 
 def numbered(sources: int, *numbers: int) -> list[tuple[str, bytes, Headers]]:
@@ -33,11 +33,11 @@ def send_all(setting: Setting, sources: int, *numbers: int) -> None:
 
 
 def send_two_of_each(setting: Setting) -> None:
-    """Two events of each of `SOURCES`, until they are out."""
+    """Send two events of each of `SOURCES`, and wait until they are emitted."""
     send_all(setting, SOURCES, 0, 1)
     wait_out(setting, 2 * SOURCES)
 
 
 def stop(worker: Worker) -> None:
-    """In peace."""
+    """Stop the worker, and assert that it exits with 0."""
     assert worker.stop() == 0, worker.log[-3000:]

@@ -1,14 +1,14 @@
-"""The oracle: does what came out agree with the raw topic, record by record?
+"""Oracle of the output: it compares the ordered topic with the raw topic, record by record.
 
-Faults are sentences; none of them is a pass. Checked of the ordered topic:
+Faults are sentences, and a pass has none. Checked of the ordered topic:
 
-* every event accepted into the raw topic came out once, with its key and value, or is
-  a dead letter, or lies in the late topic;
-* each source whose timestamps rise in sequence, and each stream in (refTs, source, epoch,
-  seq) order, but for records marked late;
-* no unmarked event below an announced watermark W; C <= W; neither ever falls;
-* gaps do not overlap, and every number missing inside a source's range lies in one;
-* the balance: raw = unmarked + marked + late topic + duplicates + dead.
+* every accepted event was emitted once, with its key and value, or is a dead letter, or is in
+  the late topic;
+* each source whose timestamps rise is in sequence, and each stream is in the order of (refTs,
+  source, epoch, seq), except for records marked late;
+* no unmarked event is below an announced watermark W; C <= W; neither ever falls;
+* gaps do not overlap, and every number missing inside a source's range is in one;
+* the counts balance: raw = unmarked + marked + late topic + duplicates + dead.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Verdict:
 
 
 class Evidence(NamedTuple):
-    """The topics of one application, each partition in log order."""
+    """Records of the topics of one application, each partition in log order."""
 
     raw: list[Read]
     ordered: list[Read]
@@ -63,8 +63,10 @@ class Evidence(NamedTuple):
 def check(
     setting: Setting, *, repeats: bool = False, as_ours: Callable[[Read], Read] = lambda raw: raw
 ) -> Verdict:
-    """Read the application's topics, and check them. `as_ours` gives a raw record the headers that
-    its producer left out."""
+    """Read the application's topics, and check them.
+
+    `as_ours` gives a raw record the headers that its producer left out.
+    """
     topics = setting.topology.topics
     names = (setting.raw, setting.ordered, topics.late, topics.dead, topics.gaps)
     raw, *others = (read_all(setting.bootstrap, name) for name in names)
@@ -80,8 +82,10 @@ def assert_sound(setting: Setting, **how: Any) -> Verdict:
 
 
 def checked(evidence: Evidence, repeats: bool = False) -> Verdict:
-    """`repeats`: at_least_once, where a record may come out again; its first coming
-    counts."""
+    """Return the verdict on the evidence.
+
+    With `repeats` (at_least_once) a record may be emitted again, and the first one counts.
+    """
     verdict = Verdict(len(evidence.raw), side=len(evidence.late), dead=len(evidence.dead))
     first = _accepted(_named(evidence.raw))
     verdict.accepted = len(first)
@@ -96,12 +100,15 @@ def checked(evidence: Evidence, repeats: bool = False) -> Verdict:
 
 
 def _order_of(record: Read) -> tuple[int, str]:
-    """Streams that are joined share a partition, each in an order of its own."""
+    """Return the partition and the stream of a record.
+
+    Streams that are joined share a partition, each in an order of its own.
+    """
     return record.partition, record.header("streamId") or "default"
 
 
 def _named(raw: Iterable[Read]) -> list[Read]:
-    """Those whose source and number can be read; the others are dead letters."""
+    """Return the records whose source and number can be read; the others are dead letters."""
     named = []
     for record in raw:
         source, seq = record.header("sourceId"), record.header("seqNum")
@@ -111,7 +118,7 @@ def _named(raw: Iterable[Read]) -> list[Read]:
 
 
 def _accepted(named: Iterable[Read]) -> dict[Name, Read]:
-    """The first copy of each event."""
+    """Return the first record of each event."""
     first: dict[Name, Read] = {}
     for record in named:
         first.setdefault(record.name, record)
@@ -140,7 +147,7 @@ def _check_once(
     changed = [r.name for r in events if not _same(r, first.get(r.name))]
     if changed:
         verdict.faults.append(f"{len(changed)} events lost key or value: {_some(changed)}")
-    # What is dead or in the late topic takes its raw record with it; the rest are copies.
+    # A dead letter or late event accounts for its raw record; the rest are duplicates.
     nameless = [letter for letter in letters if letter["source"] is None or letter["seq"] is None]
     named = len(_named(raw))
     if len(raw) - named != len(nameless):
@@ -160,7 +167,7 @@ def _same(record: Read, raw: Read | None) -> bool:
 
 
 def _falling(first: dict[Name, Read]) -> set[str]:
-    """The sources whose own timestamps fall from one number to a later one."""
+    """Return the sources whose own timestamps fall from one number to a later one."""
     newest: dict[str, int] = {}
     found = set()
     for name in sorted(first):
@@ -175,7 +182,7 @@ def _falling(first: dict[Name, Read]) -> set[str]:
 def _check_order(
     verdict: Verdict, records: Sequence[Read], repeats: bool, falling: Collection[str]
 ) -> None:
-    """One stream, in log order."""
+    """Check one stream, in log order."""
     newest: dict[str, tuple[int, int]] = {}
     last: tuple[int, str, int, int] | None = None
     watermark = complete = -(1 << 63)

@@ -1,5 +1,4 @@
-"""Record batches sent to a broker byte for byte, as a client of its own making may send them, and
-read so."""
+"""Send record batches to a broker byte for byte, as a self-made client may, and read them."""
 
 from __future__ import annotations
 
@@ -19,13 +18,15 @@ MOST_BYTES = 1 << 20
 
 
 def send_batches(bootstrap: str, topic: str, batches: Sequence[bytes]) -> list[int]:
-    """The base offsets that the broker gives to the batches, sent to partition 0 one after the
-    other. KafkaError if it refuses one."""
+    """Send the batches to partition 0 one after another, and return their base offsets.
+
+    Raises KafkaError if the broker refuses one.
+    """
     return asyncio.run(_send(bootstrap, topic, batches))
 
 
 def first_batches(bootstrap: str, topic: str) -> bytes:
-    """The bytes that partition 0 begins with."""
+    """Return the first bytes of partition 0."""
     return asyncio.run(_fetch(bootstrap, topic))
 
 

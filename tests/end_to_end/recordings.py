@@ -1,4 +1,4 @@
-"""Recorded traces (benchmarks/traces.py) as tests play them; they lie outside of the project."""
+"""Load recorded traces (benchmarks/traces.py) for tests; their files lie outside of the project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.services import without_trace
 
 
 def recorded(trace: Callable[[], list[TraceRow]]) -> list[TraceRow]:
-    """Skips the test, loudly, where the trace is absent."""
+    """Return the trace, or skip the test with a message where it is absent."""
     try:
         return trace()
     except TraceAbsent as missing:
@@ -19,7 +19,8 @@ def recorded(trace: Callable[[], list[TraceRow]]) -> list[TraceRow]:
 def one_life(rows: Iterable[TraceRow]) -> list[TraceRow]:
     """Return the rows of each source up to its first restart.
 
-    Without epochs, two lives of a source that is played fast look like one."""
+    Without epochs, two epochs of a source that is played fast look like one.
+    """
     stamps: dict[tuple[str, int], int] = {}
     restarted: set[str] = set()
     kept = []

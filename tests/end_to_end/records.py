@@ -1,4 +1,4 @@
-"""Writing raw records, bounded in time, and reading topics back, as long as something comes."""
+"""Write raw records within a time limit, and read topics back as long as records come."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ FLUSH_TIMEOUT_S = 60.0
 READ_TIMEOUT_S = 60.0
 POLL_S = 0.2
 AT_END_MS = 10
-"""How long a broker waits for more at the end of a topic that is read once."""
+"""Time that a broker waits for more at the end of a topic that is read once."""
 
 CHUNK = 2_000
 GATHER_S = 0.01
-"""How long a reader that has the first of some records waits for the next ones."""
+"""Time that a reader with the first of some records waits for the next ones."""
 
 Headers = list[tuple[str, bytes | None]]
 
 
 class Read(NamedTuple):
-    """One record as a reader sees it."""
+    """A record as a reader gets it."""
 
     partition: int
     offset: int
@@ -62,7 +62,7 @@ class Read(NamedTuple):
 
     @property
     def name(self) -> tuple[str, int, int]:
-        """Which event it is: source, epoch, number."""
+        """Return source, epoch and number of the event."""
         return self.header("sourceId") or "", int(self.header("epoch") or 0), self.number("seqNum")
 
 
@@ -73,7 +73,7 @@ def contract(
     epoch: int | None = None,
     stream: str = "",
 ) -> Headers:
-    """The headers of an ordinary event."""
+    """Return the headers of an ordinary event."""
     headers: Headers = [("sourceId", source.encode()), ("seqNum", b"%d" % seq)]
     if stream:
         headers.append(("streamId", stream.encode()))
@@ -85,11 +85,11 @@ def contract(
 
 
 class Sender:
-    """Sends rows to the raw topic, in a thread of its own, when their time has come.
+    """A sender of rows to the raw topic, in a thread of its own, when their time has come.
 
-    The workload's time is laid on the wall clock and run `speed` times as fast: an event
-    is sent at its arrival, and its `ts` lies as long before as in the workload. None: as
-    fast as it goes.
+    Workload time is mapped to the wall clock and runs `speed` times as fast. An event is sent at
+    its arrival, and its `ts` lies as long before as in the workload. Without `speed` rows are sent
+    as fast as possible.
     """
 
     def __init__(
@@ -115,12 +115,15 @@ class Sender:
 
     @property
     def different(self) -> int:
-        """Events that were sent, without their copies."""
+        """Return the number of events that were sent, without duplicates."""
         return len({(row.source, row.seq) for row in self._rows[: self.sent]})
 
     @property
     def share(self) -> float:
-        """How much of the rows is sent. Raises what has ended the thread, if anything has."""
+        """Return the share of the rows that is sent.
+
+        Raises the error that has ended the thread, if any.
+        """
         if self._failure is not None:
             raise self._failure
         return self.sent / max(1, len(self._rows))
@@ -130,23 +133,23 @@ class Sender:
         return self
 
     def finish(self) -> None:
-        """Until all is in the topic."""
+        """Wait until all rows are in the topic."""
         wait_until(lambda: not self._thread.is_alive(), "all rows to be sent", lambda: self.sent)
         if self._failure is not None:
             raise self._failure
 
     def await_share(self, share: float, look: Callable[[], object] = lambda: None) -> None:
-        """Until that share of the rows is sent. `look` is called all the while."""
+        """Wait until that share of the rows is sent, and call `look` all the while."""
         what = f"{share:.0%} of the rows"
         wait_until(lambda: self.share >= share, what, lambda: (self.sent, look()))
 
     def stop(self) -> None:
-        """Send no more; what was sent is in the topic then."""
+        """Send no more, and wait until all that was sent is in the topic."""
         self._stopping.set()
         self.finish()
 
     def record_of(self, row: Row, ts_ns: int) -> tuple[bytes, Headers]:
-        """Value and headers of the record of a row that is sent then."""
+        """Return value and headers of the record of a row that is sent then."""
         headers = contract(row.source, row.seq, ts_ns, self._epoch, self._stream(row))
         return self._value(row), headers
 
@@ -193,7 +196,7 @@ def new_producer(bootstrap: str, **settings: Any) -> Producer:
 
 
 def send(setting: Setting, records: Iterable[tuple[str, bytes | None, Headers]]) -> None:
-    """(source for the key, value, headers), in this order, and all of it confirmed."""
+    """Send (source for the key, value, headers) in this order, and wait until all are confirmed."""
     keyed = (
         (setting.key(source), value, headers, ANY_PARTITION) for source, value, headers in records
     )
@@ -201,7 +204,7 @@ def send(setting: Setting, records: Iterable[tuple[str, bytes | None, Headers]])
 
 
 ANY_PARTITION = -1
-"""By the key."""
+"""A partition that the key determines."""
 
 
 def deliver(
@@ -209,9 +212,9 @@ def deliver(
     topic: str,
     records: Iterable[tuple[bytes | None, bytes | None, Headers, int]],
 ) -> None:
-    """(key, value, headers, partition), in this order, and all of it confirmed."""
+    """Send (key, value, headers, partition) in this order, and wait until all are confirmed."""
     failed: list[KafkaError] = []
-    # One request after the other keeps the order, too, and needs no id, which takes half a second.
+    # One request at a time also keeps the order, and needs no id, which takes half a second.
     one_by_one = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
     producer = new_producer(bootstrap, **one_by_one, **{"message.max.bytes": 32 << 20})
 
@@ -226,7 +229,7 @@ def deliver(
 
 
 class Reader:
-    """Reads a topic from its beginning, committed records only; goes on where it was."""
+    """A reader of a topic's committed records, from its beginning and then on from where it was."""
 
     def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
         self._consumer = Consumer(
@@ -249,7 +252,7 @@ class Reader:
         self.records: list[Read] = []
 
     def poll(self, timeout_s: float = POLL_S) -> set[int]:
-        """Take what has come; the partitions that stood at their end."""
+        """Take the records that have come, and return the partitions that were at their end."""
         ends: set[int] = set()
         first = self._consumer.poll(timeout_s)
         more = self._consumer.consume(CHUNK, GATHER_S) if first is not None else []
@@ -267,7 +270,7 @@ class Reader:
         return ends
 
     def to_end(self) -> list[Read]:
-        """All there is now."""
+        """Return all records that are there now."""
         patience = Patience()
         missing = set(self._partitions)
         while missing:
@@ -280,7 +283,7 @@ class Reader:
 
 
 _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})
-"""A broker that is away for a while is no fault of the reader."""
+"""Errors of a broker that is away for a while, which are no fault of the reader."""
 
 
 def _read(message: Any) -> Read:
@@ -291,7 +294,7 @@ def _read(message: Any) -> Read:
 
 
 def read_all(bootstrap: str, topic: str) -> list[Read]:
-    """All committed records that a topic holds now, each partition in log order."""
+    """Return all committed records of a topic, each partition in log order."""
     reader = Reader(bootstrap, topic, **{"fetch.wait.max.ms": AT_END_MS})
     try:
         return reader.to_end()
@@ -300,11 +303,11 @@ def read_all(bootstrap: str, topic: str) -> list[Read]:
 
 
 def events_of(setting: Setting) -> list[Read]:
-    """All events of the ordered topic, control records apart."""
+    """Return all events of the ordered topic, without control records."""
     return [each for each in read_all(setting.bootstrap, setting.ordered) if not each.is_control]
 
 
 def letters_of(setting: Setting) -> list[dict[str, Any]]:
-    """All dead letters."""
+    """Return all dead letters."""
     letters = read_all(setting.bootstrap, setting.topology.topics.dead)
     return [orjson.loads(letter.value or b"") for letter in letters]

@@ -1,4 +1,4 @@
-"""`inorder dump` and `inorder replay`, and their answers as values."""
+"""Run `inorder dump` and `inorder replay`, and return their answers as values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.end_to_end.setting import Setting
 
 
 class Said(NamedTuple):
-    """What is told of an emitted event, by the topic as by the replay."""
+    """Facts of an emitted event, from the topic or from a replay."""
 
     source: str
     epoch: int
@@ -24,7 +24,7 @@ class Said(NamedTuple):
 
 
 def dump(setting: Setting, path: Path) -> int:
-    """The raw topic as replay lines in `path`; how many."""
+    """Write the raw topic as replay lines to `path`, and return their number."""
     where = ("--topology", setting.path, "--brokers", setting.bootstrap)
     done = inorder("dump", *where, "--json").well()
     path.write_text(done.out)
@@ -34,8 +34,10 @@ def dump(setting: Setting, path: Path) -> int:
 
 
 class Replayed(NamedTuple):
-    """Events in the order they leave, with the instant of each; the summary; the last
-    arrival, at which the replay flushes what a worker lets go later."""
+    """Events in order with the instant of each, the summary, and the last arrival.
+
+    At the last arrival a replay flushes what a worker emits later.
+    """
 
     events: list[tuple[Said, int]]
     summary: dict[str, Any]
@@ -43,7 +45,7 @@ class Replayed(NamedTuple):
 
 
 def said_by(line: dict[str, Any]) -> tuple[Said, int]:
-    """What the line of an event says, and when."""
+    """Return the facts in the line of an event, and its instant."""
     names = ("source", "epoch", "seq", "ref_time", "error", "late")
     return Said(*(line[name] for name in names)), line["at"]
 
@@ -56,7 +58,7 @@ def replay(setting: Setting, path: Path) -> Replayed:
 
 
 def said(records: Sequence[Read]) -> list[tuple[Said, int]]:
-    """What an ordered topic of one stream says, control records apart."""
+    """Return the facts of an ordered topic of one stream, without control records."""
     return [
         (
             Said(
@@ -75,8 +77,10 @@ def said(records: Sequence[Read]) -> list[tuple[Said, int]]:
 def differences(
     ordered: Sequence[tuple[Said, int]], replayed: Replayed
 ) -> list[tuple[int, object, object]]:
-    """(place, in the topic, in the replay), the first few. Instants count up to the end
-    of the input: there a replay flushes, and a worker waits on."""
+    """Return the first few differences as (place, in the topic, in the replay).
+
+    Instants count only up to the end of the input, where a replay flushes and a worker waits on.
+    """
     pairs = enumerate(zip(ordered, replayed.events, strict=False))
     found: list[tuple[int, object, object]] = [
         (place, one, other)
@@ -89,7 +93,7 @@ def differences(
 
 
 def assert_replays(setting: Setting) -> Replayed:
-    """Assert that what is dumped of the raw topic, replayed, gives the ordered topic."""
+    """Assert that the raw topic, dumped and replayed, gives the ordered topic."""
     lines = setting.folder / "raw.jsonl"
     dump(setting, lines)
     replayed = replay(setting, lines)

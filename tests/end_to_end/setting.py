@@ -1,4 +1,4 @@
-"""One application of a test: a topology file with names of its own, and its topics."""
+"""Set up an application of a test: a topology file with names of its own, and its topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topology.config import Topology, parse
 SPLIT = "reorder, merge"
 FUSED = "reorder+merge"
 ONE_TASK: Final[dict[str, Any]] = {"stages": FUSED, "partitions": 3, "stream": "keyed_by: source"}
-"""The settings of a task that reads all partitions."""
+"""Settings of a task that reads all partitions."""
 
 TEMPLATE = """\
 streams:
@@ -41,7 +41,7 @@ delivery: {delivery}
 
 @dataclass(frozen=True)
 class Setting:
-    """`path` is the topology file; the other names are those of its topics."""
+    """An application; `path` is the topology file, and the other names are those of its topics."""
 
     bootstrap: str
     path: Path
@@ -49,7 +49,7 @@ class Setting:
 
     @property
     def folder(self) -> Path:
-        """Where the file is, and what its workers leave."""
+        """Return the folder of the file and of what its workers leave."""
         return self.path.parent
 
     @property
@@ -70,16 +70,16 @@ class Setting:
 
     @property
     def tasks(self) -> int:
-        """How many workers can have work in the first stage."""
+        """Return how many workers can have work in the first stage."""
         is_whole = self.fused and self.topology.streams["default"].keyed_by == "source"
         return 1 if is_whole else self.topology.topics.partitions
 
     def decided_ns(self, stream: str, watermark_ns: int, complete_ns: int) -> int:
-        """Up to where a watermark record makes results final."""
+        """Return the time up to which a watermark record makes results final."""
         return min(complete_ns, watermark_ns - self.topology.new_source_allowance_ns(stream))
 
     def key(self, source: str) -> bytes:
-        """What a producer of this application has to write as the record's key."""
+        """Return the record key that a producer of this application has to write."""
         is_alone = self.topology.streams["default"].keyed_by == "stream"
         return b"default" if is_alone else source.encode()
 
@@ -103,17 +103,19 @@ def settle(
     make: bool = True,
     functions: str = "",
 ) -> Setting:
-    """Write the file, make the topics. `functions`: a user's own, as Python.
-    `raw`, `clocks`: inputs of another one, shared.
-    `clock` and `topics` stand within those sections, `stream` follows within the stream's
-    braces, `more` at the end of the file; `others` are streams like the default one, of which a
-    mapping has what follows within their braces."""
+    """Write the file, and make the topics.
+
+    `functions` are a user's own, as Python. `raw` and `clocks` are inputs shared with another
+    application. `clock` and `topics` go into those sections, `stream` into the stream's braces, and
+    `more` to the end of the file. `others` are streams like the default one; a mapping has the
+    contents of their braces.
+    """
     name = uuid.uuid4().hex[:8]
     raw = raw or f"raw-{name}"
     like = f"input: {raw}, output: ordered-{name}, clock: {{{clock}}}"
     streams = others if isinstance(others, Mapping) else dict.fromkeys(others, "")
     if "reorder+merge" in stages and partitions > 1 and "keyed_by" not in stream:
-        # `key` writes them so, and each partition is a task.
+        # `key` writes such keys, and each partition is a task.
         like += ", keyed_by: stream"
         stream = ", ".join(filter(None, ["keyed_by: stream", stream]))
     text = TEMPLATE.format(
@@ -146,13 +148,13 @@ def settle(
 
 
 def fused(bootstrap: str, folder: Path, **more: Any) -> Setting:
-    """`settle` with one stage over one partition."""
+    """Run `settle` with one stage over one partition."""
     return settle(bootstrap, folder, **{"stages": FUSED, "partitions": 1, **more})
 
 
 @dataclass(frozen=True)
 class Settles:
-    """`settle` and `fused` on these brokers, in this folder."""
+    """A maker of applications: `settle` and `fused` on these brokers, in this folder."""
 
     bootstrap: str
     folder: Path

@@ -1,4 +1,4 @@
-"""A results topic as one who reads it to its end believes it: the newest of each id."""
+"""Reduce a results topic to its current results: the newest record of each id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ TOPICS = {"window": "windows", "match": "matches", "join": "joins"}
 
 
 class StandingResults:
-    """`lines` by id, retracted ones gone. Each revision must follow the one before."""
+    """Current results; `lines` are by id, without retracted ones.
+
+    Each revision must follow the one before.
+    """
 
     kind: ClassVar[str]
 
@@ -28,7 +31,7 @@ class StandingResults:
         self.retracts = 0
 
     def read(self) -> None:
-        """What has come since."""
+        """Read the records that have come since."""
         self._reader.poll()
         for record in self._reader.records[self._taken :]:
             line = json.loads(record.value or b"")
@@ -46,7 +49,7 @@ class StandingResults:
         self._taken = len(self._reader.records)
 
     def wait_until(self, true: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Until that holds of what has come."""
+        """Wait until the condition holds for what has come."""
         patience = Patience()
         while not true():
             patience.look(self._taken, what)
@@ -58,7 +61,7 @@ class StandingResults:
         must: Set[Any],
         may: Set[Any] = frozenset(),
     ) -> None:
-        """Until all stands that must, and else nothing but what may."""
+        """Wait until all of `must` is there, and nothing else but what `may` be."""
 
         def faults() -> list[tuple[str, Any]]:
             there = found()
@@ -71,7 +74,7 @@ class StandingResults:
         )
 
     def check(self, line: dict[str, Any]) -> None:
-        """What must hold of every line of this kind."""
+        """Assert what holds for every line of this kind."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,8 @@
 """End to end: the rights of docs/operate/secure.md and of `topics acls` are enough and no more.
 
-A broker that denies what nobody allows gets the lines of that page, read from it. Each user
-of them does its work; and each may write the topics that it is to write, and no other. The same
-with a user for each stage, by what the command says.
+A broker that denies everything by default gets the lines of that page. Each of their users does its
+work, and may write its own topics and no other. Another test has a user for each stage, with the
+rights that the command prints.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ USERS = ("worker", *MAY_WRITE, *STAGES)
 
 
 class Guarded(NamedTuple):
-    """`there` is the listener that asks who one is; `topics` are all there are."""
+    """A broker with a listener `there` that authenticates users; `topics` are all its topics."""
 
     there: str
     path: Path
@@ -70,7 +70,7 @@ class Guarded(NamedTuple):
         }
 
     def options(self, user: str) -> tuple[str, ...]:
-        """The options of a command that is run as this user."""
+        """Return the options of a command that runs as this user."""
         path = self.path.with_name(f"{user}.properties")
         names = ("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password")
         client = self.client(user)
@@ -108,7 +108,7 @@ def produce(guarded: Guarded, *numbers: int) -> None:
     inorder("produce", *where, stdin=events).well()
 
 
-def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> None:
+def test_rights_of_the_page_suffice(guarded: Guarded, tmp_path: Path) -> None:
     brokers, *kafka = guarded.options("worker")[1:]
     worker = Worker("a", guarded.path, brokers, tmp_path, *kafka)
     sink = Command(
@@ -128,10 +128,8 @@ def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> 
     assert "uthoriz" not in worker.log
 
 
-def test_a_user_for_each_stage_needs_what_the_command_says(
-    guarded: Guarded, tmp_path: Path
-) -> None:
-    """After the test above, whose state is there."""
+def test_rights_of_a_stage_user_suffice(guarded: Guarded, tmp_path: Path) -> None:
+    """This test runs on the state of the test above."""
     started = []
     for stage in STAGES:
         brokers, *kafka = guarded.options(stage)[1:]
@@ -154,16 +152,14 @@ DENIED = [
     "Describe on topic events.gaps",
 ]
 LONG = {"Write on transactional-id inorder.reorder.events.raw.0", "Read on group inorder.reorder"}
-"""Their stages have to be started again."""
+"""Rights without which a stage has to be started again."""
 
 
 @pytest.mark.parametrize(
     "said", [pytest.param(it, marks=[pytest.mark.chaos] * (it in LONG)) for it in DENIED]
 )
-def test_a_right_taken_from_a_running_worker_is_named(
-    guarded: Guarded, tmp_path: Path, said: str
-) -> None:
-    """The worker goes on once it has the right again."""
+def test_revoked_right_is_named(guarded: Guarded, tmp_path: Path, said: str) -> None:
+    """A worker goes on once it has the right again."""
     denied = right(said, "User:worker")
     brokers, *kafka = guarded.options("worker")[1:]
     worker = Worker("a", guarded.path, brokers, tmp_path, *kafka)
@@ -172,7 +168,7 @@ def test_a_right_taken_from_a_running_worker_is_named(
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
 
     def is_named() -> bool:
-        """Whether `/ready` names the right, while events come."""
+        """Return whether `/ready` names the right, while events come."""
         produce(guarded, next(numbers))
         status, told = worker.ask("ready")
         return status == 503 and f"refuse {said};" in str(told)
@@ -187,10 +183,8 @@ def test_a_right_taken_from_a_running_worker_is_named(
     assert "InvalidTxnState" not in worker.log
 
 
-def test_a_right_to_the_group_that_lacks_at_the_start_is_named(
-    guarded: Guarded, tmp_path: Path
-) -> None:
-    """The client keeps that refusal for a poll, and there is none before partitions come."""
+def test_missing_group_right_is_named(guarded: Guarded, tmp_path: Path) -> None:
+    """A client reports this refusal only in a poll, and polls only once it has partitions."""
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
     denied = right("Read on group inorder.reorder", "User:worker")
     brokers, *kafka = guarded.options("worker")[1:]
@@ -207,10 +201,8 @@ def test_a_right_to_the_group_that_lacks_at_the_start_is_named(
         denied.give_back(admin)
 
 
-def test_a_topic_that_a_user_may_not_see_is_not_taken_for_absent(
-    guarded: Guarded, tmp_path: Path
-) -> None:
-    """Brokers leave it out of their lists, as if there were none to find."""
+def test_hidden_topic_is_not_absent(guarded: Guarded, tmp_path: Path) -> None:
+    """Brokers leave such a topic out of their lists, as if it did not exist."""
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
     denied = right("Describe on topic events.raw", "User:*")
     denied.take(admin)
@@ -227,9 +219,10 @@ def test_a_topic_that_a_user_may_not_see_is_not_taken_for_absent(
         denied.give_back(admin)
 
 
-def test_doctor_misses_rights_to_groups_and_transactional_ids(guarded: Guarded) -> None:
-    """Who reads has topics, and none of the stages' groups; each stage's user has its own ids
-    alone."""
+def test_doctor_reports_missing_rights(guarded: Guarded) -> None:
+    """A reader has rights to topics, but not to the stages' groups. Each stage's user has only its
+    own ids.
+    """
 
     def lacking(user: str, kind: str) -> list[str]:
         ask = ("doctor", "--topology", str(guarded.path), "--json")
@@ -247,7 +240,7 @@ def test_doctor_misses_rights_to_groups_and_transactional_ids(guarded: Guarded) 
 
 
 def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:
-    """The numbers of the first events."""
+    """Return the numbers of the first events."""
     settings = {"group.id": f"apps.{count}", "auto.offset.reset": "earliest"}
     consumer = Consumer({**guarded.client(user), **settings, "isolation.level": "read_committed"})
     consumer.subscribe([topic])
@@ -264,7 +257,7 @@ def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:
     return found
 
 
-def test_each_may_write_what_it_is_to_write_and_nothing_else(guarded: Guarded) -> None:
+def test_users_write_only_their_topics(guarded: Guarded) -> None:
     for user, allowed in MAY_WRITE.items():
         producer = Producer(guarded.client(user))
         codes: dict[str, int | None] = {}
@@ -281,7 +274,7 @@ def test_each_may_write_what_it_is_to_write_and_nothing_else(guarded: Guarded) -
         assert codes == {t: None if t in allowed else refused for t in guarded.topics}, user
 
 
-def test_the_page_speaks_of_every_topic_there_is(guarded: Guarded) -> None:
+def test_page_names_every_topic(guarded: Guarded) -> None:
     page = PAGE.read_text()
     for topic in guarded.topics:
         name = "inorder.*.changelog" if topic.endswith(".changelog") else topic

@@ -1,4 +1,4 @@
-"""End to end: what `inorder dev` says of an old recording is what a replay says of it."""
+"""End to end: `inorder dev` gives the same results for an old recording as a replay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topology.config import parse
 MINUTE_NS = 60_000_000_000
 S_MS = 1_000
 BEGIN_MS = 1_700_000_000_000
-"""In 2023."""
+"""A time in 2023."""
 
 FLEET = """\
 streams:
@@ -52,8 +52,8 @@ KINDS = ("window", "match", "join")
 def fleet_rows(random_: random.Random) -> Iterator[tuple[int, str]]:
     """Yield arrivals and rows of 20 trucks in 12 minutes.
 
-    Truck 3 restarts its numbers, the clock of truck 4 is 95 s fast, truck 5 sends two minutes in a
-    burst with copies, truck 6 has no numbers, and the doors of trucks 7 and 8 open.
+    Truck 3 restarts its numbers, the clock of truck 4 is 95 s fast, and truck 5 sends two minutes
+    in a burst with duplicates. Truck 6 has no numbers, and the doors of trucks 7 and 8 open.
     """
     for truck in range(20):
         begin_ms = BEGIN_MS + random_.randrange(15 * S_MS)
@@ -87,7 +87,7 @@ def sample(_: Path) -> tuple[Path, Path]:
 
 
 def standing(lines: list[dict[str, Any]], by_ns: int, until_ns: int) -> list[str]:
-    """Return the results that stand, but for windows after `until_ns`, with times less `by_ns`."""
+    """Return the current results, without windows after `until_ns`, and with times less `by_ns`."""
     last = {line["id"]: line for line in lines if line["kind"] in KINDS}
     found = []
     for line in last.values():
@@ -107,9 +107,7 @@ def events_of(lines: list[dict[str, Any]]) -> list[Any]:
 @pytest.mark.parametrize(
     ("recording", "pace"), [(sample, ()), (fleet, ()), (fleet, ("--speed", "60"))]
 )
-def test_live_says_what_a_replay_says(
-    tmp_path: Path, recording: Any, pace: tuple[str, ...]
-) -> None:
+def test_live_results_equal_a_replay(tmp_path: Path, recording: Any, pace: tuple[str, ...]) -> None:
     topology, rows = recording(tmp_path)
     replay = inorder("replay", "--topology", topology, rows).well()
     topics = parse(topology.read_text()).result_topics.values()
@@ -131,7 +129,7 @@ def test_live_says_what_a_replay_says(
         by_ns = live[0]["ts"] - events[0]["ts"]
         assert by_ns % MINUTE_NS == 0
         assert events_of([{**line, "ts": line["ts"] - by_ns} for line in live]) == events_of(events)
-        # The newest windows end when their time has passed, as always.
+        # The newest windows end only when their time has passed.
         until_ns = events[-1]["ref_time"] - 3 * MINUTE_NS
         wanted = standing(replay.lines, 0, until_ns)
 
@@ -144,7 +142,7 @@ def test_live_says_what_a_replay_says(
 
 
 @pytest.mark.slow
-def test_old_stamps_are_told_by_produce_and_by_the_worker(tmp_path: Path) -> None:
+def test_old_timestamps_are_reported(tmp_path: Path) -> None:
     topology, rows = sample(tmp_path)
     with dev(tmp_path, "--topology", str(topology)) as (command, brokers):
         place = ("--brokers", brokers, "--topic", "events.raw", "--topology", topology)

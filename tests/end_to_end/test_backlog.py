@@ -1,7 +1,7 @@
-"""End to end: a backlog with old stamps is written fast into a worker that is at rest.
+"""End to end: a backlog with old timestamps is written fast to a worker at rest.
 
-All of it arrives now, however old it is. What it says is what the stamps say, and it is said by
-time: nothing is sent behind it.
+All of it arrives now, however old it is. Results follow its timestamps, and come by time alone,
+since nothing is sent after it.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def restarting(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
 
 
 def at_rest(app: App) -> bool:
-    """Whether the clock of the partition goes on without a record."""
+    """Return whether the clock of the partition goes on without a record."""
     return any(partition["now"] > 0 for partition in app.worker.partitions())
 
 
 @pytest.mark.in_turns(2)
-def test_it_says_what_its_stamps_say_while_nothing_follows(app: App) -> None:
+def test_backlog_keeps_timestamps(app: App) -> None:
     app.create()
     app.start()
     wait_until(lambda: at_rest(app), "a clock that goes on at rest")
@@ -67,13 +67,13 @@ def test_it_says_what_its_stamps_say_while_nothing_follows(app: App) -> None:
 
 
 COSTLY = "PATTERN SEQ(A a, A b, A+ c[]) WHERE a.i + b.i > 3 * c.i WITHIN 1 hour"
-"""It finds nothing, and looks at all pairs of the events before for each event."""
+"""A pattern without matches that looks at all pairs of earlier events for each event."""
 
 
-def test_a_costly_query_gives_signs_of_life_under_a_backlog_and_is_named(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    """All of it in one piece would take many seconds, in which the stage answers nobody."""
+def test_costly_query_blocks_no_answer(kafka: SharedKafka, tmp_path: Path) -> None:
+    """In one piece the backlog would take many seconds, in which the stage answers nobody. A line
+    of the log names the query.
+    """
     queries = {
         "cheap": {"pattern": "PATTERN SEQ(A a, B b) WITHIN 1 s"},
         "costly": {"pattern": COSTLY},

@@ -1,7 +1,7 @@
-"""End to end, an example table: whatever a record holds, it ends as the table says.
+"""End to end, an example table: every record has the outcome that the table lists.
 
-`bad_input.CASES` is the table. Both stages run all of it in one go: nothing is lost, no
-case disturbs another, and the worker lives on.
+`bad_input.CASES` is the table. Both stages process all of it in one go: nothing is lost, no case
+disturbs another, and the worker survives.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOUND = Case("sound", EMITTED)
 
 
 def send_round(setting: Setting, seq: int) -> None:
-    """That number of each case, one after the other."""
+    """Send that number of each case, one after the other."""
 
     def records() -> Iterator[tuple[bytes | None, bytes | None, Headers, int]]:
         for case in CASES:
@@ -39,9 +39,7 @@ def send_round(setting: Setting, seq: int) -> None:
     deliver(setting.bootstrap, setting.raw, records())
 
 
-def test_every_record_ends_as_the_table_says(
-    kafka: SharedKafka, settles: Settles, tmp_path: Path
-) -> None:
+def test_records_have_listed_outcomes(kafka: SharedKafka, settles: Settles, tmp_path: Path) -> None:
     setting = settles(raw=large_input(kafka), partitions=1)
     worker = worker_on(setting)
     with running(worker):
@@ -77,7 +75,7 @@ def test_every_record_ends_as_the_table_says(
 
 
 def outcomes(ordered: list[Read], dead: list[dict[str, Any]]) -> dict[str, str]:
-    """What became of each case's number 1. Offsets are as records were sent."""
+    """Return the outcome of each case's number 1; offsets follow the order of sending."""
     found = {}
     places = [(case.what, seq) for seq in range(3) for case in CASES]
     out = {record.name: record for record in ordered}

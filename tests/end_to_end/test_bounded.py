@@ -1,8 +1,8 @@
-"""Laws of the bounds: a flood, a crowd of sources and a long silence cost what settings
-allow, and hurt nobody else.
+"""Laws of the bounds: a flood, a crowd of sources and a long silence cost what settings allow, and
+affect no other source.
 
-Most of it drives the chain without Kafka, in simulated time; one test floods a real
-worker. The form with ten million events is marked `chaos`.
+Most tests drive the chain without Kafka, in simulated time; one floods a real worker. A run with
+ten million events is marked `chaos`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ MIB = 1 << 20
 
 
 def rss_bytes(pid: int | str = "self") -> int:
-    """Memory in use now."""
+    """Return the memory in use now."""
     gc.collect()
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Run:
-    """Drives a chain through events, and keeps counts instead of what it says."""
+    """A run of a chain over events, which keeps counts instead of the output."""
 
     def __init__(self, text: str) -> None:
         self.stage = Stage(in_code(text), (REORDER, MERGE))
@@ -104,15 +104,17 @@ class Run:
 
 
 def event(source: str, seq: int, at_ns: int) -> Event:
-    """Made 1 ms before it arrives."""
+    """Return an event made 1 ms before it arrives."""
     return Event("default", source, 0, seq, at_ns - MS, at_ns)
 
 
-# A source that sends far ahead of a hole
+# A source that sends far ahead of a gap
 
 
 def flood(count: int) -> Iterator[Event]:
-    """`flood` loses number 1 and goes on; `calm` sends every hundredth time in between."""
+    """Yield events: `flood` loses number 1 and goes on; `calm` sends every hundredth time in
+    between.
+    """
     for number in range(count):
         at_ns = START_NS + number * 10 * US
         if number != 1:
@@ -125,7 +127,7 @@ def flood(count: int) -> Iterator[Event]:
     "count",
     [80_000, pytest.param(10_000_000, marks=[pytest.mark.chaos, pytest.mark.timeout(900)])],
 )
-def test_a_flood_ahead_of_a_hole(count: int) -> None:
+def test_flood_after_a_gap_is_bounded(count: int) -> None:
     held = 1_500
     rule = f"start: zero, rule: fixed, max_wait: 1h, max_held: {held}"
     run = Run(f"streams: {{default: {{reorder: {{{rule}}}}}}}")
@@ -133,17 +135,17 @@ def test_a_flood_ahead_of_a_hole(count: int) -> None:
     run.take(flood(count))
     assert rss_bytes() - before < 20 * MIB
     assert run.gaps == {"overflow": 1}
-    # One batch comes on top before anybody looks; what waits behind it in the merge too.
+    # One batch comes on top before the check, and so do events after it that wait in the merge.
     assert run.most_held <= held + BATCH + held // 100
     run.end(START_NS + HOUR_NS)
     run.assert_balanced()
     assert run.out == {"in order": run.came}
-    # The hole is given up once `max_held` events came after it, so nobody waits longer.
+    # The gap is given up once `max_held` events came after it, so nobody waits longer.
     assert run.longest_wait_ns["calm"] <= (held + 2) * 10 * US + MS
 
 
-def test_all_sources_together_have_a_bound_too() -> None:
-    """Three hundred sources, each with a hole, none above its own bound."""
+def test_all_sources_share_a_bound() -> None:
+    """Three hundred sources have a gap each, and none exceeds its own bound."""
     total = 8_000
     run = Run(
         "streams: {default: {reorder: {start: zero, rule: fixed, max_wait: 1h,"
@@ -156,7 +158,7 @@ def test_all_sources_together_have_a_bound_too() -> None:
         for source in range(300)
     )
     assert rss_bytes() - before < 64 * MIB
-    # Those whose hole is given up wait in the merge, for those whose hole is not.
+    # Sources whose gap is given up wait in the merge for the others.
     reorder = run.stage.chains["default"].nodes[0].operator
     assert reorder.figures()["held"] <= total
     assert run.gaps["overflow"] > 0
@@ -169,7 +171,7 @@ def test_all_sources_together_have_a_bound_too() -> None:
 
 
 def come_and_go(count: int) -> Iterator[Event]:
-    """Each source sends three events and is never heard again; `calm` goes on."""
+    """Yield three events of each source, which is never heard again; `calm` goes on."""
     for number in range(count):
         at_ns = START_NS + number * 100 * US
         for seq in range(3):
@@ -179,7 +181,7 @@ def come_and_go(count: int) -> Iterator[Event]:
 
 
 @pytest.mark.parametrize("count", [6_000, pytest.param(100_000, marks=pytest.mark.long)])
-def test_thousands_of_sources_come_and_go(count: int) -> None:
+def test_vanished_sources_are_forgotten(count: int) -> None:
     sources = 500
     run = Run(f"streams: {{default: {{reorder: {{start: zero, max_sources: {sources}}}}}}}")
     run.take(come_and_go(1_500))
@@ -200,8 +202,8 @@ def test_thousands_of_sources_come_and_go(count: int) -> None:
 
 
 @pytest.mark.parametrize("tick_ns", [50 * MS, STALL_NS])
-def test_a_stream_that_stalls_for_long(tick_ns: int) -> None:
-    """All comes out, time goes on in small steps or in one, and what comes then is in time."""
+def test_stalled_stream_resumes_in_time(tick_ns: int) -> None:
+    """All events are emitted, time goes on in small steps or in one, and no later event is late."""
     run = Run("streams: {default: {}}")
     run.take(event("ab"[n % 2], n // 2, START_NS + n * MS) for n in range(1_000))
     until_ns = START_NS + STALL_NS
@@ -218,11 +220,11 @@ def test_a_stream_that_stalls_for_long(tick_ns: int) -> None:
     assert run.out == {"in order": 2_000}
 
 
-def test_one_source_that_stalls_holds_the_others_up_for_a_moment_only() -> None:
+def test_stalled_source_delays_briefly() -> None:
     run = Run("streams: {default: {merge: {max_wait: 500ms, idle_after: 2s}}}")
 
     def sent() -> Iterator[Event]:
-        for number in range(20_000):  # three minutes, of which `stalls` is there for a second
+        for number in range(20_000):  # three minutes, of which `stalls` sends for one second
             at_ns = START_NS + number * 10 * MS
             yield event("goes on", number, at_ns)
             if number < 100:
@@ -240,10 +242,12 @@ def test_one_source_that_stalls_holds_the_others_up_for_a_moment_only() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_worker_under_a_flood(settles: Settles) -> None:
-    """Five thousand sources that come and go, and one far ahead of a hole that no time closes. More
-    sources are kept than one batch of a sender that was held up brings: of those heard in one
-    instant the first by name is forgotten first, be it the one that speaks."""
+def test_flooded_worker_stays_bounded(settles: Settles) -> None:
+    """Five thousand sources come and go, and one is far ahead of a gap that no time closes.
+
+    More sources are kept than one batch of a delayed sender contains. Among sources heard in one
+    instant, the first by name is forgotten first, even while it sends.
+    """
     setting = settles.fused(
         stream="reorder: {start: zero, rule: fixed, max_wait: 1h, max_held: 2000,"
         " max_sources: 4000}",
@@ -265,4 +269,4 @@ def test_a_worker_under_a_flood(settles: Settles) -> None:
         assert grown < 60 * MIB
         wait_until(lambda: worker.metrics()["records_held:reorder+merge"] == 0, "an empty stage")
     verdict = assert_sound(setting)
-    assert verdict.gaps == 1, verdict  # a metric counts it again where a commit is taken back
+    assert verdict.gaps == 1, verdict  # A metric counts it again after an aborted commit.

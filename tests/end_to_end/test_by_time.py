@@ -1,9 +1,9 @@
-"""End to end: sources that number nothing, alone and beside sources that do, under kill -9.
+"""End to end: sources without numbers, alone and beside numbered ones, under kill -9.
 
-Lines without numbers are published by `inorder produce`, with disorder within each source and
-copies, while the worker is killed. Every record comes out once, each source by its time and
-numbered without a hole, the stream in order; nothing is called complete; and the raw topic dumped
-and replayed gives the same, number by number.
+`inorder produce` publishes lines without numbers, out of order within each source and with
+duplicates, while the worker is killed. Every record is emitted once, each source by its time and
+numbered without a gap, and the stream is in order. Nothing is called complete. The raw topic,
+dumped and replayed, gives the same, number by number.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ SECONDS = 5
 SOURCES = 6
 TIMEOUT_S = 60.0
 CALM = "tick_lag: 3s\ncorrect_for: 1h\n"
-"""Two readers of one log may see an overtaken tick otherwise (test_same_answer)."""
+"""Options without which two readers of one log may see a late tick (test_same_answer)."""
 
 
 def recording(path: Path, *, half_numbered: bool) -> list[str]:
-    """What is published, line by line: each payload stands for its record. `half_numbered`: every
-    second source, of which no record comes twice, numbers its events."""
+    """Write the lines to publish, and return their payloads, each of which identifies its record.
+
+    With `half_numbered` every second source numbers its events, and sends no duplicates.
+    """
     rng = Random(7)
     began_ns = time.time_ns() + 2_000 * MS
     rows: list[dict[str, Any]] = []
@@ -66,9 +68,7 @@ def produce(setting: Setting, path: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("rule", ["rule: time", "without_seq: by_time"])
-def test_each_record_once_though_the_worker_is_killed(
-    settles: Settles, tmp_path: Path, rule: str
-) -> None:
+def test_killed_worker_emits_each_once(settles: Settles, tmp_path: Path, rule: str) -> None:
     half_numbered = rule != "rule: time"
     reorder = f"reorder: {{{rule}, miss_target: 1%}}"
     # A replay learns waits from all sources; a worker from those of each partition.

@@ -1,8 +1,8 @@
 """End to end: the topology file of an application changes, or the application itself does.
 
-What is promised (docs/operate/change.md): a change takes effect from now on, or it is refused with
-a remedy that works, and no event is lost or put out twice. Queries and streams that come and go
-are in test_changed_queries.py and test_changed_streams.py.
+As docs/operate/change.md states, a change takes effect from now on, or is refused with a remedy
+that works. No event is lost or emitted twice. test_changed_queries.py and test_changed_streams.py
+cover queries and streams that come and go.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def app(kafka: SharedKafka, tmp_path: Path) -> Iterator[App]:
 
 
 def begin(app: App, count: int = 250) -> None:
-    """Run it until so many events are out, and every window that they have passed; stop it."""
+    """Run the application until so many events and all windows before them are emitted, and stop
+    it.
+    """
     app.create()
     app.start()
     app.send(range(count))
@@ -66,7 +68,7 @@ def begin(app: App, count: int = 250) -> None:
 
 
 def await_watermark(app: App, end: int) -> None:
-    """Send the numbers up to this one, and wait for the watermark behind them."""
+    """Send the numbers up to this one, and wait for the watermark after them."""
     app.send(range(len(app.events()), end))
     newest_ns = app.base_ns + (end - 1) * EVERY_NS
     wait_until(
@@ -75,10 +77,10 @@ def await_watermark(app: App, end: int) -> None:
     )
 
 
-# -- another application, or the state is gone -----------------------------------------------------
+# -- another application, or lost state ------------------------------------------------------------
 
 
-def test_another_application_in_the_same_outputs_is_refused_until_all_of_them_are_renamed(
+def test_new_app_needs_new_outputs(
     app: App,
 ) -> None:
     begin(app)
@@ -98,9 +100,10 @@ def test_another_application_in_the_same_outputs_is_refused_until_all_of_them_ar
     assert_each_once(app.events(), SOURCE, range(250))
 
 
-def test_an_application_that_takes_over_writes_on_from_now(app: App) -> None:
-    """No event twice, and nothing of what began before: the window that was open is not emitted,
-    and no number before the point is missing."""
+def test_take_over_begins_from_now(app: App) -> None:
+    """No event is emitted twice, and nothing from before is: the open window is not emitted, and no
+    earlier number is missing.
+    """
     app.default["reorder"] = {"start": "zero"}
     begin(app)
     app.file["application"] += "-2"
@@ -122,8 +125,8 @@ def test_an_application_that_takes_over_writes_on_from_now(app: App) -> None:
     assert not app.read("gaps")
 
 
-def test_a_deleted_state_is_refused_though_it_is_made_anew(app: App) -> None:
-    """There is no local copy of it either."""
+def test_deleted_state_is_refused(app: App) -> None:
+    """It has no local copy either, and creating its topics anew does not help."""
     app.file["state"] = "memory"
     begin(app)
     before = app.read("ordered"), app.read("windows")
@@ -138,7 +141,7 @@ def test_a_deleted_state_is_refused_though_it_is_made_anew(app: App) -> None:
     assert (app.read("ordered"), app.read("windows")) == before
 
 
-# -- how records are read --------------------------------------------------------------------------
+# -- mapping of records ----------------------------------------------------------------------------
 
 
 @pytest.mark.in_turns(2)
@@ -150,10 +153,8 @@ def test_a_deleted_state_is_refused_though_it_is_made_anew(app: App) -> None:
     ],
     ids=["headers, ms, s, in the input", "s, headers, ms, whole"],
 )
-def test_buffered_events_are_read_as_they_were_written(
-    app: App, ways: list[MappedBy], spill_after: str
-) -> None:
-    """A number is missing all the while, so what comes behind it waits through two changes."""
+def test_buffered_events_keep_mapping(app: App, ways: list[MappedBy], spill_after: str) -> None:
+    """A number is missing all the while, so later events stay buffered through two changes."""
     app.file["spill_after"] = spill_after
     app.create()
     own = dict(app.default)
@@ -182,10 +183,8 @@ def changed(was: dict[str, Any], now: dict[str, Any]) -> set[str]:
     return {key for key in was.keys() | now.keys() if was.get(key) != now.get(key)}
 
 
-def test_a_pattern_keeps_its_events_over_a_changed_mapping(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    """Each event of before with the first of after."""
+def test_pattern_survives_new_mapping(kafka: SharedKafka, tmp_path: Path) -> None:
+    """Each event from before matches the first event after the change."""
     pattern = {"p": {"pattern": "PATTERN SEQ(A a, B b) WITHIN 60 s RETURN a.i AS i"}}
     app = App(kafka.bootstrap, tmp_path, queries=pattern)
     kind = {"type": "payload.kind"}
@@ -205,7 +204,7 @@ def test_a_pattern_keeps_its_events_over_a_changed_mapping(
 
 
 def ends_with_two_windows(app: App) -> None:
-    """After 250 events that all came out once; the next start changes nothing."""
+    """Assert that 250 events were emitted once, and that the next start changes nothing."""
     app.await_events(250)
     app.await_lines("windows", lambda lines: len(lines) >= 2)
     app.stop()
@@ -214,7 +213,7 @@ def ends_with_two_windows(app: App) -> None:
     app.changes_nothing()
 
 
-def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(app: App) -> None:
+def test_headers_change_when_drained(app: App) -> None:
     app.file.update(STAGES)
     app.create()
     app.start("--stage", "reorder")
@@ -237,11 +236,13 @@ def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(app:
     ends_with_two_windows(app)
 
 
-# -- where records come from -----------------------------------------------------------------------
+# -- inputs ----------------------------------------------------------------------------------------
 
 
-def test_an_input_is_left_when_it_is_drained_and_is_not_put_back(app: App) -> None:
-    """What went to the other one meanwhile would be missing, and what waits there would stay."""
+def test_input_must_be_drained(app: App) -> None:
+    """Otherwise records sent to the other input would be missing, and buffered ones would stay
+    there.
+    """
     app.file.update(STAGES)
     app.create()
     app.start()
@@ -291,8 +292,8 @@ def test_an_input_is_left_when_it_is_drained_and_is_not_put_back(app: App) -> No
 # -- other stages ----------------------------------------------------------------------------------
 
 
-def test_a_cut_application_goes_on_by_the_line_that_its_refusal_names(app: App) -> None:
-    """Without `stages` it would begin anew; and so it would if one stage were cut."""
+def test_refusal_names_the_stages(app: App) -> None:
+    """Without `stages` it would begin anew, and so would a single stage if it were split."""
     partitions = {"partitions": 2}
     app.file["topics"].update(partitions)
     app.file["stages"] = ["reorder", "merge", "window"]
@@ -323,9 +324,11 @@ def test_a_cut_application_goes_on_by_the_line_that_its_refusal_names(app: App) 
 # -- one task over several partitions -------------------------------------------------------------
 
 
-def test_an_input_grows_from_one_partition_to_three_under_one_task(app: App) -> None:
-    """The worker that runs while it grows goes on with the one. The next one reads all of them. A
-    file is checked before its topics are there, too, and before it has run."""
+def test_task_follows_a_growing_input(app: App) -> None:
+    """A worker that runs while the input grows keeps to one partition, and the next one reads all.
+
+    A file can be checked before its topics exist, too, and before it has run.
+    """
     app.changes_nothing()
     app.create()
     app.changes_nothing()
@@ -338,8 +341,8 @@ def test_an_input_grows_from_one_partition_to_three_under_one_task(app: App) -> 
     app.changes_nothing()
     app.start()
     places = {"s0": 0, "s1": 1, "s2": 2}
-    # Where the first source is read before the others are known, theirs are late. What they change
-    # is told when time goes on: with the last number.
+    # Events are late if the first source is read before the others are known. Their changes are
+    # emitted when time goes on, with the last number.
     app.send(range(300), sources=["s1", "s2"], partition_of=lambda name: places[name])
     app.await_events(900)
     app.send([300], sources=[*places], partition_of=lambda name: places[name])
@@ -356,7 +359,7 @@ def test_an_input_grows_from_one_partition_to_three_under_one_task(app: App) -> 
 # -- other versions --------------------------------------------------------------------------------
 
 
-def test_a_state_of_another_format_is_refused_in_one_line(app: App) -> None:
+def test_other_state_format_is_refused(app: App) -> None:
     begin(app)
     changelog = f"{app.file['application']}.{ALL}.{app.default['input']}.changelog"
     progress = {"next_offset": 250, "arrival": [0], "format": 1, "entries": 1, "digest": 0}

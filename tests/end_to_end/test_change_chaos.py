@@ -1,10 +1,10 @@
-"""End to end, marked `chaos`: the topology file changes under load, with events that wait.
+"""End to end, marked `chaos`: the topology file changes under load, while events are buffered.
 
-A sender goes on while the worker is stopped, by SIGKILL or SIGTERM at a moment of the dice, and
-started under the new file. Each source lacks a number all the while, so that what comes behind it
-waits through the change. An independent reader counts: each event once and in order. What stands of
-windows, matches and joins is what a replay of all that was sent under the last file says, by id;
-of a query that began amid the stream, from where it began.
+A sender goes on while the worker is stopped, by SIGKILL or SIGTERM at a random moment, and started
+with the new file. Each source lacks a number all the while, so that later events stay buffered
+through the change. An independent reader checks that each event comes once and in order. By id, the
+current windows, matches and joins are those of a replay of all events under the last file. A query
+that began later counts from its beginning.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ SOURCES: Final = ("s0", "s1", "s2", "s3")
 TICK_S: Final = 0.02
 MS: Final = 10**6
 MARGIN_NS: Final = 10**9
-"""Longer than anything that a query reaches back."""
+"""A time longer than any query reaches back."""
 
 CLOSING_NS: Final = 5 * 10**9
-"""The last event of each source is so far ahead of the others, so that all of them are passed."""
+"""Distance of each source's last event, so that all others are passed."""
 
 READS = {"stream": "default"}
 WINDOW = READS | {"window": "tumbling 500ms", "aggregate": {"n": "count()"}}
@@ -73,20 +73,23 @@ KINDS: dict[str, list[dict[str, Any]]] = {
     "mapping changed": [STAY, STAY],
     "input changed": [STAY, STAY],
 }
-"""The queries of one file after the other."""
+"""Queries of one file after the other."""
 
 KIND = {"type": "payload.kind"}
 
 
 def payload(source: str, seq: int) -> dict[str, Any]:
-    """Two events after the other belong together, but for one pair in five."""
+    """Return a payload; two adjacent events belong together, except in one pair of five."""
     alone = seq % 10 == 1
     return {"i": seq, "k": f"{source}/{'alone' if alone else seq // 2}", "kind": "AB"[seq % 2]}
 
 
 class Flow(threading.Thread):
-    """Sends a number of each source each `TICK_S`. `sent` has the time of each event by stream,
-    source and number; `lacking` those that are kept back for now."""
+    """A sender of one number of each source every `TICK_S`.
+
+    `sent` has the time of each event by stream, source and number; `lacking` has those that are
+    held back for now.
+    """
 
     def __init__(self, app: App) -> None:
         super().__init__(daemon=True)
@@ -140,12 +143,12 @@ class Flow(threading.Thread):
         self.sent[stream, source, seq] = ts_ns
 
     def lack(self) -> None:
-        """Keep the next number of each source back."""
+        """Hold back the next number of each source."""
         self._lacks = True
         wait_until(lambda: not self._lacks, "numbers that are kept back")
 
     def fill(self) -> None:
-        """Send what was kept back."""
+        """Send the numbers that were held back."""
         with self._lock:
             for (stream, source, seq), ts_ns in self.lacking.items():
                 self._send(stream, source, seq, ts_ns)
@@ -180,12 +183,12 @@ class Flow(threading.Thread):
         assert self._producer.flush(FLUSH_TIMEOUT_S) == 0
 
     def numbers(self, stream: str) -> range:
-        """All that were sent but the closing ones."""
+        """Return all numbers that were sent, except the closing ones."""
         return range(self._next[stream])
 
 
 def await_committed(app: App) -> None:
-    """Until the first stage has written down that it has read all of its input."""
+    """Wait until the first stage has committed that it has read all of its input."""
     source = TopicPartition(app.default["input"], 0)
     group = f"{app.file['application']}.reorder+merge"
     consumer = Consumer({"bootstrap.servers": app.bootstrap, "group.id": group, "log_level": 0})
@@ -208,7 +211,7 @@ def stop(app: App, dice: Random) -> str:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_change_under_load(kafka: SharedKafka, tmp_path: Path, kind: str, seed: int) -> None:
+def test_file_changes_under_load(kafka: SharedKafka, tmp_path: Path, kind: str, seed: int) -> None:
     dice = Random(f"{kind} {seed}")
     with App(kafka.bootstrap, tmp_path) as app:
         play(app, kind, dice)
@@ -288,11 +291,13 @@ def change(app: App, flow: Flow, kind: str, queries: dict[str, Any], dice: Rando
     return how
 
 
-# -- the truth -------------------------------------------------------------------------------------
+# -- expected results ------------------------------------------------------------------------------
 
 
 def replayed(app: App, flow: Flow) -> dict[str, Line]:
-    """What a replay says of all that was sent to the stream of the queries, in order, by id."""
+    """Return the results of a replay of all that was sent to the stream of the queries, in order,
+    by id.
+    """
     lines = [
         {
             "source": source, "seq": seq, "ts": ts_ns, "arrival": ts_ns,
@@ -317,8 +322,11 @@ def replayed(app: App, flow: Flow) -> dict[str, Line]:
 
 
 def await_truth(app: App, truth: Mapping[str, Line], before: Mapping[str, int]) -> None:
-    """Until all stands that has to. `before`: how many lines there were when the last worker began;
-    of queries that were not there all the time only later ones count."""
+    """Wait until the current results are those of the replay.
+
+    `before` has the number of lines when the last worker began; of newer queries only later lines
+    count.
+    """
     newest_ns = max(line["end"] for line in truth.values()) - CLOSING_NS - MARGIN_NS
     patience = Patience(quiet_s=15.0)
     while True:
@@ -336,9 +344,11 @@ def await_truth(app: App, truth: Mapping[str, Line], before: Mapping[str, int]) 
 def found_wrong(
     lines: list[Line], before: int, truth: Mapping[str, Line], newest_ns: int
 ) -> list[str]:
-    """What is wrong with the lines of one topic, whose `truth` that is. A row or a match whose
-    events have all been seen is told from the first of them on; a window, or a row without a
-    partner, from the first watermark on."""
+    """Return the faults of the lines of one topic, compared with `truth`.
+
+    A row or a match whose events have all been seen is reported from the first of them on. A
+    window, or a row without a partner, is reported from the first watermark on.
+    """
     faults: list[str] = []
     for query in sorted({line["query"] for line in truth.values()}):
         counted = lines if query in STAY else lines[before:]
@@ -367,5 +377,5 @@ def found_wrong(
 
 
 def half(line: Line) -> bool:
-    """Whether it is a row without a partner."""
+    """Return whether the line is a row without a partner."""
     return line["kind"] == "join" and None in line["values"].values()

@@ -1,7 +1,7 @@
 """End to end: queries come, go and change in a running application, while others stay.
 
-Those that stay give what they would have given without the change, ids and revisions too. Each
-result of one that begins equals the truth, and no id comes twice under one revision.
+Unchanged queries give the same results as without the change, with the same ids and revisions. Each
+result of a new query is right, and no id appears twice with one revision.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ OTHER = {"window": "tumbling 20s", "aggregate": {"n": "count()"}}
 CHANGED = OTHER | {"aggregate": {"n": "count()", "most": "max(payload.i)"}}
 SLIDING = {"window": "sliding 20s every 10s", "aggregate": {"n": "count()"}}
 ENDS = (300, 500, 1100)
-"""Up to which number is sent before each change, 10 of them a second."""
+"""Numbers up to which events are sent before each change, 10 of them a second."""
 
 WHOLE = 200
-"""What every window of 20 s counts."""
+"""Count of every window of 20 s."""
 
 BASE_NS = time.time_ns() // (100 * S) * 100 * S - 600 * S
-"""One time for all: ids rest on it."""
+"""One base time for all applications, since ids depend on it."""
 
 Queries = dict[str, Any]
 Facts = dict[tuple[str, int], Any]
@@ -53,11 +53,11 @@ FILES: tuple[Queries, ...] = (
     {"changed": CHANGED, "added": OTHER, "sliding": SLIDING, "renamed2": OTHER},
     {"changed": CHANGED, "added": OTHER, "sliding": SLIDING, "renamed2": OTHER, "removed": OTHER},
 )
-"""The queries of one file after the other, beside the one that stays."""
+"""Queries of one file after the other, beside the one that stays."""
 
 
 def passed(query: str, app: App, end: int) -> Callable[[list[Line]], bool]:
-    """Whether the last window of 10 s has come that the numbers before `end` have passed."""
+    """Return a check whether the last window of 10 s before number `end` has come."""
     newest = app.base_ns + (end - 1) // 100 * 10 * S
 
     def are_there(lines: list[Line]) -> bool:
@@ -80,10 +80,10 @@ def app(kafka: SharedKafka, tmp_path: Path) -> Iterator[App]:
         yield made
 
 
-def test_a_query_that_stays_says_what_it_would_have_said(
-    app: App, kafka: SharedKafka, tmp_path: Path
-) -> None:
-    """As where no other query ever was; and each that begins counts all of its first window."""
+def test_unchanged_query_is_stable(app: App, kafka: SharedKafka, tmp_path: Path) -> None:
+    """Its results equal those without any other query, and each new query counts its whole first
+    window.
+    """
     with App(kafka.bootstrap, tmp_path, base_ns=BASE_NS) as unbroken:
         unbroken.file["queries"] = {"a": STAYS}
         unbroken.create()
@@ -103,7 +103,7 @@ def test_a_query_that_stays_says_what_it_would_have_said(
             begins = [name for name, query in others.items() if before.get(name) != query]
             ends = [f"queries.{name}" for name in before.keys() - app.file["queries"].keys()]
             app.begins(*(f"queries.{name}" for name in begins), ends=ends)
-        # What comes while the stages are down counts, although no watermark has begun it.
+        # Events sent while the stages are down count, although no watermark has begun the query.
         app.send(range(sent, end))
         app.start()
         app.await_lines("windows", passed("a", app, end))
@@ -122,8 +122,8 @@ def test_a_query_that_stays_says_what_it_would_have_said(
         assert {*range(there_from, 100, 20)} <= starts, (query, starts)
 
 
-def test_a_late_event_corrects_no_result_of_before(app: App) -> None:
-    """The query was away when the window's other events came."""
+def test_old_results_stay_uncorrected(app: App) -> None:
+    """During the window's other events the query did not exist."""
     s0, s1, s2 = ("s0",), ("s1",), ("s2",)
     app.file["queries"] = {"a": STAYS, "b": OTHER}
     app.create()
@@ -172,8 +172,8 @@ def at(app: App, number: int) -> Form:
     return lambda source, seq, _: plain(source, seq, app.base_ns + number * EVERY_NS + 1)
 
 
-def test_a_full_join_that_is_added_says_no_half_row_that_is_false(app: App) -> None:
-    """Shots and frames come in turn, each with a partner; some of the partners came before."""
+def test_new_full_join_has_no_false_row(app: App) -> None:
+    """Shots and frames alternate, each with a partner, and some of the partners came before."""
     join = {
         "join": "interval 5s",
         "sides": {"shot": {"type": "Shot"}, "frame": {"type": "Frame"}},
@@ -200,14 +200,14 @@ def test_a_full_join_that_is_added_says_no_half_row_that_is_false(app: App) -> N
     assert_ids_once(rows)
     halves = [line for line in rows if None in line["values"].values()]
     assert not halves, halves[:3]
-    # The last instant is over when a later record comes, so its pair may be there or not.
+    # The last instant is over when a later record comes, so its pair may be absent.
     assert pairs(rows, "k") - {(898, 899)} == {(first, first + 1) for first in range(0, 898, 2)}
     assert pairs(rows, "j") >= {(first, first + 1) for first in range(112, 898, 2)}
     assert pairs(rows, "j") - {(898, 899)} <= pairs(rows, "k")
 
 
 def pairs(lines: list[Line], *queries: str) -> set[tuple[int, int]]:
-    """The rows of each of these queries alike."""
+    """Return the rows that all of these queries have."""
     found = [
         {(line["values"]["s"], line["values"]["f"]) for line in lines if line["query"] == query}
         for query in queries
@@ -218,10 +218,8 @@ def pairs(lines: list[Line], *queries: str) -> set[tuple[int, int]]:
 # -- one worker after the other --------------------------------------------------------------------
 
 
-def test_a_worker_of_the_old_file_ends_when_it_gets_a_state_of_the_new_one(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    """Each of four partitions has a stream, so whichever move, they have a state."""
+def test_old_worker_refuses_new_state(kafka: SharedKafka, tmp_path: Path) -> None:
+    """Each of four partitions has a stream, so whichever of them move have a state."""
     names = ["default", "b", "c", "d", "e", "f", "g", "h"]
     app = App(kafka.bootstrap, tmp_path, partitions=4)
     app.file["streams"] = {name: app.stream(keyed_by="stream") for name in names}
@@ -248,7 +246,7 @@ def test_a_worker_of_the_old_file_ends_when_it_gets_a_state_of_the_new_one(
         wait_until(lambda: owned(comes) > 0, "partitions that move")
         send_streams(app, names, range(300, 500))
         app.await_events(500 * len(names))
-        assert comes.stop() == 0, comes.log  # its partitions go to the old one
+        assert comes.stop() == 0, comes.log  # Its partitions go to the old one.
         stays.ends_refused("another topology file")
         app.path, app.worker = new, comes
         comes.begin()

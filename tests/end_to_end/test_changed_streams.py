@@ -1,6 +1,7 @@
 """End to end: streams come and go in a running application.
 
-Nothing of any stream is lost, each is in order, and what waited in the others still leaves.
+Nothing of any stream is lost, each is in order, and buffered events of the others are still
+emitted.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ SOURCES = ("s0", "s1", "s2")
 COUNTED = {"w": {"stream": "default", "window": "tumbling 10s", "aggregate": {"n": "count()"}}}
 HOLE = 30
 UNTIL_HOLE = len(SOURCES) * (HOLE - 1) + 1
-"""So many leave while that number of each source is missing; of the one before only the first."""
+"""Events emitted while that number of each source is missing; of the number before only the
+first is."""
 
 BEATS = (49, 59, 99, 119, 249)
-"""The last numbers of what is sent at once."""
+"""Last numbers of what is sent at once."""
 OLD = {"default": "k", "other": "p"}
-"""The streams that are there, each with a word in the name of its input."""
+"""Streams that exist, each with a word in the name of its input."""
 
 JOIN = {
     "join": "interval 1s",
@@ -54,7 +56,7 @@ def begin(app: App, stream: str, word: str) -> None:
 
 
 def with_beats(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-    """A heartbeat in place of some events, so that all before it leave."""
+    """Return a heartbeat in place of some events, so that all before it are emitted."""
     value, headers = plain(source, seq, ts_ns)
     return (b"", [*headers, ("kind", b"heartbeat")]) if seq in BEATS else (value, headers)
 
@@ -69,10 +71,10 @@ def events_of(numbers: Iterable[int]) -> list[int]:
     [(1, {}, "m"), (1, TWO_STAGES, "a"), (4, {}, "z")],
     ids=["one partition", "one partition, two stages", "four partitions"],
 )
-def test_a_stream_is_added_and_removed_while_others_wait(
+def test_streams_come_and_go(
     kafka: SharedKafka, tmp_path: Path, partitions: int, more: dict[str, Any], added: str
 ) -> None:
-    """Its input sorts before those that are there, between them or behind."""
+    """An added input sorts before the existing ones, between them or after them."""
     with App(kafka.bootstrap, tmp_path, partitions=partitions, queries=COUNTED, **more) as app:
         app.file["streams"] = {name: app.stream(word) for name, word in OLD.items()}
         added_and_removed(app, added)
@@ -128,9 +130,7 @@ def added_and_removed(app: App, added: str) -> None:
     app.changes_nothing()
 
 
-def test_a_stream_that_waits_or_is_unread_is_not_removed(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
+def test_undrained_stream_must_stay(kafka: SharedKafka, tmp_path: Path) -> None:
     app = App(kafka.bootstrap, tmp_path)
     app.file["streams"] = {name: app.stream(word) for name, word in OLD.items()}
     refused_while_it_waits(app, OLD, "buffered events")
@@ -144,9 +144,7 @@ def test_a_stream_that_waits_or_is_unread_is_not_removed(
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_a_stream_that_waits_in_an_input_of_others_is_not_removed(
-    kafka: SharedKafka, tmp_path: Path, partitions: int
-) -> None:
+def test_shared_input_must_drain(kafka: SharedKafka, tmp_path: Path, partitions: int) -> None:
     app = App(kafka.bootstrap, tmp_path, partitions=partitions)
     app.file["streams"] = {name: app.stream() for name in OLD}
     told = "streams.other", "some of its events are buffered"
@@ -162,10 +160,8 @@ def test_a_stream_that_waits_in_an_input_of_others_is_not_removed(
         assert_each_once(app.events(name), SOURCES, events_of(range(until)), may_be_late=races)
 
 
-def test_no_change_takes_an_input_from_the_task_that_has_its_state(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    """A join of two streams has one task read the inputs of both."""
+def test_task_keeps_its_inputs(kafka: SharedKafka, tmp_path: Path) -> None:
+    """A join of two streams lets one task read the inputs of both."""
     for before, after in (({}, {"j": JOIN}), ({"j": JOIN}, {})):
         app = App(kafka.bootstrap, tmp_path, queries=before)
         app.file["streams"] = {name: app.stream(word) for name, word in OLD.items()}
@@ -182,9 +178,7 @@ def test_no_change_takes_an_input_from_the_task_that_has_its_state(
         app.changes_nothing()
 
 
-def test_an_input_of_a_joined_stream_is_not_left_while_its_events_wait(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
+def test_joined_input_must_drain(kafka: SharedKafka, tmp_path: Path) -> None:
     app = App(kafka.bootstrap, tmp_path, queries={"j": JOIN})
     app.file["streams"] = {name: app.stream(word) for name, word in OLD.items()}
     app.create()
@@ -199,7 +193,7 @@ def test_an_input_of_a_joined_stream_is_not_left_while_its_events_wait(
 
 
 def refused_while_it_waits(app: App, words: Mapping[str, str], *says: str) -> None:
-    """The stream `other` lacks a number, so that it is not removed; then what was missing comes."""
+    """Assert that the stream `other` stays while it lacks a number; then send that number."""
     app.create()
     app.start()
     send(app, "other", words["other"], (seq for seq in range(50) if seq != HOLE))

@@ -1,7 +1,7 @@
-"""End to end, marked `chaos`: kills, zombies, rebalances and broker restarts by the dice.
+"""End to end, marked `chaos`: random kills, zombies, rebalances and broker restarts.
 
-`make chaos` runs it; the seed is printed, and the same seed throws the same dice, until a throw
-finds nobody there. When they fall depends on the machine. Settings, from the environment:
+`make chaos` runs it. The seed is printed, and the same seed gives the same acts until one finds no
+target. Their moments depend on the machine. Settings, from the environment:
 
     INORDER_CHAOS_SEED       default: 1
     INORDER_CHAOS_EVENTS     events sent for each combination, default 200,000
@@ -40,13 +40,13 @@ RATE = float(os.environ.get("INORDER_CHAOS_RATE", "2500"))
 KILLS = int(os.environ.get("INORDER_CHAOS_KILLS", "10"))
 
 PAUSE_S = (2.0, 6.0)
-"""Between two throws, drawn evenly: often less than a take-over lasts."""
+"""Time between two acts, drawn evenly; it is often shorter than a take-over."""
 
 WORKERS = 2
 
 
 class Dice:
-    """Throws one trouble after the other; `kills` counts those that killed somebody."""
+    """A source of random troubles; `kills` counts those that killed a process."""
 
     def __init__(
         self, trouble: Trouble, broker: KafkaBroker | ContainerBroker, say: Callable[[str], None]
@@ -61,7 +61,7 @@ class Dice:
         self.kills = 0
 
     def throw_due(self) -> int:
-        """The kills so far."""
+        """Perform the trouble that is due, and return the kills so far."""
         self._trouble.wake_due()
         if time.monotonic() >= self._next_s:
             self._throw()
@@ -69,7 +69,7 @@ class Dice:
         return self.kills
 
     def _throw(self) -> None:
-        # Each of what is asked for happens once between kills, at a moment of the dice.
+        # Each requested trouble happens once between kills, at a random moment.
         is_asked = bool(self._asked) and self._random.random() < 0.3
         kills = ["kill_worker", "kill_supervisor", "kill_stages"]
         what = self._random.choice(self._asked if is_asked else kills)
@@ -80,7 +80,7 @@ class Dice:
             self._broker.kill()
             self._broker.restart()
         elif not getattr(self._trouble, what)(index):
-            return  # nobody was there
+            return  # There was no target.
         if is_asked:
             self._asked.remove(what)
         else:
@@ -101,7 +101,7 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("state", ["rocksdb", "redis", "memory"])
-def test_every_event_once_whatever_happens(
+def test_each_event_once_despite_chaos(
     own_kafka: KafkaBroker | ContainerBroker,
     own_redis: RedisServer,
     tmp_path: Path,

@@ -1,8 +1,8 @@
 """End to end: sources whose clocks are wrong, and rounds of time sync beside their events.
 
-What is held: once a source has synced, the true time lies inside ref_time +/- err of each
-event; the order holds; two workers that are killed in between give what one gives in a
-single go, byte for byte; and so does a replay of the dumped topics.
+Once a source has synced, event time lies inside ref_time +/- err of each event, and the order
+holds. Two workers that are killed in between give what one gives in a single run, byte for byte. A
+replay of the dumped topics gives the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SECONDS = 6.0
 EVERY_S = 0.01
 SYNC_EVERY_S = 0.5
 SETTLED_S = 2.5
-"""By then every source has synced and its samples apply."""
+"""Time after which every source has synced and its samples apply."""
 
 CALM = "tick_lag: 3s\n"
 FIXED = "reorder: {rule: fixed, max_wait: 200ms, start: zero}"
@@ -41,7 +41,7 @@ FIXED = "reorder: {rule: fixed, max_wait: 200ms, start: zero}"
 
 @dataclass(frozen=True)
 class WrongClock:
-    """At true time t the source reads t + ahead + skew * (t - begin)."""
+    """A clock that reads t + ahead + skew * (t - begin) at event time t."""
 
     name: str
     ahead_ns: int
@@ -61,8 +61,10 @@ CLOCKS = (
 
 
 class ClockedSender(Sender):
-    """Live events of sources with wrong clocks, some of them delayed, and honest rounds of
-    time sync with uneven ways. The true time is the value."""
+    """A sender of live events of sources with wrong clocks, some of them delayed.
+
+    It also sends honest rounds of time sync with uneven delays. Each value is the event time.
+    """
 
     def __init__(self, setting: Setting, seed: int) -> None:
         steps = range(int(SECONDS / EVERY_S))
@@ -120,7 +122,7 @@ class ClockedSender(Sender):
 
 
 def assert_true(setting: Setting, begin_ns: int) -> None:
-    """The true time of every settled event lies inside, and the error is small."""
+    """Assert that each settled event's time lies inside, and that the error is small."""
     counted: dict[str, int] = {}
     for record in events_of(setting):
         if record.value is None:
@@ -138,7 +140,7 @@ def assert_true(setting: Setting, begin_ns: int) -> None:
 
 
 @pytest.mark.parametrize("stages", [FUSED, pytest.param(SPLIT, marks=pytest.mark.chaos)])
-def test_wrong_clocks(settles: Settles, stages: str) -> None:
+def test_event_time_is_within_the_error(settles: Settles, stages: str) -> None:
     shape: dict[str, Any] = {
         "stages": stages,
         "partitions": 1 if stages == FUSED else 3,

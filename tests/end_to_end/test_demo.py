@@ -1,4 +1,4 @@
-"""End to end: the demo, whole: every event in its place, nothing late, the account comes out."""
+"""End to end: the whole demo has every event in its place, nothing late, and a balanced account."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMEOUT_S = 400.0
 
 @pytest.mark.long
 @pytest.mark.timeout(TIMEOUT_S)
-def test_the_demo_marks_nothing_late() -> None:
+def test_demo_marks_nothing_late() -> None:
     done = subprocess.run(
         [*PROGRAM, "demo", "--json"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

@@ -1,5 +1,7 @@
-"""End to end: `inorder dev` brings broker, topics and worker; what is published can be read in
-order; Ctrl-C ends all of it."""
+"""End to end: `inorder dev` starts a broker, topics and a worker.
+
+Published events can be read in order, and Ctrl-C stops everything.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ ROWS = [
 
 @contextmanager
 def dev(folder: Path, *options: str) -> Iterator[tuple[Command, str]]:
-    """It and its brokers."""
+    """Yield the command and the address of its brokers."""
     command = Command("dev", folder, "dev", *options)
     command.start()
     try:
@@ -72,8 +74,8 @@ streams:
 
 
 @pytest.mark.slow
-def test_it_prints_few_lines_and_what_to_type_next(tmp_path: Path) -> None:
-    """The command names the recording beside the file, and runs as it stands."""
+def test_dev_prints_next_command(tmp_path: Path) -> None:
+    """One line is a command with the recording beside the file, which runs as it stands."""
     topology = text_file(tmp_path / "own rows.yaml", OF_OTHERS)
     text_file(tmp_path / "own rows.csv", ROWS_OF_OTHERS)
     with dev(tmp_path, "--topology", str(topology)) as (command, brokers):
@@ -92,7 +94,7 @@ def test_it_prints_few_lines_and_what_to_type_next(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_its_stages_are_forked_not_started_anew(tmp_path: Path) -> None:
+def test_stages_are_forked(tmp_path: Path) -> None:
     """A stage that imports all modules itself would take most of the time of a start."""
     with dev(tmp_path) as (command, _):
         children = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children")
@@ -105,9 +107,7 @@ def test_its_stages_are_forked_not_started_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_usual_port_is_taken_where_it_is_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_usual_port_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (usual,) = free_ports(1)
     monkeypatch.setattr("cli.run.dev.USUAL_PORT", usual)
     topology = parse("streams: {default: {}}")
@@ -120,7 +120,7 @@ def test_the_usual_port_is_taken_where_it_is_free(
 
 
 @pytest.mark.slow
-def test_without_java(tmp_path: Path) -> None:
+def test_dev_runs_without_java(tmp_path: Path) -> None:
     with dev(tmp_path) as (command, brokers):
         assert publish_and_read(tmp_path, brokers) == [0, 1, 2]
         look = LOOK.search(command.log)
@@ -131,7 +131,7 @@ def test_without_java(tmp_path: Path) -> None:
         interrupted(command)
 
 
-def test_a_bad_topology_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_bad_topology_is_refused_first(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("streams: {default: {colour: red}}\n")
     inorder("dev", "--topology", tmp_path / "bad.yaml").refused("streams.default.colour")
 
@@ -141,7 +141,7 @@ TUTORIAL = ROOT / "docs/start/tutorial.md"
 
 
 def tutorial_commands() -> tuple[str, list[str]]:
-    """Return what the tutorial runs in the first terminal, and in the second."""
+    """Return the commands of the tutorial for the first terminal, and for the second."""
     section = TUTORIAL.read_text().partition("## 5. Run it on Kafka")[2]
     first, second = re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)[:2]
     return first.strip(), second.splitlines()
@@ -151,9 +151,10 @@ def tutorial_commands() -> tuple[str, list[str]]:
 @pytest.mark.parametrize(
     "more", [pytest.param((), id="plain"), pytest.param(KAFKA, id="kafka", marks=pytest.mark.kafka)]
 )
-def test_the_first_minutes_of_the_tutorial(tmp_path: Path, more: tuple[str, ...]) -> None:
-    """As written, but for the port where somebody else has it, the folder of the programs, and a
-    topology of one's own, which asks for more brokers than there are."""
+def test_tutorial_commands_work(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """Commands run as written, except for a port in use, the folder of the programs, and an own
+    topology. It asks for more brokers than there are.
+    """
     if more:
         require(cli.local.kafka.jars.missing())
     serve, commands = tutorial_commands()

@@ -1,7 +1,7 @@
-"""End to end: exactly once under kill -9, a zombie, and a rebalance in mid-flow.
+"""End to end: exactly once under kill -9, a zombie, and a rebalance while events flow.
 
-The short form of the chaos runs (`test_chaos.py`): a script instead of dice, the same
-oracle. Each store and each cut is met once.
+This is the short form of the chaos runs (`test_chaos.py`): a script instead of random acts, and the
+same oracle. Each store and each division into stages appears once.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 7_000
 RUN = 140
-"""The numbers of a run; no event comes so late that its source has begun the run after the next."""
+"""Numbers of a run; no event is so late that its source has begun the run after the next."""
 SPEED = 0.125
-"""A share of 10,000 events a second: 5.6 s of sending."""
+"""Share of 10,000 events a second, which gives 5.6 s of sending."""
 
 
 @pytest.mark.in_turns(2)
@@ -64,7 +64,9 @@ def test_each_event_once(
 
 
 def test_each_event_of_a_gateway_once(settles: Settles) -> None:
-    """The events of five sources have the times of sensors; some fall by more than is declared."""
+    """Events of five sources have the times of sensors, and some are set back further than
+    declared.
+    """
     clock = "unsynced: trust, max_set_back: 100ms"
     setting = settles(state="rocksdb", clock=clock)
     rows = [row._replace(ts_ns=row.ts_ns - fall_ns(row)) for row in crowd(EVENTS).rows]
@@ -75,13 +77,13 @@ def test_each_event_of_a_gateway_once(settles: Settles) -> None:
 
 
 def fall_ns(row: Row) -> int:
-    """How far an event is set back; its copies are as far."""
+    """Return how far an event is set back; its duplicates are set back as far."""
     falls = (0, 0, 0, 20, 95, 400 if row.seq % 70 == 5 else 0)
     return falls[row.seq % len(falls)] * 1_000_000 if row.source < "s05" else 0
 
 
 class Restarting(Sender):
-    """Begins the numbers of each source again after `RUN`, and writes no epochs."""
+    """A sender that restarts the numbers of each source after `RUN`, and writes no epochs."""
 
     def record_of(self, row: Row, ts_ns: int) -> tuple[bytes, Headers]:
         value, _ = super().record_of(row, ts_ns)
@@ -89,13 +91,16 @@ class Restarting(Sender):
 
 
 def with_epoch(record: Read) -> Read:
-    """Its value has the number that would have come without restarts."""
+    """Return the record with its epoch.
+
+    Its value has the number that would have come without restarts.
+    """
     number = int((record.value or b"").split()[1])
     return record._replace(headers=[*record.headers, ("epoch", b"%d" % (number // RUN))])
 
 
-def test_each_event_of_restarting_sources_once(settles: Settles) -> None:
-    # A suspect waits at most `max_wait` for what follows, which a busy machine may send late.
+def test_each_event_once_over_restarts(settles: Settles) -> None:
+    # A suspect waits at most `max_wait` for the next event, which a busy machine may send late.
     setting = settles(state="rocksdb", stream="reorder: {max_wait: 4s, start: zero}")
     rows = crowd(EVENTS).rows
     sender = Restarting(setting, rows, speed=SPEED)
@@ -106,7 +111,7 @@ def test_each_event_of_restarting_sources_once(settles: Settles) -> None:
 
 
 def test_at_least_once_loses_nothing(settles: Settles) -> None:
-    """Some may come again, but nothing is missing, and what is new stays in order."""
+    """Some events may come again, but none is missing, and new ones stay in order."""
     setting = settles(stages=SPLIT, delivery="at_least_once")
     script = [(0.2, Trouble.kill_worker), (0.6, Trouble.pause)]
     play(setting, crowd(EVENTS).rows, SPEED, script)

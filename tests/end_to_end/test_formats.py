@@ -1,9 +1,12 @@
-"""End to end: topics that others made, without a header of ours and with times of their own. JSON,
-and Avro and Protobuf written by confluent-kafka's own serializers through a schema registry, go
-through a worker exactly once under kill -9; a replay of the dump says the same. And what a topic
-without a word about arrivals, or a registry that is away or lets nobody in, makes of a worker.
+"""End to end: foreign topics, without a header of ours and with times of their own.
 
-`tick_lag` is long, as in test_same_answer."""
+JSON, Avro and Protobuf go through a worker exactly once under kill -9, and a replay of the dump
+gives the same. Avro and Protobuf are written by confluent-kafka's own serializers through a schema
+registry. Other tests have a topic that does not state arrivals, and a registry that is down or
+denies access.
+
+`tick_lag` is long, as in test_same_answer.
+"""
 
 from __future__ import annotations
 
@@ -60,20 +63,25 @@ Spoken = tuple[str, int, int]
 
 
 class Format(NamedTuple):
-    """How values are written and read; `stream` is what the topology file says of them."""
+    """A format of values: functions that write and read them, and its `stream` in the topology
+    file.
+    """
 
     stream: str
     write: Callable[[Spoken], bytes]
     read: Callable[[bytes], Spoken]
 
     def as_ours(self, record: Read) -> Read:
-        """With the headers that its producer left out."""
+        """Return the record with the headers that its producer left out."""
         return record._replace(headers=contract(*self.read(record.value or b"")))
 
 
 def in_json(_: Registry, __: str) -> Format:
-    """A time has all its digits: the oracle knows one order of events of one instant, and a
-    newcomer cannot keep it."""
+    """Return the JSON format.
+
+    A time has all its digits: the oracle knows one order of events of one instant, and a new source
+    cannot keep it.
+    """
 
     def write(spoken: Spoken) -> bytes:
         source, number, ts_ns = spoken
@@ -136,7 +144,7 @@ def registered(registry: Registry, topic: str, name: str) -> str:
 
 
 class Stranger(Sender):
-    """Sends values of a format, with headers that mean something else to us."""
+    """A sender of values of a format, with headers that mean something else to us."""
 
     def __init__(self, setting: Setting, rows: Sequence[Row], spoken: Format, **more: Any) -> None:
         self._spoken = spoken
@@ -172,7 +180,7 @@ def settled(
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("format_of", [in_json, in_avro, in_protobuf])
-def test_exactly_once_with_the_original_bytes(
+def test_original_bytes_come_once(
     kafka: SharedKafka,
     tmp_path: Path,
     registry: Registry,
@@ -193,9 +201,7 @@ def test_exactly_once_with_the_original_bytes(
         assert_replays(setting)
 
 
-def test_a_topic_without_append_time_has_to_say_when_records_arrive(
-    kafka: SharedKafka, tmp_path: Path, registry: Registry
-) -> None:
+def test_topic_must_state_arrivals(kafka: SharedKafka, tmp_path: Path, registry: Registry) -> None:
     setting, spoken = settled(kafka, tmp_path, registry, in_json, arrival="")
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
     worker = worker_on(setting)
@@ -203,9 +209,7 @@ def test_a_topic_without_append_time_has_to_say_when_records_arrive(
         worker.ends_refused("write streams: {default: {arrival: timestamp}}")
 
 
-def test_a_registry_that_is_away_is_waited_for_and_nothing_is_lost(
-    kafka: SharedKafka, tmp_path: Path, registry: Registry
-) -> None:
+def test_absent_registry_is_awaited(kafka: SharedKafka, tmp_path: Path, registry: Registry) -> None:
     setting, spoken = settled(kafka, tmp_path, registry)
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
     registry.status = 503
@@ -226,7 +230,7 @@ def test_a_registry_that_is_away_is_waited_for_and_nothing_is_lost(
     assert read_all(setting.bootstrap, setting.topology.topics.dead) == []
 
 
-def test_a_registry_that_lets_nobody_in_ends_the_worker_with_what_to_set(
+def test_denied_registry_ends_worker(
     kafka: SharedKafka, tmp_path: Path, registry: Registry
 ) -> None:
     setting, spoken = settled(kafka, tmp_path, registry)

@@ -23,7 +23,7 @@ BEFORE, AFTER = 2, 4
 
 
 def epochs(setting: Setting) -> tuple[Sender, Sender]:
-    """What is sent before the partitions are added, and after."""
+    """Return one sender for the time before the partitions are added, and one for after."""
     first, second = (
         Sender(setting, crowd(3_000, seed=5 + epoch).rows, speed=0.5, epoch=epoch)
         for epoch in range(2)
@@ -32,7 +32,7 @@ def epochs(setting: Setting) -> tuple[Sender, Sender]:
 
 
 def told_of_growth(setting: Setting, worker: Worker, before: int) -> str:
-    """Add partitions to the input; return the line by which `/ready` tells of it."""
+    """Add partitions to the input, and return the line with which `/ready` reports it."""
     grow(setting.bootstrap, setting.raw, AFTER)
     grown_s = time.monotonic()
     told = f"{setting.raw} has {AFTER} partitions, {before} when this stage started"
@@ -42,11 +42,14 @@ def told_of_growth(setting: Setting, worker: Worker, before: int) -> str:
 
 
 @pytest.mark.parametrize("stages", [SPLIT, FUSED])
-def test_partitions_that_are_added(settles: Settles, stages: str) -> None:
-    """Told at once; a restart asks for room for their state, and with that reads them all. The
-    input was read to its end before, and what follows is of a new epoch, so that it is in order
-    although sources move; a fused stage has two partitions at work on one stream then, whose
-    watermarks mix, and of it only is asked that each event comes out once."""
+def test_new_partitions_need_a_restart(settles: Settles, stages: str) -> None:
+    """Growth is reported at once. A restart asks for room for the new state, and then reads all
+    partitions.
+
+    Events stay in order although sources move: the input was read to its end before, and the next
+    events are of a new epoch. In a fused stage two partitions with mixed watermarks work on one
+    stream. There the test checks only that each event is emitted once.
+    """
     setting = settles(stages=stages, partitions=BEFORE)
     before, after = epochs(setting)
     with at_work(setting) as worker:
@@ -78,8 +81,8 @@ def test_partitions_that_are_added(settles: Settles, stages: str) -> None:
 
 
 @pytest.mark.parametrize("before", [1, BEFORE])
-def test_partitions_that_are_added_to_a_task(settles: Settles, before: int) -> None:
-    """Its state has room for them, and goes on: each event comes out once and in order."""
+def test_task_reads_added_partitions(settles: Settles, before: int) -> None:
+    """Its state has room for them, so each event is emitted once and in order."""
     setting = settles(**{**ONE_TASK, "partitions": before})
     first, second = epochs(setting)
     with at_work(setting) as worker:

@@ -1,5 +1,8 @@
-"""End to end: history and live without a seam. A worker that begins where a backfill ended, killed
-while it takes that over, tells the rest of what one replay of the topic tells."""
+"""End to end: history and live results join without a seam.
+
+A worker begins where a backfill ended, and is killed while it takes over. It emits the rest of what
+one replay of the topic gives.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +57,10 @@ def value(row: Row) -> bytes:
 def test_history_and_live_have_no_seam(
     settles: Settles, tmp_path: Path, stages: str, kills: int
 ) -> None:
-    """Sources of the one stream are in two partitions, which one task reads or several. How long
-    they are waited for is fixed: a rule that learns, learns in each partition apart."""
+    """Sources of one stream are in two partitions, which one task reads or several.
+
+    Their wait is fixed, since a rule that learns would learn in each partition separately.
+    """
     setting = settles(
         stages=stages,
         clock="unsynced: trust, sync: none",
@@ -80,7 +85,7 @@ def test_history_and_live_have_no_seam(
 
 
 def places_of(setting: Setting) -> list[tuple[str, str]]:
-    """The source and the place of each record, as a dump has them: by arrival."""
+    """Return the source and the partition of each record, by arrival as in a dump."""
     now_ms: dict[int, int] = {}
     found = []
     for read in read_all(setting.bootstrap, setting.raw):
@@ -98,7 +103,7 @@ def no_seam(
     folder: Path,
     kills: int = 1,
 ) -> None:
-    """What a backfill told, and then a worker that goes on from what it left, is the replay."""
+    """Assert that a backfill and the worker that continues it together equal the replay."""
     wanted = replay(setting, dumped)
     events = [said_by(line) for line in told if line["kind"] == "event"]
     left = len(wanted.events) - len(events)
@@ -111,7 +116,7 @@ def no_seam(
     readers = [Reader(setting.bootstrap, topic) for topic in topics]
 
     def found() -> list[dict[str, Any]]:
-        """What the worker told before the end."""
+        """Return the results that the worker emitted before the end."""
         for each in readers:
             each.poll()
         lines = [json.loads(read.value or b"") for each in readers for read in each.records]
@@ -142,7 +147,10 @@ def no_seam(
 
 
 def results_of(lines: Iterable[dict[str, Any]], end_ns: int) -> list[dict[str, Any]]:
-    """Before the end, where a replay flushes and a worker waits on; by their instants."""
+    """Return the results before the end, by their instants.
+
+    At the end a replay flushes, and a worker waits on.
+    """
     told = [line for line in lines if "query" in line and line["at"] < end_ns]
     return sorted(
         told, key=lambda line: (line["query"], line["at"], json.dumps(line, sort_keys=True))
@@ -150,7 +158,7 @@ def results_of(lines: Iterable[dict[str, Any]], end_ns: int) -> list[dict[str, A
 
 
 def killed_while_it_takes_over(worker: Worker, rng: Random, kills: int) -> None:
-    """The power goes as soon as it has begun, or a little later."""
+    """Kill the worker as soon as it has begun, or a little later."""
     for _ in range(kills):
         worker.start()
         worker.await_said("starts; reads")

@@ -1,5 +1,7 @@
-"""End to end, an example table: whatever the bytes of a record batch are, as long as a broker takes
-it, it ends as dead letters with its offsets, and the events behind it are emitted."""
+"""End to end, an example table: record batches with any bytes that a broker accepts.
+
+Each becomes dead letters with its offsets, and the events after it are emitted.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,9 @@ def packed(compression: int, payload: bytes, count: int = 1) -> bytes:
 
 
 def hostile() -> list[tuple[str, bytes, list[tuple[int, str]]]]:
-    """What it is, the batch, and the dead letters that it ends as: the offsets from its first one,
-    and the reason."""
+    """Return names, batches and their dead letters: the offsets from the first one, and the
+    reasons.
+    """
     good = event("bad", 0)
     bomb = compress(ZSTD, framed(b"\x00\x00\x00\x01\x01" + MANY))
     unreadable = [(0, "record_unreadable")]
@@ -70,17 +73,18 @@ def hostile() -> list[tuple[str, bytes, list[tuple[int, str]]]]:
 
 
 def clock_words() -> list[bytes]:
-    """For a topic that is compacted, where a broker takes no record without a key."""
+    """Return batches for a compacted topic, where a broker accepts no record without a key."""
     unnamed = record(b"honest", b"{}", [(b"\xff", b"x")])
     tail = gzip.compress(record(b"honest", b"{}", [])) + b"tail"
     return [batch([unnamed], attributes=0), packed(GZIP, tail)]
 
 
-def test_the_events_behind_a_hostile_batch_are_emitted(
+def test_events_follow_a_hostile_batch(
     kafka: SharedKafka, settles: Settles, tmp_path: Path
 ) -> None:
-    """Number 1 comes last, behind a kill of the stage: until then all others are held, and the
-    stage that follows reads them again, past what is hostile."""
+    """Number 1 comes last, after a kill of the stage. Until then all others are buffered, and the
+    new stage reads them again, past the hostile batches.
+    """
     setting = settles.fused(
         raw=large_input(kafka), stream="reorder: {start: zero, rule: fixed, max_wait: 40s}"
     )
@@ -113,9 +117,7 @@ def test_the_events_behind_a_hostile_batch_are_emitted(
     assert dump(setting, tmp_path / "raw.jsonl") == len(table) + 3 + len(wanted)
 
 
-def test_a_signed_stream_takes_nothing_by_an_offset_below_zero(
-    settles: Settles, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_negative_offset_is_dead(settles: Settles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INORDER_MASTER_KEYS", MASTER.hex())
     setting = settles.fused(stream="signed: true")
     sly = [event("x", 0), event("press-7", 0, delta=-1_000), event("x", 2, delta=2)]
@@ -128,11 +130,10 @@ def test_a_signed_stream_takes_nothing_by_an_offset_below_zero(
     assert dead(setting) == [(base + at, reason) for at, reason in enumerate(reasons)]
 
 
-def test_a_signed_event_that_is_confirmed_is_stored_whatever_numbers_a_stranger_sends(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    """A broker takes a batch for a copy by the producer's id and number in it, which are whatever
-    its sender says."""
+def test_forged_id_drops_no_event(kafka: SharedKafka, unique_name: UniqueName) -> None:
+    """A broker detects duplicates by the producer's id and number in a batch, which any sender can
+    forge.
+    """
     topic = unique_name("raw")
     kafka.create_topic(topic, 1)
     key = SigningKey.parse(signing_key(MASTER, "source", "press-7"))
@@ -151,7 +152,7 @@ def test_a_signed_event_that_is_confirmed_is_stored_whatever_numbers_a_stranger_
 
 
 def signed() -> bytes:
-    """An event of the source itself."""
+    """Return an event that the source itself has signed."""
     key = SigningKey.parse(signing_key(MASTER, "source", "press-7"))
     plain: list[tuple[str, bytes | None]] = [
         ("sourceId", b"press-7"), ("seqNum", b"0"), ("ts", b"0"),

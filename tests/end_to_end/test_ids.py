@@ -1,7 +1,7 @@
-"""End to end: records without numbers that come twice, told apart by an id, under kill -9.
+"""End to end: an id identifies duplicates among records without numbers, under kill -9.
 
-Every id is emitted once, though copies come before and after the worker is killed, in one stage and
-in several. The dump of the raw topic, replayed, gives the same events.
+Every id is emitted once, though duplicates come before and after the worker is killed, in one stage
+and in several. A replay of the dumped raw topic gives the same events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""End to end: two workers on shared partitions, of which one goes and comes back, with a name of
-its own in the consumer group or without one.
+"""End to end: one of two workers on shared partitions leaves and returns, with or without a name in
+the consumer group.
 
-Where it is marked `chaos`, all events lie in one of two partitions: whoever has it is killed,
-stopped, or meets a namesake. INORDER_CHAOS_SESSION_S is the group's session there (15).
+In tests marked `chaos` all events lie in one of two partitions, and its owner is killed, stopped,
+or meets a namesake. INORDER_CHAOS_SESSION_S is the group's session there (15).
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 BEFORE = 4_000
 SESSION_S = float(os.environ.get("INORDER_CHAOS_SESSION_S", "15"))
-"""Enough for a start, which takes two seconds on a quiet machine and ten on a busy one."""
+"""Session long enough for a start, which takes two seconds on a quiet machine and ten on a busy
+one."""
 
 LONG_SESSION_S = 300.0
-"""Longer than a stop and a start take, however busy the machine; nobody waits it out."""
+"""Session longer than a stop and a start on the busiest machine; nobody waits for its end."""
 
 PARTITIONS = 4
 
 Watch = Callable[[float], None]
-"""Look at the output for so many seconds."""
+"""A function that watches the output for so many seconds."""
 
 Act = Callable[[Worker, Worker, Watch], None]
-"""What happens to the worker that has the events, and to the other one."""
+"""An act on the worker that has the events, and on the other one."""
 
 
 def played(setting: Setting, workers: Sequence[Worker], act: Act, before: int = BEFORE) -> float:
-    """The longest silence of the output, in seconds, over what happened after so many events."""
+    """Return the longest silence of the output in seconds, over an act after so many events."""
     with flowing(setting, workers, 2, before) as flow:
         first, second = workers
         owner, other = (first, second) if has_events(first) else (second, first)
@@ -49,17 +50,17 @@ def rebalances(worker: Worker) -> float:
 
 
 def opened(worker: Worker) -> int:
-    """How often it has opened a partition, which is what a restart costs: each restores."""
+    """Return how often the worker has opened a partition; each time it restores the state."""
     return worker.log.count(": reads from ")
 
 
 def shared(*workers: Worker) -> bool:
-    """Whether all have come to rest, with as many partitions each."""
+    """Return whether all workers rest, with equally many partitions."""
     return all(len(worker.partitions()) == PARTITIONS // 2 for worker in workers)
 
 
 def several(setting: Setting, *names: str, session_s: float = SESSION_S) -> list[Worker]:
-    """Workers of these names, or without one where it is empty."""
+    """Return workers with these names, or without a name where it is empty."""
     session = ("--session", f"{session_s:.0f}s")
     return [
         worker_on(setting, *session, *(("--instance", name) if name else ()), name=f"w{number}")
@@ -70,11 +71,12 @@ def several(setting: Setting, *names: str, session_s: float = SESSION_S) -> list
 @pytest.mark.parametrize(
     ("names", "opened_again"), [(("", ""), PARTITIONS // 2), (("kept0", "kept1"), 0)]
 )
-def test_a_restart_opens_what_moves_and_nothing_else(
+def test_restart_opens_only_what_moves(
     settles: Settles, names: tuple[str, str], opened_again: int
 ) -> None:
-    """Without a name the worker leaves: its partitions go to the other one, and come back. With one
-    nobody has them meanwhile."""
+    """Without a name the worker leaves: its partitions go to the other one, and come back. With a
+    name nobody has them meanwhile.
+    """
     setting = settles.fused(partitions=PARTITIONS)
 
     def act(goes: Worker, stays: Worker, _: Watch) -> None:
@@ -90,7 +92,7 @@ def test_a_restart_opens_what_moves_and_nothing_else(
 
 
 @pytest.mark.chaos
-def test_one_that_is_killed_and_back_takes_its_partitions_back(settles: Settles) -> None:
+def test_named_worker_keeps_its_place(settles: Settles) -> None:
     silences = {}
     for names in (("", ""), ("one", "two")):
         setting = settles.fused(partitions=2)
@@ -112,8 +114,8 @@ def test_one_that_is_killed_and_back_takes_its_partitions_back(settles: Settles)
 
 
 @pytest.mark.chaos
-def test_two_that_live_under_one_name(settles: Settles) -> None:
-    """The later one stays, the former says why it leaves; each event comes out once."""
+def test_namesake_replaces_the_worker(settles: Settles) -> None:
+    """Each event is emitted once, and the former worker reports why it leaves."""
     setting = settles.fused(partitions=2)
     first, second, third = several(setting, "one", "two", "one")
 

@@ -1,5 +1,7 @@
-"""End to end: two streams that lie in partitions of their own are joined, stages killed in
-mid-flow; the rows that stand are those of the events on the ordered topic."""
+"""End to end: two streams in separate partitions are joined while stages are killed.
+
+The current rows are those of the events on the ordered topic.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def promised() -> str:
     ],
     ids=["split", "in the merge", "before the merge, promised"],
 )
-def test_rows_under_kills(settles: Settles, stages: str, asked: str) -> None:
+def test_rows_survive_kills(settles: Settles, stages: str, asked: str) -> None:
     setting = settles(stages=stages, partitions=3, others=[OTHER], more=asked)
     assert setting.topology.partition_name_of(OTHER) == FIRST
     rows = crowd(EVENTS, seed=9).rows

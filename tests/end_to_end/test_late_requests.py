@@ -1,10 +1,11 @@
-"""End to end: requests that reach the broker late, or whose answers are lost, tear no transaction;
-and over a slow link transactions are as large as it carries in time.
+"""End to end: requests that reach the broker late, or whose answers are lost, tear no transaction.
 
 A proxy, a NAT or a broker that was paused may deliver what a connection, long closed, had sent. The
-short form aims at the ends of transactions. The one marked `chaos` holds up every kind of request
-of a transactional producer, on brokers of two lines, alone and in pairs: outputs then lie on one
-broker and the changelog on the other.
+short test aims at the ends of transactions. The one marked `chaos` holds up every kind of request
+of a transactional producer, on brokers of two release lines, alone and in pairs. In a pair outputs
+lie on one broker and the changelog on the other.
+
+Over a slow link transactions are only as large as it carries in time.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 SEED = int(os.environ.get("INORDER_CHAOS_SEED", "1"))
 HOLDS = int(os.environ.get("INORDER_CHAOS_HOLDS", "60"))
-"""For each combination of brokers and version."""
+"""Number of holds for each combination of brokers and version."""
 
 RATE = 500.0
 AT_MOST = 20_000, 200_000
-"""Events that are sent in the short form and in the long one, however long the holds take."""
+"""Largest numbers of events in the short test and in the long one, however long the holds take."""
 
 LARGE = b"x" * 8_000
-"""On one broker a transaction can be torn that takes more than one request: of more than 1 MiB."""
+"""Value for transactions above 1 MiB: on one broker only those of several requests can be torn."""
 
 SELDOM = "checkpoint: 500ms\n"
 
@@ -86,8 +87,9 @@ def play(
     times: str = "",
     shape: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Verdict, dict[str, float]]:
-    """Send until all holds are over; what came out, and how many ends of transactions were not
-    answered, by what had become of them."""
+    """Send until all holds are over; return the verdict, and the unanswered ends of transactions by
+    outcome.
+    """
     is_alone = len(brokers.ways) == 1
     more, value = (SELDOM, LARGE) if is_alone else (times, b"{}")
     setting = fused(brokers.direct, folder, more=more, make=is_alone, **shape)
@@ -126,9 +128,7 @@ def play(
     return verdict, counted
 
 
-def test_the_end_of_a_transaction_that_comes_late_ends_no_other(
-    one_broker: Cluster, tmp_path: Path
-) -> None:
+def test_late_end_ends_no_other_transaction(one_broker: Cluster, tmp_path: Path) -> None:
     holds = Holds(ENDS, 6, seed=SEED, gap_s=0.2, two=False)
     verdict, counted = play(one_broker, tmp_path, holds, AT_MOST[0], print)
     assert not verdict.faults, verdict
@@ -139,9 +139,10 @@ BYTES_PER_S = 4e6
 EVENTS, SOURCES, EVENT_BYTES = 10_000, 4, 2_000
 
 
-def test_a_backlog_is_read_once_over_a_slow_link(one_broker: Cluster, tmp_path: Path) -> None:
-    """What `MAX_BATCH` allows at once takes longer than `transaction_timeout`: the brokers would
-    abort it, and the partition would be restored and read again, time after time."""
+def test_slow_link_repeats_nothing(one_broker: Cluster, tmp_path: Path) -> None:
+    """A batch of `MAX_BATCH` takes longer than `transaction_timeout`. Brokers would abort it, and
+    the partition would be restored and read again, time after time.
+    """
     dice = Random(1)
     now_ns = time.time_ns()
     times = "transaction_timeout: 2s\n"
@@ -169,7 +170,7 @@ def test_a_backlog_is_read_once_over_a_slow_link(one_broker: Cluster, tmp_path: 
 @pytest.mark.parametrize("version", [jars.VERSION, jars.OLDER])
 @pytest.mark.parametrize("nodes", [1, 2], ids=["one", "two"])
 @pytest.mark.parametrize("shape", [{}, ONE_TASK], ids=["one partition", "three partitions"])
-def test_no_request_that_comes_late_tears_a_transaction(
+def test_late_request_tears_no_transaction(
     tmp_path: Path,
     say: Callable[[str], None],
     nodes: int,
@@ -186,11 +187,12 @@ def test_no_request_that_comes_late_tears_a_transaction(
 
 
 @pytest.mark.chaos
-def test_nor_does_one_that_outlives_the_clients_patience(
-    tmp_path: Path, say: Callable[[str], None]
-) -> None:
-    """Its connection stays; the client waits for 30 s, and the transaction lives on. Twice in turn
-    that is the minute after which a stage without a checkpoint gives up, so it gets longer."""
+def test_long_hold_tears_no_transaction(tmp_path: Path, say: Callable[[str], None]) -> None:
+    """A connection stays, its client waits for 30 s, and the transaction lives on.
+
+    Two waits in a row make the minute after which a stage without a checkpoint gives up, so
+    `transaction_timeout` is longer.
+    """
     require(missing())
     holds = Holds([("EndTxn", STAYS)], 2, seed=SEED, gap_s=0.3, two=True)
     longer = "transaction_timeout: 45s\n"

@@ -1,6 +1,6 @@
-"""End to end: a changelog that was lost, made anew, moved or cut.
+"""End to end: a changelog that was lost, recreated, moved or cut.
 
-What is promised: exactly once, or a refusal that says what to do.
+Either events still come exactly once, or the worker is refused with a remedy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def make_changelogs_anew(setting: Setting) -> None:
 
 
 def is_refused(worker: Worker, *says: str) -> None:
-    """When it is started."""
+    """Start the worker, and assert that it is refused with these words."""
     worker.start()
     worker.ends_refused(*says)
 
@@ -45,13 +45,15 @@ def is_refused(worker: Worker, *says: str) -> None:
 def move_changelog(
     kafka: SharedKafka, setting: Setting, keep: Callable[[bytes], bool] = lambda _: True
 ) -> None:
-    """Its content, or what is to be kept of it by key, in a topic of another id, at other offsets
-    and behind a first one that is not 0: a backup, or what is copied to another cluster."""
+    """Move the changelog's content, or what `keep` selects by key, to a topic with another id.
+
+    Its offsets differ and do not begin at 0, as in a backup or a copy on another cluster.
+    """
     (topic,) = changelogs(setting)
     found = read_all(setting.bootstrap, topic)
     content = {record.key: record.value for record in found if keep(record.key or b"")}
     delete_changelogs(setting)
-    # No records of a topic that is compacted alone can be deleted.
+    # Records of a topic with compaction alone cannot be deleted.
     kafka.create_topic(topic, config={"cleanup.policy": "compact,delete"})
     deliver(setting.bootstrap, topic, [(b"state/strange", b"of another time", [], 0)] * 3)
     passed = TopicPartition(topic, 0, 3)
@@ -60,8 +62,8 @@ def move_changelog(
     deliver(setting.bootstrap, topic, ((key, value, [], 0) for key, value in content.items()))
 
 
-def test_a_changelog_made_anew_is_refused(begun: Begun, tmp_path: Path) -> None:
-    """By the copy or by the group, whichever is there. Without both the outputs tell it."""
+def test_recreated_changelog_is_refused(begun: Begun, tmp_path: Path) -> None:
+    """Either the local copy or the group shows it, and without both the outputs do."""
     setting, worker = begun()
     send_two_of_each(setting)
     stop(worker)
@@ -93,11 +95,12 @@ def test_a_changelog_made_anew_is_refused(begun: Begun, tmp_path: Path) -> None:
         pytest.param("input", 60, "recreated", id="an input", marks=pytest.mark.chaos),
     ],
 )
-def test_a_topic_of_the_state_made_anew_at_work_ends_the_worker(
+def test_recreated_topic_ends_worker(
     kafka: SharedKafka, begun: Begun, topic: str, sources: int, says: str
 ) -> None:
-    """What it would write from then on are differences to a state that is gone. `sources` send
-    something then: more than the state has come to, or less than it has written."""
+    """A worker that went on would write changes to a state that is gone. `sources` then send more
+    than the state has reached, or less than it has written.
+    """
     setting, worker = begun()
     send_two_of_each(setting)
     if topic == "changelog":
@@ -117,8 +120,8 @@ def test_a_topic_of_the_state_made_anew_at_work_ends_the_worker(
         assert not verdict.repeated, verdict
 
 
-def test_a_whole_changelog_is_enough(kafka: SharedKafka, begun: Begun, tmp_path: Path) -> None:
-    """Be it another topic with another beginning, and the group and the local copy forgotten."""
+def test_whole_changelog_is_enough(kafka: SharedKafka, begun: Begun, tmp_path: Path) -> None:
+    """It may be another topic with another beginning, without the group and the local copy."""
     setting, worker = begun()
     send_two_of_each(setting)
     stop(worker)
@@ -135,7 +138,7 @@ def test_a_whole_changelog_is_enough(kafka: SharedKafka, begun: Begun, tmp_path:
 
 
 def abort_a_checkpoint(setting: Setting, next_offset: int) -> None:
-    """The changelog holds it, and it counts for nothing."""
+    """Write a checkpoint to the changelog in an aborted transaction, so that it does not count."""
     (topic,) = changelogs(setting)
     producer = Producer({"bootstrap.servers": setting.bootstrap, "transactional.id": topic})
     producer.init_transactions(30)
@@ -149,14 +152,15 @@ def move_group(setting: Setting, next_offset: int) -> None:
     (stage,) = setting.stages
     where = TopicPartition(setting.raw, 0, next_offset)
     group = ConsumerGroupTopicPartitions(f"{setting.topology.application}.{stage}", [where])
-    admin = admin_of(setting.bootstrap)  # which has to live until it is answered
+    admin = admin_of(setting.bootstrap)  # It has to live until it is answered.
     for answer in admin.alter_consumer_group_offsets([group]).values():
         answer.result(30)
 
 
-def test_an_offset_of_an_aborted_transaction_is_passed_over(begun: Begun) -> None:
-    """As Kafka 4.1.0 gave it when it had been killed: the state's own offset is right. Without the
-    aborted checkpoint in the changelog its end may be lost, and that is refused."""
+def test_aborted_offset_is_ignored(begun: Begun) -> None:
+    """Kafka 4.1.0 gave such an offset after a kill, and the state's own offset is right. Without
+    the aborted checkpoint the changelog's end may be lost, which is refused.
+    """
     setting, worker = begun()
     send_two_of_each(setting)
     stop(worker)
@@ -175,9 +179,10 @@ def test_an_offset_of_an_aborted_transaction_is_passed_over(begun: Begun) -> Non
 
 
 @pytest.mark.chaos
-def test_a_part_of_a_state_is_refused(kafka: SharedKafka, begun: Begun, tmp_path: Path) -> None:
-    """As a changelog made anew at work holds it, that had only the last changes: with the
-    former local copy, and without."""
+def test_partial_state_is_refused(kafka: SharedKafka, begun: Begun, tmp_path: Path) -> None:
+    """A changelog that was recreated at work has only the last changes. It is refused with the
+    former local copy, and without it.
+    """
     setting, worker = begun()
     send_two_of_each(setting)
     stop(worker)

@@ -1,7 +1,7 @@
-"""End to end, marked `chaos`: what operators and their machines do to an application in a year.
+"""End to end, marked `chaos`: a year of what operators and their machines do to an application.
 
-Each chapter is counted by a reader that knows nothing of inorder's state (tests/end_to_end/oracle).
-This one is of clocks and brokers; test_operator_stores_chaos.py and test_operator_rights_chaos.py
+A reader that knows nothing of inorder's state checks each chapter (tests/end_to_end/oracle). This
+chapter is about clocks and brokers; test_operator_stores_chaos.py and test_operator_rights_chaos.py
 have others.
 """
 
@@ -37,17 +37,17 @@ pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 NODES = 3
 BROKERS = range(1, NODES + 1)
-"""Their ids."""
+"""Ids of the brokers."""
 
 QUOTAS = (10_000, 20_000, 50_000)
-"""Bytes per second."""
+"""Quotas in bytes per second."""
 
 ROUNDS = 2
-"""How often each act happens."""
+"""Number of times that each act happens."""
 
 
 class Cluster:
-    """What befalls the brokers, and the workers with the wall clock of each."""
+    """A cluster to act on: its brokers, and the workers with the wall clock of each."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Cluster:
         return [self._lift, self._spread]
 
     def _step(self) -> None:
-        """The wall clock of one worker steps, and stays there."""
+        """Let the wall clock of one worker step, and stay there."""
         off_s = self._dice.choice((-3_600, -5, 5, 3_600))
         self._dice.choice(self._walls).set_off(off_s)
 
@@ -80,20 +80,20 @@ class Cluster:
             wall.set_off(0)
 
     def _roll(self) -> None:
-        """Each broker is restarted, one after the other."""
+        """Restart each broker, one after the other."""
         for node in range(NODES):
             self._brokers.restart(node)
             self._await_in_sync()
 
     def _elect(self) -> None:
-        """Partitions go back to the brokers that are to lead them."""
+        """Give partitions back to their preferred leaders."""
         with suppress(KafkaException):  # They may lead already.
             admin = admin_of(self._setting.bootstrap)
             places = [Place(self._setting.raw, 0), Place(self._setting.ordered, 0)]
             admin.elect_leaders(ElectionType.PREFERRED, places).result(30)
 
     def _reassign(self) -> None:
-        """Each partition gets two or three copies, and another one of them is to lead."""
+        """Give each partition two or three replicas, and another preferred leader."""
         reassign(
             self._setting.bootstrap,
             {
@@ -104,7 +104,7 @@ class Cluster:
         self._await_in_sync()
 
     def _spread(self) -> None:
-        """Every broker has a copy of each partition again."""
+        """Give every broker a replica of each partition again."""
         every = {
             place: [*found, *(each for each in BROKERS if each not in found)]
             for place, found in copies(self._setting.bootstrap).items()
@@ -113,7 +113,7 @@ class Cluster:
         self._await_in_sync()
 
     def _throttle(self) -> None:
-        """The quota of each client is about what a worker needs, or less."""
+        """Set the quota of each client to about what a worker needs, or less."""
         set_default_quota(self._setting.bootstrap, self._dice.choice(QUOTAS))
         self._is_throttled = True
 
@@ -158,10 +158,10 @@ def at_work(setting: Setting, walls: list[WallClock]) -> Iterator[list[Worker]]:
             assert worker.stop() == 0, worker.log[-3000:]
 
 
-def test_wall_clocks_and_brokers_of_a_cluster(tmp_path: Path, say: Callable[[str], None]) -> None:
-    """Brokers are rolled, partitions move between them, quotas bind, wall clocks step, workers go.
-
-    Each event comes out once and in order, with the time that a replay of the log gives it.
+def test_events_survive_clocks_and_brokers(tmp_path: Path, say: Callable[[str], None]) -> None:
+    """Brokers are rolled, partitions move between them, quotas bind, wall clocks step, and workers
+    restart. Each event is emitted once and in order, with the time that a replay of the log
+    gives it.
     """
     with ExitStack() as stack:
         brokers = KafkaBroker(tmp_path / "kafka", nodes=NODES, heap_mib=256)
@@ -182,7 +182,10 @@ def test_wall_clocks_and_brokers_of_a_cluster(tmp_path: Path, say: Callable[[str
 
 
 def assert_times_as_replayed(setting: Setting, path: Path) -> None:
-    """Which events are late depends on when time passed; their times and errors do not."""
+    """Assert that events have the times and errors of a replay.
+
+    Only their lateness depends on when time passed.
+    """
     dump(setting, path)
     expected = {event._replace(is_late=False) for event, _ in replay(setting, path).events}
     found = {event._replace(is_late=False) for event, _ in said(events_of(setting))}

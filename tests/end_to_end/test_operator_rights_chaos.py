@@ -1,5 +1,8 @@
-"""End to end, marked `chaos`: a year of rights and certificates, behind a listener that asks for
-both (tests/end_to_end/test_operator_chaos.py has the other chapters)."""
+"""End to end, marked `chaos`: a year of rights and certificates, behind a listener that requires
+both.
+
+tests/end_to_end/test_operator_chaos.py has the other chapters.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ PRINCIPAL = "User:CN=client"
 
 
 class Guarded(NamedTuple):
-    """A broker whose worker shows a certificate and has the rights that it needs."""
+    """A broker, and a worker with a certificate and the rights that it needs."""
 
     broker: KafkaBroker
     setting: Setting
@@ -40,7 +43,7 @@ class Guarded(NamedTuple):
     certificates: Path
 
     def rights(self) -> list[Right]:
-        """Those of each kind of resource, and of each way to use it."""
+        """Return the rights to each kind of resource, and for each way to use it."""
         setting = self.setting
         stage = f"{setting.topology.application}.{setting.stages[0]}"
         said = (
@@ -73,7 +76,7 @@ def guarded(folder: Path) -> Iterator[Guarded]:
 
 
 class Guard:
-    """What becomes of rights and certificates, and of the worker that needs them."""
+    """A guard that changes rights and certificates, and kills the worker that needs them."""
 
     def __init__(self, guarded: Guarded, dice: Random) -> None:
         self._guarded, self._worker, self._dice = guarded, guarded.worker, dice
@@ -85,20 +88,20 @@ class Guard:
         return [*rights, self._renew, self._renew, self._kill, self._kill]
 
     def _take(self, denied: Right) -> None:
-        """The running worker names the right, and goes on once it has it again."""
+        """Revoke a right of the running worker, which names it and goes on once it has it again."""
         denied.take(self._admin)
         self._await_named(denied)
         self._give_back(denied)
 
     def _take_before_start(self, denied: Right) -> None:
-        """The worker is killed, and starts without the right."""
+        """Kill the worker, and let it start without the right."""
         denied.take(self._admin)
         self._kill()
         self._await_named(denied)
         self._give_back(denied)
 
     def _renew(self) -> None:
-        """Another authority signs the certificates of the broker and of the worker."""
+        """Have another authority sign the certificates of the broker and the worker."""
         certificates(self._guarded.certificates)
         self._guarded.broker.restart()
 
@@ -120,7 +123,7 @@ class Guard:
             worker.ends_refused(str(denied))
 
     def _give_back(self, denied: Right) -> None:
-        """Whoever supervises the worker starts it again, if it has ended."""
+        """Restore the right, and start the worker again if it has ended, as a supervisor would."""
         denied.give_back(self._admin)
         if not self._worker.alive:
             assert self._worker.exit_code() == REFUSED
@@ -128,10 +131,9 @@ class Guard:
         self._worker.wait_ready()
 
 
-def test_rights_and_certificates_of_a_worker(tmp_path: Path, say: Callable[[str], None]) -> None:
-    """Each right is taken and given back, certificates are made anew, and the worker is killed.
-
-    It names what it lacks; each event comes out once and in order.
+def test_missing_rights_are_named(tmp_path: Path, say: Callable[[str], None]) -> None:
+    """Each right is revoked and restored, certificates are renewed, and the worker is killed. Each
+    event is emitted once and in order.
     """
     require(jars.missing())
     with guarded(tmp_path) as found:

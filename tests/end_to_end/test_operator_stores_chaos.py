@@ -1,7 +1,7 @@
-"""End to end, marked `chaos`: a year of a store that refuses, forgets and goes away.
+"""End to end, marked `chaos`: a year of a store that refuses, loses data and goes away.
 
-A worker writes results all the while, and a sink keeps them in PostgreSQL. The reader at the end
-knows the topic and the table alone (tests/end_to_end/test_operator_chaos.py has other chapters).
+A worker writes results all the while, and a sink stores them in PostgreSQL. The reader at the end
+knows only the topic and the table (tests/end_to_end/test_operator_chaos.py has other chapters).
 """
 
 from __future__ import annotations
@@ -49,20 +49,24 @@ REFUSALS: Final = {
         f"alter table {TABLE} drop site",
     ),
 }
-"""How the store comes to refuse every result, and accepts them again, by what it says."""
+"""Statements that make the store refuse every result, and accept them again, by its message."""
 
 FORGETTING: Final = (f"drop table {TABLE}", f"truncate {TABLE}")
 IN_A_ROW: Final = 20
-"""So many refusals are the store's fault, and fewer the results' (docs/guides/results.md)."""
+"""Number of refusals in a row that are the store's fault, not the results'
+(docs/guides/results.md)."""
 
 BEGUN_REFUSED: Final = 3 * len(REFUSALS)
-"""How often a sink meets a store that refuses: three times each, once at a start."""
+"""Number of times that a sink meets a store that refuses: three for each refusal, one of them
+at a start."""
 
 Row = dict[str, Any]
 
 
 class Store:
-    """What befalls the table and its server, the sink that fills it and the worker before it."""
+    """A store to act on: the table and its server, the sink that fills it, and the worker before
+    it.
+    """
 
     def __init__(
         self, server: PostgresServer, plain: SinkProcess, refilling: SinkProcess, worker: Worker
@@ -86,7 +90,9 @@ class Store:
             connection.execute(statement)
 
     def _refuse(self, says: str, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """The sink waits, as for a store that is away, and says what the store says."""
+        """Let the store refuse results; the sink waits, as for an absent store, and reports the
+        message.
+        """
         begin, end = REFUSALS[says]
         self._await_written()
         self._run(begin)
@@ -99,7 +105,7 @@ class Store:
         self._refuse(says, self._kill)
 
     def _forget(self, how: str) -> None:
-        """The sink notices it while it runs."""
+        """Lose the data of the table while the sink runs, which notices it."""
         self._await_written()
         before = self.sink.metrics().get("refills", 0) if self.sink is self._refilling else 0
         self._run(how)
@@ -119,7 +125,9 @@ class Store:
         )
 
     def tend(self) -> str:
-        """Start a sink with --refill if it has ended and says so; the log of the one at work."""
+        """Start a sink with --refill if the other one asks for it, and return the log of the one at
+        work.
+        """
         if self.sink is self._plain and not self.sink.process.is_alive():
             assert self.sink.process.stop() == REFUSED, self.sink.log
             assert "lacks results" in self.sink.log
@@ -140,7 +148,7 @@ class Store:
         self._start(self.sink)
 
     def _stop_and_start(self) -> None:
-        """Without --refill, where it had that."""
+        """Stop the sink, and start it without --refill."""
         assert self.sink.process.stop() == 0, self.sink.log
         self._start(self._plain)
 
@@ -153,7 +161,7 @@ class Store:
         sink.start()
 
     def _await_written(self) -> None:
-        """Until it has written more."""
+        """Wait until the sink has written more."""
         self.tend()
         begin = self.sink.metrics().get("written", 0)
         self._await(lambda: self.sink.metrics().get("written", 0) > begin, "more to be written")
@@ -179,16 +187,16 @@ def rows_of(server: PostgresServer) -> dict[str, Row]:
     return rows
 
 
-def test_a_store_that_refuses_forgets_and_goes_away(
+def test_table_ends_with_every_result(
     settles: Settles,
     own_postgres: PostgresServer,
     tmp_path: Path,
     say: Callable[[str], None],
 ) -> None:
-    """In the end the table has each id that was emitted once, with its last revision.
+    """In the end the table has each emitted id once, with its last revision.
 
-    It may lack results that it refused before it was known to refuse all: each has its dead letter,
-    and they are few.
+    It may lack results that it refused before it was known to refuse all. Each of them has its dead
+    letter, and they are few.
     """
     setting = settles(stages="reorder+merge, window", partitions=1, more=QUERIES)
     topic = setting.topology.topics.windows

@@ -1,4 +1,4 @@
-"""An example table: the oracle of the end-to-end tests sees what is wrong, and only that."""
+"""Example table: the oracle of the end-to-end tests finds each fault, and nothing else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def letter(source: str | None, seq: int | None) -> Read:
 
 
 def sound() -> Evidence:
-    """a: 0 1 1 3, where 2 is lost; b: 0, late 1, dead 2; and a letter of nobody."""
+    """Return sound evidence.
+
+    a: 0 1 1 3, where 2 is lost. b: 0, late 1, dead 2. One dead letter has no source.
+    """
     raw = [event(n, "a", seq, 10 * seq) for n, seq in enumerate((0, 1, 1, 3))]
     raw += [event(4 + seq, "b", seq, 10 * seq + 5) for seq in range(3)]
     raw.append(Read(0, 7, 0, None, b"nobody", []))
@@ -49,7 +52,8 @@ def sound() -> Evidence:
     return Evidence(raw, ordered, [], [letter("b", 2), letter(None, None)], [gap("a", 2, 2)])
 
 
-def test_a_sound_log_has_no_faults_and_what_comes_again_is_none_where_it_may() -> None:
+def test_sound_log_has_no_faults() -> None:
+    """Repeated events are no fault where they are allowed."""
     verdict = checked(sound())
     assert verdict.faults == []
     assert (verdict.raw, verdict.unmarked, verdict.dead, verdict.duplicates) == (8, 4, 2, 1)
@@ -66,7 +70,7 @@ def replace(evidence: Evidence, place: int, **fields: Any) -> None:
 
 
 def swap_numbers(evidence: Evidence) -> None:
-    """Reference times rise, but the numbers of `a` do not."""
+    """Swap two numbers of `a`, although its corrected timestamps rise."""
     evidence.ordered[0] = event(0, "a", 1, 0)
     evidence.ordered[2] = event(2, "a", 0, 10)
 
@@ -94,7 +98,7 @@ TAMPERED: list[tuple[str, Tamper, str]] = [
 
 
 @pytest.mark.parametrize(("what", "tamper", "told"), TAMPERED)
-def test_each_fault_is_seen(what: str, tamper: Tamper, told: str) -> None:
+def test_each_fault_is_found(what: str, tamper: Tamper, told: str) -> None:
     evidence = sound()
     tamper(evidence)
     assert any(told in fault for fault in checked(evidence).faults), what

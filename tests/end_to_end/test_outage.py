@@ -1,8 +1,9 @@
-"""End to end, marked `chaos`: a real broker stops for a while, and producers keep what they have.
+"""End to end, marked `chaos`: a real broker stops for a while, and producers buffer their events.
 
-Six sources in two partitions send through `SequencedProducer`s, each with a client and a buffer of
-its own. The broker is killed, or frozen, and comes back; what they kept comes in bursts, partition
-by partition and client by client. That is a pause of the whole log and not lateness (decision 7).
+Six sources in two partitions send through `SequencedProducer`s, each with its own client and
+buffer. The broker is killed, or frozen, and comes back. Buffered events then come in bursts,
+partition by partition and client by client. That is a pause of the whole log and not lateness
+(decision 7).
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ PERIOD_S = 0.02
 BEFORE_S, OUTAGE_S, AFTER_S = 15.0, 12.0, 25.0
 
 WARM_NS = 5_000_000_000
-"""Six clients that find their broker for the first time are late in their first two seconds, be
-there an outage later or not (some 100 events); that is another matter."""
+"""Time to warm up: six clients that find their broker for the first time send some 100 late
+events in two seconds, outage or not."""
 
 AT_MOST_LATE = 0.005
-"""A share of all events: those that were on their way when the broker stopped (decision 7)."""
+"""Largest share of late events: those that were under way when the broker stopped (decision 7)."""
 
 
 ABSENT_S = 5
@@ -51,7 +52,7 @@ FUSED_ALONE = {"stages": FUSED, "partitions": 1}
 
 
 def send(setting: Setting, hurt: Callable[[float], None]) -> int:
-    """Events at a steady pace while `hurt` is told how long it has been; how many were sent."""
+    """Send events at a steady pace, pass elapsed time to `hurt`, and return how many were sent."""
     sent = 0
     limits = ChannelLimits(delivery_timeout_s=120.0)
     key_by = setting.topology.streams["default"].keyed_by
@@ -75,7 +76,7 @@ def send(setting: Setting, hurt: Callable[[float], None]) -> int:
 
 
 def through_an_outage(setting: Setting, broker: KafkaBroker | ContainerBroker, how: str) -> int:
-    """Send while the broker stops and comes back, until all is out; how many were sent."""
+    """Send while the broker stops and comes back, until all is emitted; return the number sent."""
     steps = [
         (BEFORE_S, broker.kill if how == "killed" else broker.pause),
         (BEFORE_S + OUTAGE_S, broker.restart if how == "killed" else broker.resume),
@@ -112,7 +113,7 @@ def through_an_outage(setting: Setting, broker: KafkaBroker | ContainerBroker, h
         "nobody-awaited",
     ],
 )
-def test_a_broker_that_stops_makes_next_to_nothing_late(
+def test_outage_makes_next_to_nothing_late(
     own_kafka: KafkaBroker | ContainerBroker,
     tmp_path: Path,
     say: Callable[[str], None],
@@ -120,7 +121,7 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
     how: str,
     is_late: bool,
 ) -> None:
-    """The last case is the control: where MERGE awaits nobody, the outage makes events late."""
+    """In the last case, a control, MERGE does not wait, and the outage makes events late."""
     setting = settle(own_kafka.bootstrap, tmp_path, **shape)
     sent = through_an_outage(setting, own_kafka, how)
     verdict = assert_sound(setting)
@@ -142,8 +143,11 @@ SendTo = Callable[[Iterable[int], range], None]
 
 @contextmanager
 def led_apart(tmp_path: Path) -> Iterator[tuple[KafkaBroker, Setting, SendTo]]:
-    """Three brokers, each of which has the only copy of an input partition, and what sends events
-    of these numbers to some partitions."""
+    """Yield three brokers that each have the only replica of an input partition, the setting, and a
+    sender.
+
+    Events of given numbers go to given partitions by that sender.
+    """
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, **ONE_TASK, make=False)
         raw = setting.raw
@@ -165,8 +169,10 @@ def led_apart(tmp_path: Path) -> Iterator[tuple[KafkaBroker, Setting, SendTo]]:
         yield brokers, setting, send_to
 
 
-def test_a_partition_without_a_leader_holds_up_its_task_and_is_named(tmp_path: Path) -> None:
-    """One of three brokers is killed, which has the only copy of an input partition."""
+def test_leaderless_partition_is_named(tmp_path: Path) -> None:
+    """One of three brokers, with the only replica of an input partition, is killed, and the task
+    waits for it.
+    """
     with led_apart(tmp_path) as (brokers, setting, send_to):
         with at_work(setting) as worker:
             emitted = Emitted(setting)
@@ -185,7 +191,7 @@ def test_a_partition_without_a_leader_holds_up_its_task_and_is_named(tmp_path: P
         assert_sound(setting)
 
 
-def test_a_task_that_begins_without_a_leader_awaits_it_in_one_process(tmp_path: Path) -> None:
+def test_task_awaits_a_leader(tmp_path: Path) -> None:
     with led_apart(tmp_path) as (brokers, setting, send_to):
         send_to(range(3), range(100))
         brokers.kill(1)
@@ -214,15 +220,16 @@ def test_a_task_that_begins_without_a_leader_awaits_it_in_one_process(tmp_path: 
     ],
     ids=["fused-killed", "fused-frozen", "split-killed", "one task-killed", "quiet-sooner"],
 )
-def test_nobody_is_absent_while_the_broker_is_away(
+def test_outage_makes_no_source_absent(
     own_kafka: KafkaBroker | ContainerBroker,
     tmp_path: Path,
     shape: dict[str, Any],
     how: str,
     is_told: bool,
 ) -> None:
-    """An absence is shorter than the outage, and that is shorter than `quiet_after`; the last case
-    is the control: W follows the clock before the outage is over."""
+    """An absence is shorter than the outage, and the outage is shorter than `quiet_after`. In the
+    last case, a control, the watermark follows the clock before the outage is over.
+    """
     pattern = "+pattern" if FUSED in shape["stages"] else ", pattern"
     asked = {"stages": shape["stages"] + pattern, "more": absences(ABSENT_S)}
     setting = settle(own_kafka.bootstrap, tmp_path, **shape | asked)

@@ -1,5 +1,8 @@
-"""End to end: the stage before says nothing any more, and the stage that waits for it is not ready
-and names what it waits for; both are sound again when a worker has the partitions."""
+"""End to end: a stage that waits for a stage that is gone is not ready, and names what it waits
+for.
+
+Both recover when a worker has the partitions again.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.chaos]
 
 SOUND_S = 15.0
 QUIET_S = 240.0
-"""Longer than all waits of the file, and the margin (agents.watch.overdue)."""
+"""Time longer than all waits of the file, and the margin (agents.watch.overdue)."""
 
 WAITS = (
     "reorder: {max_wait: 100ms},"
@@ -24,7 +27,7 @@ WAITS = (
 )
 
 
-def test_the_stage_that_waits_for_what_never_comes_is_not_ready(settles: Settles) -> None:
+def test_overdue_stage_is_not_ready(settles: Settles) -> None:
     setting = settles(partitions=1, stream=WAITS, more="transaction_timeout: 2s\n")
     first, again = (
         worker_on(setting, "--stage", "reorder", name=name) for name in ("first", "again")
@@ -39,7 +42,7 @@ def test_the_stage_that_waits_for_what_never_comes_is_not_ready(settles: Settles
         merge.wait_ready()
         now_ns = time.time_ns()
         send(setting, [(name, b"{}", contract(name, 0, now_ns)) for name in ("a", "b")])
-        send(setting, [("a", b"{}", contract("a", 1, now_ns + 1_000_000))])  # waits for b
+        send(setting, [("a", b"{}", contract("a", 1, now_ns + 1_000_000))])  # It waits for b.
         wait_until(lambda: held() > 0, "an event that waits", lambda: merge.log)
         first.kill_all()
         began_s = time.monotonic()

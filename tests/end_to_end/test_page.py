@@ -1,4 +1,4 @@
-"""End to end: what the page of a worker knows of its partitions."""
+"""End to end: the page of a worker shows its partitions and late events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def view_of(worker: Worker) -> dict[str, Any]:
         return found
 
 
-def test_who_has_which_partition_and_what_was_late(settles: Settles) -> None:
+def test_page_shows_late_events_once(settles: Settles) -> None:
     waits = "reorder: {rule: fixed, max_wait: 50ms, start: zero}"
     setting = settles(stages=SPLIT, partitions=PARTITIONS, stream=waits)
     with at_work(setting) as worker:

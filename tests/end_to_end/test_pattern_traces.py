@@ -1,8 +1,9 @@
-"""End to end: pattern queries over recorded disorder, through Kafka, with a worker killed.
+"""End to end: pattern queries over recorded events out of order, through Kafka, with a worker
+killed.
 
-The quakes, numbered per network as they came and up to a week late, and the tags of a soccer match,
-up to four hours late, reach the engine as they came, so that it alone corrects. The oracle is the
-engine over all events in order in one go; for a query of each trace also loops over all pairs or
+Quakes, numbered per network as they came, are up to a week late, and tags of a soccer match up to
+four hours. They reach the engine as they came, so that it alone corrects. The oracle is the engine
+over all events in order in one go. For a query of each trace it also loops over all pairs or
 triples. They run in `make chaos`.
 """
 
@@ -62,7 +63,9 @@ def queries(patterns: Mapping[str, str]) -> str:
 
 
 def numbered(rows: Iterable[TraceRow]) -> list[TraceRow]:
-    """Numbered by each source in the order of its times; they come in another order."""
+    """Return the rows, numbered by each source in the order of its times, though they come in
+    another order.
+    """
     rows, numbers = list(rows), dict[str, Any]()
     for at in sorted(range(len(rows)), key=lambda at: rows[at].ts_ns):
         source = rows[at].source
@@ -100,7 +103,7 @@ def entries_of(rows: Sequence[TraceRow]) -> list[Entry]:
 
 
 def oracle(setting: Setting, rows: Sequence[TraceRow]) -> set[Content]:
-    """What all events in order come to."""
+    """Return the matches of all events in order."""
     return {
         (name, found)
         for name, query in setting.topology.queries.items()
@@ -114,7 +117,7 @@ def members(*labelled: tuple[str, Entry]) -> Members:
 
 
 def lulls(entries: Sequence[Entry]) -> set[Content]:
-    """The next strong quake after each strong one, if none that counts lies between."""
+    """Return each strong quake with the next one, unless a quake that counts lies between them."""
     found = set()
     felt = [e for e in entries if e.type == "earthquake" and e.payload.get("mag", 0) >= 2.5]
     strong = [e for e in felt if e.payload["mag"] >= 4.5]
@@ -126,7 +129,7 @@ def lulls(entries: Sequence[Entry]) -> set[Content]:
 
 
 def saves(entries: Sequence[Entry]) -> set[Content]:
-    """Every pass, shot of the same team, save of the other within 10 s."""
+    """Return every pass, shot of the same team, and save of the other team within 10 s."""
     passes, shots, tries = (
         [e for e in entries if e.type == type_] for type_ in ("Pass", "Shot", "Save attempt")
     )
@@ -148,7 +151,7 @@ def saves(entries: Sequence[Entry]) -> set[Content]:
     ],
     ids=["quakes", "soccer"],
 )
-def test_the_engine_alone_corrects(
+def test_engine_alone_corrects(
     settles: Settles,
     trace: Callable[[], list[TraceRow]],
     patterns: Mapping[str, str],
@@ -183,7 +186,7 @@ def test_the_engine_alone_corrects(
 
 
 def send_in_pieces(setting: Setting, rows: Sequence[TraceRow]) -> None:
-    """Not all in one instant, in which nothing would have to be corrected."""
+    """Send the rows in pieces, since in one instant nothing would have to be corrected."""
     for at in range(0, len(rows), PIECE):
         send(
             setting,

@@ -1,5 +1,7 @@
-"""End to end: what all stages are done with of the sequenced topic is deleted, and a worker that is
-killed right after that goes on exactly."""
+"""End to end: records of the sequenced topic that all stages are done with are deleted.
+
+A worker that is killed right after that goes on exactly.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 QUIET_S = 30.0
 
 
-def test_a_kill_after_a_purge_loses_nothing(settles: Settles) -> None:
+def test_kill_after_purge_is_exact(settles: Settles) -> None:
     setting = settles(partitions=1)
     worker = worker_on(setting, name="w")
 

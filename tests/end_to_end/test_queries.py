@@ -1,6 +1,7 @@
-"""End to end: windows, matches and what detectors tell, through Kafka, workers killed in mid-flow,
-stand at last as an in-order run over the events of the ordered topic has them, whatever the answer.
-One cut of the stages is met with all of them, the others in `make chaos`.
+"""End to end: windows, matches and findings of detectors, through Kafka, with workers killed.
+
+In the end the current results, of any answer, are those of an in-order run over the events of the
+ordered topic. One division into stages is tested with all queries, the others in `make chaos`.
 """
 
 from __future__ import annotations
@@ -57,12 +58,14 @@ FINAL_SOON = (
     "merge: {new_source_allowance: 0s, idle_after: 500ms, quiet_after: 5s,"
     f" expected_sources: {SOURCES}}}"
 )
-"""Without this and `correct_for` nothing final is told, nor a negation at the end, while a test
-waits."""
+"""Without this setting and `correct_for` no final result, and no negation at the end, comes
+while a test waits."""
 
 
 def assert_results_under_kills(setting: Setting) -> list[Any]:
-    """Assert that what stands is what an in-order run has; return what detectors have found."""
+    """Assert that the current results are those of an in-order run; return the findings of
+    detectors.
+    """
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
     play(setting, crowd(EVENTS, seed=5).rows, SPEED, script)
     assert_sound(setting)
@@ -84,8 +87,10 @@ def assert_results_under_kills(setting: Setting) -> list[Any]:
     return found
 
 
-def test_results_of_every_kind_and_answer_under_kills(settles: Settles) -> None:
-    """Windows and matches early and final; detectors ahead of the merge, of others, and final."""
+def test_all_results_survive_kills(settles: Settles) -> None:
+    """Windows and matches are early and final. Detectors are speculative, read others, or are
+    final.
+    """
     setting = settles(
         stages="reorder, merge+detector, window+pattern",
         stream=FINAL_SOON,
@@ -113,7 +118,7 @@ ALL_FUSED = "reorder+merge+window+pattern"
     ],
     ids=["split", "fused", "patterns before the merge", "split, promised", "fused, promised"],
 )
-def test_results_of_other_cuts_under_kills(
+def test_other_stages_survive_kills(
     settles: Settles, stages: str, partitions: int, answer: str, asked: str
 ) -> None:
     early = EARLY.replace("{pattern:", f"{{answer: {answer}, pattern:")
@@ -137,10 +142,8 @@ ABSENT_S, QUIET_AFTER_S = 3, 2
     ],
     ids=["fused", "split"],
 )
-def test_an_absence_is_told_though_nobody_sends_anything(
-    settles: Settles, stages: str, partitions: int
-) -> None:
-    """And none for what was sent while no worker read it."""
+def test_absence_is_reported_in_silence(settles: Settles, stages: str, partitions: int) -> None:
+    """Events sent while no worker read them cause no absence."""
     setting = settles(
         stages=stages,
         partitions=partitions,
@@ -156,7 +159,7 @@ def test_an_absence_is_told_though_nobody_sends_anything(
         send(setting, [(each, b"{}", contract(each, seq, now_ns)) for each in sources])
 
     def gone() -> set[Content]:
-        """Those that were the last for so long."""
+        """Return the events that were the last of their source for so long."""
         until_ns = [*sent_ns[1:], NEVER]
         seqs = [n for n, ns in enumerate(sent_ns) if until_ns[n] - ns > ABSENT_S * S]
         return {("gone", (("a", each, 0, seq),)) for each in sources for seq in seqs}

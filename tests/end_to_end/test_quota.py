@@ -1,4 +1,4 @@
-"""End to end: a quota of the brokers is less than a worker needs, and the worker says so."""
+"""End to end: a quota of the brokers is below a worker's need, and the worker reports it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PAYLOAD = b'{"pad": "%s"}' % (b"x" * 1_000)
 SMALL = 2_000
-"""Bytes per second."""
+"""A quota in bytes per second."""
 
 EVENTS = 40
 
 
-def test_a_throttled_worker_names_the_quota(tmp_path: Path) -> None:
-    """It neither ends nor restarts a stage, and goes on when the quota is lifted."""
+def test_throttled_worker_names_quota(tmp_path: Path) -> None:
+    """Its stages neither end nor restart, and it goes on when the quota is lifted."""
     require(jars.missing())
     with KafkaBroker(tmp_path / "kafka", heap_mib=256) as broker:
         setting = fused(broker.bootstrap, tmp_path)

@@ -1,8 +1,8 @@
-"""End to end: recorded disorder of real networks through a real broker.
+"""End to end: recorded events of real networks, out of order, through a real broker.
 
-The traces (benchmarks/traces.py) are played faster than they were recorded, keyed by
-source, through both cuts. What comes out is checked record by record, and the raw topic,
-dumped with its append times, gives the same through `inorder replay`.
+Traces (benchmarks/traces.py) are played faster than they were recorded, keyed by source, through
+both divisions into stages. The output is checked record by record. A replay of the raw topic,
+dumped with its arrival times, gives the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.end_to_end.trouble import play
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 SECONDS = 5
-"""What a trace is compressed to."""
+"""Seconds to which a trace is compressed."""
 
 RECORDS = 6_000
 CALM = "tick_lag: 3s\n"
@@ -41,14 +41,14 @@ CALM = "tick_lag: 3s\n"
     ],
     ids=["mesh_sensors", "jr_umts"],
 )
-def test_trace(
+def test_trace_equals_its_replay(
     settles: Settles,
     trace: Callable[[], list[TraceRow]],
     stages: str,
     stream: str,
 ) -> None:
     rows = [row.row() for row in one_life(recorded(trace)[:RECORDS])]
-    assert figures(rows).late > 1_000  # else nothing is shown here
+    assert figures(rows).late > 1_000  # Otherwise the test shows nothing.
     span_s = (rows[-1].arrival_ns - rows[0].arrival_ns) / 1e9
     partitions = 1 if stages == FUSED else 3
     setting = settles(stages=stages, partitions=partitions, stream=stream, more=CALM)

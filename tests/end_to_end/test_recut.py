@@ -1,8 +1,9 @@
 """End to end: `inorder topics recut` moves the state of a drained application to other stages.
 
-It goes on where it stopped: each event leaves once, a window that was open counts the events of
-both layouts, and a pattern matches across them. Whatever is not drained, or not stopped, is
-refused. That queries of all kinds go on is a law of tests/agents/stage/test_moved_state.py.
+The application goes on where it stopped, and each event is emitted once. An open window counts the
+events of both layouts, and a pattern matches across them. An application that is not drained, or
+not stopped, is refused. A law of tests/agents/stage/test_moved_state.py covers queries of all
+kinds.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def send(app: App, numbers: range, word: str = "raw") -> None:
 
 
 def run(app: App, numbers: range, word: str = "raw") -> None:
-    """Run the file as it is until these have left, all stages have read them, and nothing waits."""
+    """Run the file as it is until these are emitted, all stages have read them, and nothing is
+    buffered.
+    """
     app.start()
     send(app, numbers, word)
     app.await_events(len(PLACES) * numbers.stop)
@@ -75,9 +78,7 @@ def run(app: App, numbers: range, word: str = "raw") -> None:
     app.stop()
 
 
-def test_a_drained_application_is_cut_and_joined_again(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drained_stages_split_and_join(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     app.create()
     run(app, range(250))
     app.file["stages"] = CUT
@@ -88,7 +89,7 @@ def test_a_drained_application_is_cut_and_joined_again(
     assert (told["moved"], told["was"], told["now"]) == (False, ["all"], CUT)
     assert {each["offset"] for each in told["offsets"] if each["topic"].startswith("raw")} == {250}
     with monkeypatch.context() as patch:
-        joins = iter([[], ["a group"]])  # A worker begins while all is written, but not committed.
+        joins = iter([[], ["a group"]])  # A worker begins while all is written but uncommitted.
         patch.setattr("agents.stage.recut._members", lambda *_: next(joins))
         refused(app, "workers are members of a group")
     assert app.check().code == REFUSED, "nothing was moved yet"
@@ -107,14 +108,14 @@ def test_a_drained_application_is_cut_and_joined_again(
     whole = dict.fromkeys((0, 10, 20, 30, 40, 50), 200)
     app.await_lines("windows", lambda lines: whole.items() <= app.counts(lines).items())
     app.finish(2 * 650)
-    # Each burst of a source overtakes that of the other, so windows are corrected in both layouts.
+    # Bursts of the two sources are out of order, so windows are corrected in both layouts.
     assert_each_once(app.events(), [*PLACES], range(650), may_be_late=True)
     for topic in ("windows", "matches"):
         assert_ids_once(app.lines(topic))
     assert not app.read("gaps")
 
 
-def test_what_is_not_drained_or_not_stopped_stays_where_it_is(app: App) -> None:
+def test_undrained_state_is_not_moved(app: App) -> None:
     app.default["reorder"] = {"max_wait": "10min"}  # A gap stays open however slow the machine is.
     app.create()
     app.start()
@@ -126,7 +127,7 @@ def test_what_is_not_drained_or_not_stopped_stays_where_it_is(app: App) -> None:
     app.create()
     refused(app, "workers are members of")
     app.stop()
-    # In REORDER, or on a slow machine still in the alignment of the two partitions.
+    # The event is in REORDER, or on a slow machine still in the alignment of the two partitions.
     refused(app, "of all has buffered 1 events")
     app.send([100], sources=["s0"], partition_of=lambda _: 0)
     refused(app, "/0 has unread records")
@@ -144,8 +145,8 @@ def test_what_is_not_drained_or_not_stopped_stays_where_it_is(app: App) -> None:
     assert_each_once(app.events(), [*PLACES], range(110), may_be_late=True)
 
 
-def test_the_state_of_an_input_that_was_left_goes_too(app: App) -> None:
-    """Else it would be refused as the state of a stage that no longer is."""
+def test_left_input_moves_too(app: App) -> None:
+    """Otherwise it would be refused as the state of a stage that no longer exists."""
     app.default["reorder"] = {"start": "zero"}
     app.create()
     run(app, range(60))
@@ -161,8 +162,8 @@ def test_the_state_of_an_input_that_was_left_goes_too(app: App) -> None:
     assert not app.read("gaps")
 
 
-def test_a_pattern_keeps_the_events_of_a_mapped_input_there_and_back(app: App) -> None:
-    """Their records are read as the topic of each stage has them, and matched after both moves."""
+def test_mapped_events_still_match(app: App) -> None:
+    """Their records are read in the form of each stage's topic, and match after both moves."""
     app.file["queries"] = {"p": {"pattern": "PATTERN SEQ(A a, B b) WITHIN 60 s RETURN a.i AS i"}}
     app.default.update(MAPPED | {"fields": MAPPED["fields"] | {"type": "payload.kind"}})
     app.create()

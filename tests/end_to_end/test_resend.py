@@ -1,4 +1,4 @@
-"""End to end: what was lost on the way is asked for, sent again, and corrects its window."""
+"""End to end: lost events are requested, sent again, and correct their window."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def count_that_stands(setting: Setting) -> int:
     return sum(int(each.values["n"]) for each in current(records).values())
 
 
-def test_what_is_missing_is_asked_for_and_corrects_its_window(
+def test_lost_events_are_resent(
     settles: Settles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gateway loses the numbers LOST the first time they pass."""
@@ -76,7 +76,7 @@ def test_what_is_missing_is_asked_for_and_corrects_its_window(
             status = producer.resend
             assert status is not None
             assert (status.requests, status.resent, status.unknown) == (2, len(LOST), 0)
-            # Nothing is new, so nobody is asked; asked for again, what came is a copy.
+            # Nothing is new, so nothing is requested; what comes again on request is a duplicate.
             nothing = {"gaps": 0, "numbers": 0, "unreadable": 0}
             assert orjson.loads(inorder(*asked, "--json").out) == nothing
             assert "asked for 4 numbers in 2 gaps" in inorder(*asked, "--again").err

@@ -1,10 +1,10 @@
 """End to end, marked `chaos`: an upgrade of workers in turn, more workers, fewer, and a kill.
 
-Events flow at a steady rate while workers come and go; the oracle looks at every record at the
-end, and the longest silence of the ordered topic, as a read-committed reader sees it, is told
-and held against a bound: 2 s where the machine has nothing else to do, longer where it has, and
-never more than three times that. A pause is for the most part processor time, of starts and
-restores, so it grows with the load; docs/operate/change.md has what was seen.
+Events flow at a steady rate while workers come and go, and the oracle checks every record at the
+end. A read-committed reader measures the longest silence of the ordered topic, which is printed and
+has a bound. That is 2 s on an idle machine, longer on a busy one, and never more than three times
+that. A pause is mostly processor time of starts and restores, so it grows with the load;
+docs/operate/change.md has figures.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
 BEFORE = 2_000
 FLOWS_S = 4.0
-"""So long events flow between what happens."""
+"""Time for which events flow between acts."""
 
 PAUSE_S = 2.0
-"""A move of partitions, start and restore included."""
+"""Bound of a pause for a move of partitions, with start and restore."""
 
 OWN_LOAD = 2.0
-"""For each core: so much four workers, a broker and the events make of themselves."""
+"""Load for each core that four workers, a broker and the events cause themselves."""
 
 MOST_FACTOR = 3.0
-"""However much others do, a pause is no longer than so many times the bound."""
+"""Largest factor of the bound, however much else runs on the machine."""
 
 OVER_SESSION_S = 3.0
 
 
 def pause_bound_s() -> float:
-    """Ask when the workers have come and gone: as many times longer as the load is greater than
-    the test's own. Workers that took more of the processors would get a longer bound, too."""
+    """Return the bound of a pause; call it when the workers have come and gone.
+
+    It grows as the load exceeds the test's own. Workers that took more of the processors would get
+    a longer bound, too.
+    """
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     bound_s = PAUSE_S * min(max(1.0, load / OWN_LOAD), MOST_FACTOR)
     print(f"a load of {load:.1f} for each core, so at most {bound_s:.1f} s")
@@ -48,7 +51,7 @@ def pause_bound_s() -> float:
 
 
 def several(setting: Setting, count: int, *, named: bool = False) -> list[Worker]:
-    """Without a name who stops leaves, and the others go on."""
+    """Return so many workers; without a name, one that stops leaves, and the others go on."""
     return [
         worker_on(setting, *(("--instance", name) if named else ()), name=name)
         for name in (f"w{at}" for at in range(count))
@@ -56,7 +59,7 @@ def several(setting: Setting, count: int, *, named: bool = False) -> list[Worker
 
 
 def grown(flow: Flow, workers: Sequence[Worker], tasks: int) -> float:
-    """The first runs, the others come; the longest silence until all have work that can have."""
+    """Start the other workers; return the longest silence until all that can have work."""
     for worker in workers[1:]:
         worker.start()
     for worker in workers[1:]:
@@ -71,7 +74,7 @@ def grown(flow: Flow, workers: Sequence[Worker], tasks: int) -> float:
 
 
 def stopped(flow: Flow, *workers: Worker) -> None:
-    """All at once, each gracefully."""
+    """Stop the workers all at once, each gracefully."""
     for worker in workers:
         worker.terminate()
     for worker in workers:
@@ -88,9 +91,7 @@ def stopped(flow: Flow, *workers: Worker) -> None:
     ],
     ids=["fused", "split", "one task and a standby"],
 )
-def test_workers_are_upgraded_one_after_the_other(
-    settles: Settles, shape: dict[str, Any], count: int
-) -> None:
+def test_workers_are_upgraded_in_turn(settles: Settles, shape: dict[str, Any], count: int) -> None:
     setting = settles(**shape)
     workers = several(setting, count)
     with flowing(setting, workers, 1, BEFORE) as flow:
@@ -108,7 +109,7 @@ def test_workers_are_upgraded_one_after_the_other(
 
 
 @pytest.mark.parametrize("stages", [FUSED, SPLIT], ids=["fused", "split"])
-def test_one_worker_becomes_four_and_then_two(settles: Settles, stages: str) -> None:
+def test_workers_scale_up_and_down(settles: Settles, stages: str) -> None:
     setting = settles(stages=stages, partitions=4)
     workers = several(setting, 4)
     with flowing(setting, workers, 1, BEFORE) as flow:
@@ -121,10 +122,8 @@ def test_one_worker_becomes_four_and_then_two(settles: Settles, stages: str) -> 
 
 
 @pytest.mark.parametrize("shape", [{"stages": FUSED, "partitions": 1}, ONE_TASK])
-def test_a_killed_worker_pauses_no_longer_than_its_session_and_a_little(
-    settles: Settles, shape: dict[str, Any]
-) -> None:
-    """One that is back at once is in test_instance.py."""
+def test_kill_pauses_one_session(settles: Settles, shape: dict[str, Any]) -> None:
+    """A worker that is back at once is in test_instance.py."""
     setting = settles(**shape)
     workers = several(setting, 2, named=True)
     with flowing(setting, workers, 1, BEFORE) as flow:

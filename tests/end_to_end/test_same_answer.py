@@ -1,12 +1,11 @@
-"""End to end: the same log gives the same answer, whatever happened on the way.
+"""End to end: the same log gives the same answer, whatever happens meanwhile.
 
-One raw topic, two applications. One reads it while it is written and is killed in
-between; the other reads it in a single go afterwards. Their ordered topics are equal
-byte for byte, control records apart. The raw topic dumped as lines gives the same
-through `inorder replay`.
+Two applications share one raw topic. One reads it while it is written, and is killed in between;
+the other reads it in a single run afterwards. Their ordered topics are equal byte for byte, control
+records apart. A replay of the dumped raw topic gives the same.
 
-`tick_lag` is long here: on a busy machine a tick may overtake a record by more than the
-default 100 ms, which is counted, and is the one thing that two runs need not share.
+`tick_lag` is long here: on a busy machine a tick may precede a record by more than the default 100
+ms. That is counted, and is the only difference that two runs may have.
 """
 
 from __future__ import annotations
@@ -33,8 +32,9 @@ SCRIPT = [(0.3, Trouble.kill_stages), (0.8, Trouble.kill_worker)]
 
 
 def assert_one_answer(hurt: Setting, calm: Setting) -> Replayed:
-    """Assert that one who reads the same topic in a single go says the same, byte for byte, and so
-    does a replay of it."""
+    """Assert that a single run over the same topic gives the same, byte for byte, and so does a
+    replay.
+    """
     verdict = assert_sound(hurt)
     with at_work(calm, name="calm"):
         wait_out(calm, verdict.accepted)
@@ -51,7 +51,7 @@ def assert_one_answer(hurt: Setting, calm: Setting) -> Replayed:
 
 
 def content(setting: Setting) -> dict[int, list[tuple[object, ...]]]:
-    """What each partition of the ordered topic has, in log order."""
+    """Return the content of each partition of the ordered topic, in log order."""
     found: dict[int, list[tuple[object, ...]]] = {}
     for record in events_of(setting):
         told = record.timestamp_ms, record.key, record.value, tuple(record.headers)
@@ -72,7 +72,7 @@ FIXED = "reorder: {rule: fixed, max_wait: 200ms, start: zero}"
     ],
     ids=["fused", "split over several partitions", "one task over several partitions"],
 )
-def test_whatever_happened(settles: Settles, shape: dict[str, Any], events: int) -> None:
+def test_log_alone_decides_the_answer(settles: Settles, shape: dict[str, Any], events: int) -> None:
     hurt = settles(more=CALM, **shape)
     calm = settles(more=CALM, raw=hurt.raw, **shape)
     play(hurt, crowd(events, seed=3).rows, SPEED, SCRIPT)

@@ -1,8 +1,8 @@
-"""End to end: every command reaches brokers that want TLS or SASL, and tells no secret.
+"""End to end: every command reaches brokers that require TLS or SASL, and prints no secret.
 
-One broker with a listener for each of four ways in: SCRAM over TLS (as Strimzi and MSK have it),
-certificates on both sides, PLAIN without encryption, tokens over TLS. Certificates are made on the
-spot. What came out is looked at through the broker's plain listener.
+One broker has a listener for each of four methods: SCRAM over TLS (as in Strimzi and MSK),
+certificates on both sides, PLAIN without encryption, and tokens over TLS. Certificates are made on
+the spot. The output is checked through the broker's plain listener.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Secured(NamedTuple):
     folder: Path
 
     def settings(self, listener: str) -> str:
-        """All but the password of SCRAM, which comes from the environment."""
+        """Return all settings but the password of SCRAM, which comes from the environment."""
         ca = f"ssl.ca.location={self.folder}/ca.crt\n"
         if listener == "MUTUAL":
             return as_properties(of_clients(self.folder))
@@ -61,12 +61,12 @@ class Secured(NamedTuple):
         return self.folder / "token"
 
     def renew_soon(self) -> None:
-        """Called again and again: no token runs out before the next is there."""
+        """Renew a token that is old; called often, this lets no token expire before the next."""
         if time.time() - self.token.stat().st_mtime > TOKEN_LIFE_S / 4:
             self.renew(TOKEN_LIFE_S)
 
     def renew(self, lasts_s: float) -> None:
-        """As the kubelet does it: at one go, in the place of the old one."""
+        """Replace the token in one step, as the kubelet does."""
         beside = self.folder / "token.new"
         beside.write_text(token(USER, lasts_s))
         beside.replace(self.token)
@@ -110,7 +110,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("listener", LISTENERS)
-def test_every_command_gets_in(
+def test_every_command_gets_access(
     secured: Secured, listener: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kafka = tmp_path / "kafka.properties"
@@ -124,7 +124,7 @@ def test_every_command_gets_in(
         (("produce", "--topic", setting.raw), EVENTS),
     ):
         inorder(*command, *there, stdin=stdin).well()
-    kind = Spawned if listener == "SCRAM" else Worker  # a password is what it could tell
+    kind = Spawned if listener == "SCRAM" else Worker  # It could print the password.
     worker = kind(
         "a", setting.path, secured.broker.address(listener), tmp_path, "--kafka", str(kafka)
     )
@@ -141,7 +141,7 @@ def test_every_command_gets_in(
 
 
 def refused(secured: Secured, listener: str, settings: str, folder: Path, wait: str) -> str:
-    """What a worker says that is not let in."""
+    """Return the log of a worker that is refused access."""
     kafka = folder / "kafka.properties"
     kafka.write_text(settings)
     options = ("--kafka", str(kafka), "--brokers-wait", wait, "--stage", "reorder")
@@ -152,7 +152,7 @@ def refused(secured: Secured, listener: str, settings: str, folder: Path, wait: 
     return worker.log
 
 
-def test_who_is_not_let_in_is_told_why(
+def test_refused_access_is_explained(
     secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = "wrong-" + SECRET
@@ -163,15 +163,13 @@ def test_who_is_not_let_in_is_told_why(
     assert wrong not in said
 
 
-def test_a_stranger_to_the_authority_is_not_spoken_to(secured: Secured, tmp_path: Path) -> None:
+def test_unknown_authority_is_refused(secured: Secured, tmp_path: Path) -> None:
     """Without `ssl.ca.location` only the machine's own authorities count."""
     assert "certificate" in refused(secured, "MUTUAL", "security.protocol=SSL\n", tmp_path, "0s")
 
 
-def test_certificates_made_anew_are_read_by_a_running_worker(
-    secured: Secured, tmp_path: Path
-) -> None:
-    """The authority is another one, too; the stages' processes stay."""
+def test_renewed_certificates_are_read(secured: Secured, tmp_path: Path) -> None:
+    """Their authority is another one, too, and the stages' processes stay."""
     kafka = tmp_path / "kafka.properties"
     kafka.write_text(secured.settings("MUTUAL"))
     setting = fused(secured.broker.bootstrap, tmp_path)
@@ -190,11 +188,10 @@ def test_certificates_made_anew_are_read_by_a_running_worker(
         assert worker.stop() == 0, worker.log
 
 
-def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
-    secured: Secured, tmp_path: Path
-) -> None:
-    """Each connection ends with the token that opened it, so a worker that did not look again
-    would stand still after the first one's few seconds."""
+def test_tokens_are_renewed_at_work(secured: Secured, tmp_path: Path) -> None:
+    """Each connection ends with its token, so without renewal a worker would stop after a few
+    seconds. An expired token is reported.
+    """
     kafka = tmp_path / "kafka.properties"
     kafka.write_text(secured.settings("BEARER"))
     secured.renew(TOKEN_LIFE_S)

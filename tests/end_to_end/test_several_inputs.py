@@ -1,5 +1,8 @@
 """End to end: streams with inputs of their own on a real Kafka, of equal and of different partition
-counts: each is delivered in order and they are joined, before and after a restart."""
+counts.
+
+Each is delivered in order, and they are joined, before and after a restart.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def without_time(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
 
 
 def numbers_of(app: App) -> dict[tuple[str, str], list[int]]:
-    """The numbers of each source of each stream, as they stand in the topic."""
+    """Return the numbers of each source of each stream in the order of the topic."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for event in app.events():
         place = event.header("streamId") or "default", event.header("sourceId") or ""
@@ -46,10 +49,8 @@ def numbers_of(app: App) -> dict[tuple[str, str], list[int]]:
     ],
     ids=["two alike", "three that differ"],
 )
-def test_streams_with_inputs_of_their_own_are_delivered_and_joined(
-    kafka: SharedKafka, tmp_path: Path, widths: dict[str, int]
-) -> None:
-    """Each event once and in order, and a row for each pair of a number."""
+def test_streams_are_joined(kafka: SharedKafka, tmp_path: Path, widths: dict[str, int]) -> None:
+    """Each event comes once and in order, and each pair of a number has a row."""
     queries = {"both": {"join": "interval 1h", "sides": SIDES}}
     app = App(kafka.bootstrap, tmp_path, partitions=4, state="memory", queries=queries)
     app.file["streams"] = {name: app.stream(name, reorder={}, merge={}) for name in widths}

@@ -1,7 +1,8 @@
-"""End to end: whoever may write the input, only a source's own key makes its events.
+"""End to end: only a source's own key makes its events, even if others may write the input.
 
-A stranger is first with every number, and with a huge one, a higher epoch and a bye; what the
-source sends stands in order all the same, and all that the stranger sent is dead; over a kill too.
+A stranger is first with every number, and also sends a huge one, a higher epoch and an
+end-of-stream marker. The source's events are in order all the same, and all records of the stranger
+are dead letters. A kill does not change that.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def key(source: str) -> SigningKey:
 
 
 class Stranger:
-    """May write the topic, and has the key of another source."""
+    """A sender that may write the topic, and has the key of another source."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -49,7 +50,7 @@ class Stranger:
         self.sent["forged" if signs else "unsigned"] += 1
 
 
-def test_a_stranger_is_not_heard(
+def test_stranger_is_ignored(
     settles: Settles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masters = tmp_path / "masters"
@@ -90,7 +91,7 @@ def test_a_stranger_is_not_heard(
     assert Counter(letter["reason"] for letter in dead) == stranger.sent
     assert {(letter["source"], letter["seq"]) for letter in dead} == {("press-7", None)}
     assert SECRET not in worker.log
-    # The signature goes on with the event: whoever reads the ordered topic can check it again.
+    # The signature goes on with the event, so readers of the ordered topic can check it again.
     names = setting.topology.streams["default"].headers.names()
     for record in out:
         headers = [h for h in record.headers if h[0] in {*names} - {"sig"}]
@@ -104,7 +105,7 @@ def test_a_stranger_is_not_heard(
     assert {said[:3] for said, _ in replayed.events} == {record.name for record in out}
 
 
-def test_what_is_published_by_the_command_is_signed(
+def test_produce_signs_its_records(
     settles: Settles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INORDER_MASTER_KEYS", MASTER.hex())

@@ -1,8 +1,8 @@
-"""End to end: what a worker tells of windows and patterns, in every kind of store.
+"""End to end: a worker's results of windows and patterns, in every kind of store.
 
-Disordered events, so that windows and matches are updated and taken back and one query overflows
-its LIMIT; the worker is killed in mid-flow, and so is each sink. In the end each store holds what
-stands on its topic, and that is what a replay of the same log comes to.
+Events are out of order, so that windows and matches are updated and retracted, and one query
+overflows its LIMIT. The worker is killed while events flow, and so is each sink. In the end each
+store has the current results of its topic, which are those of a replay of the same log.
 """
 
 from __future__ import annotations
@@ -52,19 +52,20 @@ pytestmark = [
 
 EVENTS = 5_000
 SINKS_KILLED, WORKER_KILLED = 0.2, 0.5
-"""Shares of the events sent."""
+"""Shares of the events that are sent before the kills."""
 
 BATCH = 20
-"""Small, so that there is mostly one between its reading and its commit."""
+"""Number of records in a batch, small enough that mostly one is between its reading and its
+commit."""
 
 WRITTEN_BEFORE_KILL = 2 * BATCH
-"""So the first batch was committed."""
+"""Number of records after which the first batch was committed."""
 
 TIMEOUT_S = 60.0
 
 
 class Sinking(SinkProcess):
-    """One sink of one topic, and the place it fills."""
+    """A sink of one topic, and the place that it fills."""
 
     def __init__(
         self, kind: str, brokers: str, topic: str, folder: Path, place: Place, *options: str
@@ -72,7 +73,7 @@ class Sinking(SinkProcess):
         self.place = place
         self.group = f"{topic}.{kind}"
         self.begin: dict[int, int] = {}
-        """By partition, where it went on after it had been killed."""
+        """Offsets at which it went on after the kill, by partition."""
 
         self.topic = topic
         self._brokers = brokers
@@ -94,7 +95,7 @@ class Sinking(SinkProcess):
         self.start()
 
     def await_all(self, records: Sequence[Read]) -> None:
-        """Until it has read these; AssertionError if it has not counted each as what it is."""
+        """Wait until it has read these records, and assert that it has counted each by its kind."""
         ends = {record.partition: record.offset + 1 for record in records}
         wait_until(
             lambda: group_has_read(self._brokers, self.topic, self.group, ends),
@@ -108,7 +109,7 @@ class Sinking(SinkProcess):
         assert self.dead_letters == []
 
     def exit_code(self) -> int | None:
-        """Wait for the end that it was told to come to."""
+        """Wait for the end that was requested, and return the exit code."""
         wait_until(lambda: not self.process.is_alive(), f"the end of {self.group}")
         return self.process.kill()
 
@@ -116,7 +117,7 @@ class Sinking(SinkProcess):
 def sinks_on(
     setting: Setting, folder: Path, redis: RedisServer, postgres: PostgresServer
 ) -> list[Sinking]:
-    """Every kind on windows and on matches."""
+    """Return a sink of every kind, on windows and on matches."""
     made = []
     for topic in setting.topology.result_topics.values():
         form = Form.PARQUET if topic == setting.topology.topics.windows else Form.JSON_LINES
@@ -129,7 +130,7 @@ def sinks_on(
     return made
 
 
-def test_the_stores_hold_what_the_replay_says(
+def test_stores_equal_the_replay(
     settles: Settles,
     redis_server: RedisServer,
     postgres_server: PostgresServer,

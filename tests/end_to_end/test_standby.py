@@ -1,5 +1,8 @@
-"""End to end: one task and two workers. Whoever has the task is killed or stops; the standby, which
-says that it is one, takes the task over, and restores what the owner wrote last."""
+"""End to end: one task and two workers, of which the owner is killed or stops.
+
+The standby, which reports that it is one, takes over the task, and restores what the owner wrote
+last.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,19 @@ RESTORED = re.compile(r"restores (\d+) entries, of which the changelog gave (\d+
 
 
 def notes(worker: Worker) -> list[str]:
-    """What `/ready` of a worker that is ready says besides."""
+    """Return the notes in `/ready` of a worker that is ready."""
     status, told = worker.ask("ready")
     return told.get("notes", []) if status == 200 else []
 
 
 def follows(worker: Worker) -> bool:
-    """Whether it says that it has read almost all of the changelog."""
+    """Return whether the worker reports that it has read almost all of the changelog."""
     found = re.findall(r"standby: \S+ is followed, ([\d,]+) records behind", str(notes(worker)))
     return any(int(count.replace(",", "")) < 100 for count in found)
 
 
 def asked_for_its_place(worker: Worker) -> list[str]:
-    """What it says to whoever looks for an event."""
+    """Return the worker's answer to a question about an event."""
     status, told = worker.ask("event?source=s00&seq=1")
     assert status == 200
     said: list[str] = told["said"]
@@ -42,7 +45,7 @@ def asked_for_its_place(worker: Worker) -> list[str]:
 
 @pytest.mark.parametrize("goes", [Worker.kill_all, Worker.stop], ids=["killed", "stopped"])
 @pytest.mark.parametrize("state", ["rocksdb", "memory"])
-def test_a_standby_takes_over_with_the_state_it_has(
+def test_standby_keeps_its_state(
     settles: Settles, goes: Callable[[Worker], Any], state: str
 ) -> None:
     setting: Setting = settles(**ONE_TASK, state=state)

@@ -1,7 +1,7 @@
-"""End to end: nothing gets committed any more, and the worker says so, and why.
+"""End to end: nothing is committed any more, and the worker reports it, with the cause.
 
-Short: `events.ordered` is deleted under a running worker, by somebody else, and comes back. Marked
-`chaos`: also a changelog, and an output that takes nothing.
+In the short test somebody else deletes `events.ordered` under a running worker, and it comes back.
+Tests marked `chaos` also have a deleted changelog, and an output that accepts nothing.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ UNREADY_S = 15.0
 TOLD_S = 10.0
 STUCK_S = 60.0
 ROWS = [Row(n * 10**8, "s", n, n * 10**8) for n in range(10_000)]
-"""Ten a second, longer than a test takes."""
+"""Ten events a second, for longer than a test takes."""
 
 SOME = 10
 SMALL = 150
-"""Bytes: room for the mark of a transaction, and not for an event with its headers."""
+"""Bytes with room for the marker of a transaction, but not for an event with its headers."""
 
 STANDS = "no checkpoint has been committed for"
 
@@ -51,7 +51,7 @@ def sending(setting: Setting) -> Iterator[Sender]:
 
 
 def wait_until_it_stands(worker: Worker, told: str) -> None:
-    """Not ready, and in the log what is wrong, each in its time."""
+    """Wait until the worker is not ready and its log names the fault, each within its time."""
     began_s = time.monotonic()
     within(lambda: worker.ask("ready")[0] == 503, UNREADY_S, "not ready")
     unready_s = time.monotonic() - began_s
@@ -59,8 +59,8 @@ def wait_until_it_stands(worker: Worker, told: str) -> None:
     print(f"not ready after {unready_s:.1f} s, told after {time.monotonic() - began_s:.1f} s")
 
 
-def test_a_deleted_output_is_told_and_may_come_back(settles: Settles) -> None:
-    """Ready again by itself, and what the worker had not committed comes out."""
+def test_deleted_output_may_come_back(settles: Settles) -> None:
+    """A worker is ready again by itself, and emits what it had not committed."""
     setting = settles.fused()
     with at_work(setting) as worker:
         with sending(setting) as sender:
@@ -79,7 +79,7 @@ def test_a_deleted_output_is_told_and_may_come_back(settles: Settles) -> None:
 
 
 @pytest.mark.chaos
-def test_a_deleted_changelog_ends_the_worker_with_the_remedy(settles: Settles) -> None:
+def test_deleted_changelog_ends_worker(settles: Settles) -> None:
     setting = settles.fused()
     with at_work(setting) as worker, sending(setting):
         wait_out(setting, SOME)
@@ -93,8 +93,10 @@ def test_a_deleted_changelog_ends_the_worker_with_the_remedy(settles: Settles) -
 
 
 @pytest.mark.chaos
-def test_checkpoints_that_fail(settles: Settles) -> None:
-    """All topics are there, and the ordered one takes nothing: ready again once it does."""
+def test_failed_commits_are_reported(settles: Settles) -> None:
+    """All topics exist, but the ordered one accepts nothing. Once it does, the worker is ready
+    again.
+    """
     setting = settles.fused()
     with at_work(setting) as worker:
         with sending(setting) as sender:
@@ -107,8 +109,8 @@ def test_checkpoints_that_fail(settles: Settles) -> None:
 
 
 @pytest.mark.chaos
-def test_one_of_three_brokers_dead(tmp_path: Path) -> None:
-    """Work goes on, the worker is ready, and names the broker until it is back."""
+def test_one_dead_broker_is_named(tmp_path: Path) -> None:
+    """Work goes on, and the worker is ready, and names the broker until it is back."""
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)
         create(declare(setting.topology), setting.bootstrap, 3)
@@ -129,7 +131,7 @@ def note(worker: Worker) -> str:
 
 
 @pytest.mark.chaos
-def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
+def test_two_dead_brokers_stop_work(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)
         create(declare(setting.topology), setting.bootstrap, 3)

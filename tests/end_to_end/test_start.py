@@ -1,7 +1,7 @@
-"""End to end, an example table: a worker that cannot work says so in a line, and leaves.
+"""End to end, an example table: a worker that cannot work gives the reason in a line, and exits.
 
-Bad settings end it with 2, at once and without a stack trace. What may mend itself (a
-local copy that cannot be had) is told, and done without.
+Bad settings end it with 2, at once and without a stack trace. A fault that may pass, such as a
+local copy that cannot be opened, is reported, and the worker goes on without it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def refused(worker: Worker, *says: str) -> str:
-    """What it says when it is refused, with these words."""
+    """Return the log of a worker that is refused with these words."""
     with running(worker):
         worker.ends_refused(*says)
     return worker.log
 
 
-def test_no_topics(settles: Settles) -> None:
+def test_missing_topics_are_named(settles: Settles) -> None:
     setting = settles(make=False)
     refused(
         worker_on(setting),
@@ -43,7 +43,7 @@ def test_no_topics(settles: Settles) -> None:
     )
 
 
-def test_no_broker(tmp_path: Path) -> None:
+def test_absent_broker_is_reported(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     setting = settle(nobody, tmp_path, stages=FUSED, make=False)
     said = refused(
@@ -56,7 +56,7 @@ def test_no_broker(tmp_path: Path) -> None:
     assert said.count("a compiled core needs half of the CPU") == 1, "once for all stages"
 
 
-def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
+def test_unknown_host_is_reported(tmp_path: Path) -> None:
     setting = settle("broker.invalid:9092", tmp_path, stages=FUSED, make=False)
     worker = worker_on(setting)
     with running(worker):
@@ -65,20 +65,20 @@ def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
         assert worker.stop() == 0, worker.log
 
 
-def test_a_topology_file_that_says_what_cannot_be(tmp_path: Path) -> None:
+def test_bad_topology_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("streams: {default: {reorder: {max_wait: 5}}}\n")
     answer = inorder("worker", "--topology", path, "--brokers", "127.0.0.1:1")
     answer.refused(f"{path}:", "streams.default.reorder.max_wait")
 
 
-def test_a_stage_that_is_not_there(tmp_path: Path) -> None:
+def test_unknown_stage_is_refused(tmp_path: Path) -> None:
     setting = settle("127.0.0.1:1", tmp_path, make=False)
     worker = worker_on(setting, "--stage", "mrege")
     refused(worker, "--stage mrege: is not a stage; the topology has reorder, merge")
 
 
-def test_a_dump_of_what_is_not_there(settles: Settles) -> None:
+def test_dump_needs_its_topic(settles: Settles) -> None:
     setting = settles(make=False)
     asked = ("dump", "--topology", str(setting.path), "--brokers", setting.bootstrap)
     for more, told in (
@@ -89,15 +89,15 @@ def test_a_dump_of_what_is_not_there(settles: Settles) -> None:
 
 
 def once(setting: Setting, worker: Worker) -> None:
-    """Three events through, and a stop in peace."""
+    """Send three events through the worker, and stop it."""
     with running(worker):
         send(setting, [("s", b"1", contract("s", seq)) for seq in range(3)])
         wait_out(setting, 3)
         assert worker.stop() == 0, worker.log
 
 
-def test_state_of_another_arrangement(settles: Settles) -> None:
-    """The same application with another output: half of the stream is in the other one."""
+def test_changed_output_is_refused(settles: Settles) -> None:
+    """Half of the stream is in the former output of the same application."""
     setting = settles.fused()
     once(setting, worker_on(setting))
     other = rewritten(setting, (setting.ordered, f"{setting.ordered}-b"))
@@ -109,7 +109,7 @@ def test_state_of_another_arrangement(settles: Settles) -> None:
 
 
 def rewritten(setting: Setting, *changes: tuple[str, str]) -> Setting:
-    """With these words in place of others in its file, and its topics made."""
+    """Return the setting with other words in its file, and with its topics made."""
     text = setting.path.read_text()
     for old, new in changes:
         assert old in text
@@ -120,16 +120,16 @@ def rewritten(setting: Setting, *changes: tuple[str, str]) -> Setting:
     return replace(setting, topology=topology)
 
 
-def test_a_compacted_input(settles: Settles) -> None:
-    """What a stage had held would be gone."""
+def test_compacted_input_is_refused(settles: Settles) -> None:
+    """Events that a stage had buffered would be gone."""
     setting = settles.fused()
     configure(setting.bootstrap, setting.raw, "cleanup.policy", "compact")
     said = refused(worker_on(setting), "cleanup.policy=delete")
     assert said.count(f"{setting.raw} is compacted") == 1
 
 
-def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, settles: Settles) -> None:
-    """Its offsets are there, and are those of other records."""
+def test_recreated_input_is_refused(kafka: SharedKafka, settles: Settles) -> None:
+    """It is longer than the state: its offsets exist, but are those of other records."""
     setting = settles.fused()
     once(setting, worker_on(setting))
     delete_topics(setting.bootstrap, setting.raw)
@@ -149,8 +149,8 @@ def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, settle
         wait_out(anew, 9)
 
 
-def test_no_redis(settles: Settles) -> None:
-    """The copy is a convenience: without it the worker goes on, and says so."""
+def test_worker_runs_without_redis(settles: Settles) -> None:
+    """Redis only keeps the local copy; without it the worker goes on, and says so."""
     redis = f"redis: redis://127.0.0.1:{free_ports(1)[0]}/0\n"
     setting = settles(partitions=1, state="redis", more=redis)
     worker = worker_on(setting)

@@ -25,15 +25,19 @@ from tests.waiting import Patience, calm_s, wait_until
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 MANY = 1_500
-"""Sources."""
+"""Number of sources."""
 
 FULL_AT_BYTES = 200_000
 HELD = 300_000
 
 
 def send_at_once(setting: Setting, sources: int, *numbers: int) -> None:
-    """In one batch, which the log takes in one instant, so that nothing can be late. In several, a
-    busy machine may let time pass in between, and all behind are older than that."""
+    """Send the events in one batch, which the log takes in one instant, so that nothing can be
+    late.
+
+    Between several batches a busy machine may let time pass, and all later events would be older
+    than that.
+    """
     arrived_ms = set()
 
     def confirmed(error: KafkaError | None, message: Message) -> None:
@@ -63,9 +67,7 @@ def flip_a_bit(path: Path) -> None:
         pytest.param(SPLIT, 4 * MANY, marks=pytest.mark.chaos),
     ],
 )
-def test_flipped_bits_in_the_local_copy(
-    begun: Begun, tmp_path: Path, stages: str, sources: int
-) -> None:
+def test_flipped_bits_are_found(begun: Begun, tmp_path: Path, stages: str, sources: int) -> None:
     setting, worker = begun(stages=stages)
     send_at_once(setting, sources, 0, 1)
     wait_out(setting, 2 * sources)
@@ -97,21 +99,21 @@ def test_flipped_bits_in_the_local_copy(
 
 
 class Flow(Sender):
-    """Rows that are sent at work."""
+    """A sender of rows while the worker runs."""
 
     def __init__(self, setting: Setting, count: int, speed: float) -> None:
         super().__init__(setting, crowd(count, seed=9).rows, speed=speed, epoch=0)
         self.start()
 
     def all_come_out(self, worker: Worker) -> None:
-        """Each once and in order, and the worker stops in peace."""
+        """Assert that all events are emitted once and in order, and that the worker stops."""
         self.finish()
         wait_out(self._setting, self.different)
         stop(worker)
         assert_sound(self._setting)
 
 
-def test_a_state_folder_deleted_at_work(begun: Begun, tmp_path: Path) -> None:
+def test_state_folder_may_be_deleted(begun: Begun, tmp_path: Path) -> None:
     setting, worker = begun()
     flow = Flow(setting, 4_000, 0.5)
     flow.await_share(0.3)
@@ -122,8 +124,8 @@ def test_a_state_folder_deleted_at_work(begun: Begun, tmp_path: Path) -> None:
 
 @pytest.mark.redis
 @pytest.mark.chaos
-def test_a_redis_that_is_emptied_at_work(begun: Begun, own_redis: RedisServer) -> None:
-    """The worker goes on, and so does the next one, from the changelog: the same output."""
+def test_redis_may_be_emptied(begun: Begun, own_redis: RedisServer) -> None:
+    """From the changelog the worker goes on, and so does the next one, with the same output."""
     setting, worker = begun(stream="", state="redis", more=f"redis: {own_redis.url}\n")
     flow = Flow(setting, 6_000, 0.3)
     flow.await_share(0.3)
@@ -138,9 +140,10 @@ def test_a_redis_that_is_emptied_at_work(begun: Begun, own_redis: RedisServer) -
 
 
 @pytest.mark.chaos
-def test_a_full_disk_at_work(begun: Begun) -> None:
-    """A limit of the file size stands for it; both stages meet it after some checkpoints. Events
-    come slowly: a busy machine makes few checkpoints of such as come at once."""
+def test_full_disk_is_survived(begun: Begun) -> None:
+    """A limit of the file size stands for a full disk; both stages meet it after some checkpoints.
+    Events come slowly, since a busy machine makes few checkpoints of events that come at once.
+    """
     setting, worker = begun(stages=SPLIT, stream="")
     stages = worker.stages()
     for pid in stages:
@@ -154,7 +157,7 @@ def test_a_full_disk_at_work(begun: Begun) -> None:
 
 @pytest.mark.redis
 @pytest.mark.chaos
-def test_a_frozen_redis_stops_nothing(begun: Begun, own_redis: RedisServer) -> None:
+def test_frozen_redis_stops_nothing(begun: Begun, own_redis: RedisServer) -> None:
     shape = {"partitions": 2, "state": "redis", "more": f"redis: {own_redis.url}\n"}
     setting, worker = begun(stream="", **shape)
     flow = Flow(setting, 80_000, 0.1)
@@ -178,8 +181,8 @@ def test_a_frozen_redis_stops_nothing(begun: Begun, own_redis: RedisServer) -> N
 
 
 @pytest.mark.chaos
-def test_a_restore_of_very_many_held_events(begun: Begun) -> None:
-    """The process answers all the while, and says how far it is."""
+def test_long_restore_keeps_answering(begun: Begun) -> None:
+    """A restore of very many buffered events reports its progress all the while."""
     hole = "reorder: {start: zero, max_wait: 1h, max_held: 2000000}"
     setting, worker = begun(stream=hole, more="spill_after: 1h\n")
     for first in range(1, HELD // MANY + 1, 20):  # number 0 is missing everywhere

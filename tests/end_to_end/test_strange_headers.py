@@ -1,5 +1,6 @@
-"""End to end, an example: a record whose header has no name that is text, under every command that
-reads a topic of strangers."""
+"""End to end, an example: a record with a header name that is no text, in every command that reads
+a foreign topic.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ VALUE = b'{"kind":"match","id":"x"}'
 
 
 @pytest.mark.kafka
-def test_each_command_passes_over_it(
+def test_strange_record_is_skipped(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
-    """The second of three records is a stranger's."""
+    """A stranger has sent the second of three records."""
     topic = unique_name("strange")
     kafka.create_topic(topic, 1, {"message.timestamp.type": "LogAppendTime"})
     producer = new_producer(kafka.bootstrap)

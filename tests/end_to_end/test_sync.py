@@ -1,7 +1,7 @@
-"""End to end: sources, the sync server's process and a real broker.
+"""End to end: sources, the process of the sync server, and a real broker.
 
-Samples stand in `clock.offsets` as the contract says: keyed by source, one partition and
-in order for each, with append time; the broker may be away for a while.
+Samples in `clock.offsets` follow the contract: keyed by source, each source in one partition and in
+order, with arrival time. The broker may be away for a while.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RUN_MS = 120_000
-"""Longer than the test takes; the clocks are an hour wrong."""
+"""Milliseconds that are longer than the test takes; the clocks are an hour wrong."""
 
 HOUR_NS = 3_600 * 10**9
 SECRETS = ("11" * 32, "22" * 32, "33" * 32)
@@ -42,7 +42,7 @@ KEYS = KEYS.replace('["early"]', '["early", "late"]')
 OFFSETS_NS = {"early": -HOUR_NS, "exact": 0, "late": HOUR_NS}
 FIELDS = {"t1", "t2", "t3", "t4", "server", "segment", "mono"}
 CLOCKS_NS = 100_000
-"""Two clocks of one machine, read one after the other."""
+"""Largest difference of two clocks of one machine that are read one after the other."""
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def samples(setting: Setting) -> list[Read]:
     return read_all(setting.bootstrap, setting.topology.topics.clock)
 
 
-def test_samples_stand_in_the_topic_as_the_contract_says(settles: Settles, tmp_path: Path) -> None:
+def test_samples_follow_the_contract(settles: Settles, tmp_path: Path) -> None:
     setting = settles()
     clocks = {source: clock_of(offset_ns) for source, offset_ns in OFFSETS_NS.items()}
     ring = KeyRing.parse(KEYS)
@@ -84,7 +84,7 @@ def test_samples_stand_in_the_topic_as_the_contract_says(settles: Settles, tmp_p
             lambda: all(p.sync is not None and p.sync.status().rounds >= 14 for p in producers),
             "a burst and a re-sync of each",
         )
-        # The key of one does not speak for another.
+        # A key of one source is not valid for another.
         forged = KeyRing.parse(KEYS.replace('"exact"', '"nobody"').replace('"stranger"', '"exact"'))
         with SyncClient("exact", SyncSettings(server.address, keys=forged)) as liar:
             wait_until(lambda: server.metrics()["packets_totalkey_of_others"] > 0, "the refusal")
@@ -107,12 +107,10 @@ def test_samples_stand_in_the_topic_as_the_contract_says(settles: Settles, tmp_p
             assert value["t3"] - value["t4"] <= offset_ns + CLOCKS_NS
             assert offset_ns - CLOCKS_NS <= value["t2"] - value["t1"]
             assert record.headers == []
-            assert record.timestamp_ms >= began_ms  # append time, not the source's
+            assert record.timestamp_ms >= began_ms  # the arrival time, not the source's
 
 
-def test_a_broker_that_is_away_does_not_stop_the_exchange(
-    own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
-) -> None:
+def test_sync_needs_no_broker(own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path) -> None:
     setting = settle(own_kafka.bootstrap, tmp_path, make=False)
     create(declare(setting.topology), setting.bootstrap, setting.topology.topics.replication)
     with served(setting, tmp_path) as server:
@@ -133,7 +131,7 @@ def test_a_broker_that_is_away_does_not_stop_the_exchange(
     assert len(samples(setting)) >= rounds
 
 
-def test_a_topic_that_is_not_there_is_told(settles: Settles, tmp_path: Path) -> None:
+def test_missing_topic_is_reported(settles: Settles, tmp_path: Path) -> None:
     setting = settles(make=False)
     server = Server(tmp_path, "--brokers", setting.bootstrap, "--topology", str(setting.path))
     server.process.start()

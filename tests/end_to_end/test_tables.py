@@ -1,5 +1,8 @@
-"""End to end: queries with `upsert` under kill -9. Who folds their topics has what a replay of the
-same log comes to: the newest record of a key counts, and one without a value removes it."""
+"""End to end: queries with `upsert` under kill -9.
+
+A reader that reduces their topics has the results of a replay of the same log. For each key the
+newest record counts, and one without a value removes it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ Table = dict[str, dict[str, Any]]
 
 
 def folded(setting: Setting) -> tuple[Table, Counter[str]]:
-    """All tables together, and how often each thing happened to a row."""
+    """Return all tables together, and how often each change happened to a row."""
     table: Table = {}
     seen: Counter[str] = Counter()
     for query, topic in setting.topology.result_tables.items():
@@ -65,7 +68,7 @@ def await_tables(setting: Setting, expected: Table) -> None:
     wait_until(lambda: without_course(folded(setting)[0]) == expected, "what is expected")
 
 
-def test_tables_are_what_the_replay_comes_to(settles: Settles, tmp_path: Path) -> None:
+def test_tables_equal_the_replay(settles: Settles, tmp_path: Path) -> None:
     setting = settles(
         stages="reorder+merge, window+pattern",
         stream=STREAM,

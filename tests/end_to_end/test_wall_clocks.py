@@ -1,7 +1,7 @@
 """End to end: the wall clock of a worker's machine is wrong for a while, or always.
 
-The clock is replaced in the worker's processes only (tests/kit/wall_clock). Waits end as if it were
-right, nothing is late, and a replay of the log says the same.
+The clock is replaced in the worker's processes only (tests/kit/wall_clock). Waits end as with a
+right clock, nothing is late, and a replay of the log gives the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def await_no_note(worker: Worker) -> None:
 
 
 def assert_as_replayed(setting: Setting, tmp_path: Path) -> None:
-    """Each event is in order, and has the time and the error that a replay of the log gives it."""
+    """Assert that each event is in order, with the time and the error that a replay of the log
+    gives it.
+    """
     path = tmp_path / "dumped.jsonl"
     dump(setting, path)
     expected = [event for event, _ in replay(setting, path).events]
@@ -43,9 +45,7 @@ def assert_as_replayed(setting: Setting, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S, 5])
-def test_a_clock_that_steps_for_a_while_changes_nothing(
-    settles: Settles, tmp_path: Path, step_s: int
-) -> None:
+def test_clock_step_changes_nothing(settles: Settles, tmp_path: Path, step_s: int) -> None:
     setting, wall = settles.fused(stream=NUMBERED), WallClock(tmp_path)
     with at_work(setting, kind=Spawned, env=wall.env) as worker:
         send_all(setting, SOURCES, 0, 1)
@@ -54,7 +54,7 @@ def test_a_clock_that_steps_for_a_while_changes_nothing(
         side = "ahead of" if step_s > 0 else "behind"
         await_note(worker, f"this machine's clock is {abs(step_s)} s {side} the brokers' clocks")
         assert worker.ask("ready")[0] == 200
-        # Behind a hole, events wait for time alone.
+        # After a gap, events wait for time alone.
         send_all(setting, SOURCES, 3, 4)
         wait_out(setting, 4 * SOURCES)
         wall.set_off(0)
@@ -65,9 +65,7 @@ def test_a_clock_that_steps_for_a_while_changes_nothing(
 
 
 @pytest.mark.parametrize("off_s", [HOUR_S, -HOUR_S])
-def test_a_quiet_stream_goes_on_under_a_wrong_clock_and_after_it(
-    settles: Settles, tmp_path: Path, off_s: int
-) -> None:
+def test_wrong_clock_stops_nothing(settles: Settles, tmp_path: Path, off_s: int) -> None:
     """One worker has the wrong clock from its start on, and the next one a right clock."""
     setting, wall = settles.fused(stream=NUMBERED), WallClock(tmp_path)
     wall.set_off(off_s)

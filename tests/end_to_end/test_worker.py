@@ -1,6 +1,6 @@
-"""End to end: what a worker tells of itself, how it stops, and what it gets over.
+"""End to end: a worker's reports about itself, how it stops, and the faults that it survives.
 
-Through the supervisor's one port, as an operator or Kubernetes would ask.
+Tests ask through the supervisor's one port, as an operator or Kubernetes would.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 MS = 1_000_000
 HELD_S = 60
-"""Each question takes milliseconds, so this is enough on a busy machine."""
+"""Seconds that events stay buffered: enough on a busy machine, since each question takes
+milliseconds."""
 
 HELD = (
     f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
@@ -39,11 +40,11 @@ SHORTLY = (
 )
 
 UNREADY_S = 15.0
-"""A standstill that `/ready` bears (agents.watch.watchdog)."""
+"""Longest standstill that `/ready` accepts (agents.watch.watchdog)."""
 
 
 def lines_of(worker: Worker, *options: str) -> str:
-    """`inorder explain` in words."""
+    """Return the lines of `inorder explain`."""
     return inorder("explain", worker.address, *options).well().out
 
 
@@ -52,7 +53,7 @@ def command_of(pid: int) -> bytes:
 
 
 def wait_for_words(worker: Worker, *patterns: str) -> None:
-    """As long as the events are held; then they will not be said any more."""
+    """Wait for the words of `inorder explain`, which last as long as the events are buffered."""
 
     def are_said() -> bool:
         return all(re.search(pattern, lines_of(worker), re.MULTILINE) for pattern in patterns)
@@ -60,14 +61,16 @@ def wait_for_words(worker: Worker, *patterns: str) -> None:
     wait_until(are_said, f"the words {patterns}")
 
 
-def test_explain_then_a_stop_with_events_held(settles: Settles) -> None:
-    """What is held at a graceful stop is neither lost nor flushed: the next one goes on."""
+def test_stop_keeps_buffered_events(settles: Settles) -> None:
+    """`inorder explain` names the gap that they wait for. A graceful stop neither loses nor flushes
+    them, and the next worker goes on.
+    """
     setting = settles.fused(stream=HELD)
     worker = worker_on(setting)
     now_ns = time.time_ns()
 
     def tell(*events: tuple[str, int, int]) -> None:
-        """(source, number, milliseconds from now on)."""
+        """Send events, each as (source, number, milliseconds from now on)."""
         records = [(name, contract(name, seq, now_ns + ms * MS)) for name, seq, ms in events]
         send(setting, [(name, b"{}", headers) for name, headers in records])
 
@@ -104,7 +107,7 @@ def test_explain_then_a_stop_with_events_held(settles: Settles) -> None:
         assert len(events_of(setting)) == 3
         text = setting.path.read_text()
         assert HELD in text
-        setting.path.write_text(text.replace(HELD, SHORTLY))  # else that would be waited for
+        setting.path.write_text(text.replace(HELD, SHORTLY))  # Nobody waits so long.
         worker.begin()
         tell(("other", 1, 600))
         wait_out(setting, 9)
@@ -114,7 +117,7 @@ def test_explain_then_a_stop_with_events_held(settles: Settles) -> None:
     inorder("explain", "127.0.0.1:1").refused("no worker answers at 127.0.0.1:1")
 
 
-def test_a_worker_tells_of_all_its_stages(settles: Settles) -> None:
+def test_explain_covers_all_stages(settles: Settles) -> None:
     setting = settles(partitions=1, stream=HELD)
     now_ns = time.time_ns()
 
@@ -131,7 +134,7 @@ def test_a_worker_tells_of_all_its_stages(settles: Settles) -> None:
 
 
 def is_balanced(worker: Worker, stages: list[str], records: int) -> bool:
-    """in = emitted + late + duplicate + dead + held, of each stage."""
+    """Return whether in = emitted + late + duplicate + dead + held, for each stage."""
     counted = worker.metrics()
     ways = ("emitted", "late", "duplicate", "dead", "held")
     return (
@@ -145,7 +148,7 @@ def is_balanced(worker: Worker, stages: list[str], records: int) -> bool:
     )
 
 
-def test_health_balance_and_a_stage_that_dies(settles: Settles) -> None:
+def test_worker_replaces_a_killed_stage(settles: Settles) -> None:
     setting = settles()
     rows = crowd(6_000, seed=5).rows
     half = len(rows) // 2
@@ -168,8 +171,8 @@ def test_health_balance_and_a_stage_that_dies(settles: Settles) -> None:
     assert assert_sound(setting).raw == len(rows)
 
 
-def test_a_stop_before_it_has_begun(settles: Settles) -> None:
-    """A stage that is told to stop while it starts owned nothing yet: all is well."""
+def test_early_stop_exits_with_0(settles: Settles) -> None:
+    """A stage that is stopped while it starts has owned nothing yet, so all is well."""
     setting = settles()
     worker = worker_on(setting, kind=Spawned)
     with running(worker):
@@ -177,10 +180,12 @@ def test_a_stop_before_it_has_begun(settles: Settles) -> None:
         assert worker.stop() == 0, worker.log
 
 
-def test_brokers_that_come_later_and_then_say_nothing(
+def test_absent_brokers_are_awaited(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
-    """It waits for them; then it is not ready, and says why, until they speak again."""
+    """A worker waits for brokers that come later. When they fall silent it is not ready, gives the
+    reason, and recovers.
+    """
     setting = settle(own_kafka.bootstrap, tmp_path, partitions=1)
     own_kafka.stop()
     worker = worker_on(setting)
@@ -204,8 +209,10 @@ def test_brokers_that_come_later_and_then_say_nothing(
         assert worker.stop() == 0, worker.log
 
 
-def test_embedded_broker(tmp_path: Path) -> None:
-    """No Java, no container: the worker brings its own Kafka, which lives as long as it."""
+def test_worker_brings_embedded_broker(tmp_path: Path) -> None:
+    """Without Java or a container, the worker brings its own Kafka, which lives as long as the
+    worker.
+    """
     setting = settle("embedded", tmp_path, make=False)
     with at_work(setting) as worker:
         found = re.search(r"embedded broker at (\S+)", worker.log)
@@ -214,14 +221,14 @@ def test_embedded_broker(tmp_path: Path) -> None:
         sender = Sender(inside, crowd(2_000, seed=6).rows, speed=0.5).start()
         sender.finish()
         wait_out(inside, sender.different)
-        # Append times are not to be had here, so only this is promised: each once.
+        # Arrival times are not available here, so only this is checked: each event once.
         ordered = [event.name for event in events_of(inside)]
     assert len(ordered) == len({*ordered})
 
 
 @pytest.mark.chaos
-def test_a_stop_in_mid_start_is_a_stop(settles: Settles) -> None:
-    """At any instant of the start, while another one works: each ends in time, with 0."""
+def test_stop_during_start_exits_with_0(settles: Settles) -> None:
+    """At any instant of the start, while another worker runs, each worker stops in time."""
     setting = settles(state="memory")
     sender = Sender(setting, crowd(20_000).rows, speed=0.02).start()
     with at_work(setting, name="other"):

@@ -1,4 +1,4 @@
-"""What befalls topics and groups of an application, by an administrator's hand."""
+"""Change topics and groups of an application, as an administrator would."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def admin_of(bootstrap: str) -> AdminClient:
 
 
 def delete_topics(bootstrap: str, *topics: str) -> None:
-    """Delete them, and wait until they are gone."""
+    """Delete the topics, and wait until they are gone."""
     admin = admin_of(bootstrap)
     for answer in admin.delete_topics([*topics]).values():
         answer.result(TIMEOUT_S)
@@ -40,7 +40,7 @@ def delete_topics(bootstrap: str, *topics: str) -> None:
 
 
 def grow(bootstrap: str, topic: str, count: int) -> None:
-    """Give it so many partitions."""
+    """Give the topic so many partitions."""
     admin = admin_of(bootstrap)
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(TIMEOUT_S)
     wait_until(
@@ -57,7 +57,7 @@ def configure(bootstrap: str, topic: str, name: str, value: str) -> None:
 
 
 def create_led(setting: Setting, leader_of: Callable[[str, int], int]) -> None:
-    """Make its topics, with one copy of each partition: on the broker that this says."""
+    """Make the topics, with one replica of each partition, on the broker of `leader_of`."""
     admin = admin_of(setting.bootstrap)
     topics = [
         NewTopic(
@@ -74,17 +74,17 @@ def create_led(setting: Setting, leader_of: Callable[[str, int], int]) -> None:
 
 
 def largest(setting: Setting, size: int) -> None:
-    """So many bytes a batch of the ordered topic may have."""
+    """Limit a batch of the ordered topic to so many bytes."""
     configure(setting.bootstrap, setting.ordered, "max.message.bytes", str(size))
 
 
 def offsets_of(bootstrap: str, topic: str) -> tuple[int, int]:
-    """Where partition 0 begins and ends."""
+    """Return the first and the end offset of partition 0."""
     return offsets_of_all(bootstrap, topic)[0]
 
 
 def offsets_of_all(bootstrap: str, topic: str) -> dict[int, tuple[int, int]]:
-    """Where each partition begins and ends."""
+    """Return the first and the end offset of each partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looks"})
     try:
         partitions = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
@@ -97,7 +97,7 @@ def offsets_of_all(bootstrap: str, topic: str) -> dict[int, tuple[int, int]]:
 
 
 def changelogs(setting: Setting) -> list[str]:
-    """Those that are there."""
+    """Return the changelogs that exist."""
     topics = admin_of(setting.bootstrap).list_topics(timeout=TIMEOUT_S).topics
     begin = f"{setting.topology.application}."
     found = [name for name in topics if name.startswith(begin) and name.endswith(".changelog")]
@@ -106,7 +106,7 @@ def changelogs(setting: Setting) -> list[str]:
 
 
 def forget_groups(setting: Setting) -> None:
-    """What brokers do of themselves after `offsets.retention.minutes`."""
+    """Delete the groups, as brokers do by themselves after `offsets.retention.minutes`."""
     admin = admin_of(setting.bootstrap)
     for stage in setting.stages:
         group = f"{setting.topology.application}.{stage}"
@@ -125,12 +125,14 @@ def _is_deleted(admin: AdminClient, group: str) -> bool:
 
 
 LARGEST = 20_000_000
-"""Bytes."""
+"""Largest batch of an input, in bytes."""
 
 
 def large_input(kafka: SharedKafka) -> str:
-    """An input whose brokers take more than the contract: else a larger record would never get
-    there."""
+    """Create an input whose brokers accept more than the contract, and return its name.
+
+    A larger record would not get there otherwise.
+    """
     raw = f"raw-{uuid.uuid4().hex[:8]}"
     arrival = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(LARGEST)}
     kafka.create_topic(raw, 1, arrival)

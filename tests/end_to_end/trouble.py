@@ -1,4 +1,4 @@
-"""What happens to workers in mid-flow, and a play of it: send, hurt, wait, stop."""
+"""Make trouble for workers while events flow: send, act, wait and stop."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ Act = Callable[["Trouble", int], list[int]]
 
 
 class Trouble:
-    """Workers that run, one that may join, and what can be done to each. An act returns the ids of
-    the stages that it hit."""
+    """Workers that run, one that may join, and the acts on each.
+
+    An act returns the ids of the stages that it hit.
+    """
 
     def __init__(self, setting: Setting, worker_count: int) -> None:
         names = "abcdefgh"[: worker_count + 1]
@@ -36,7 +38,7 @@ class Trouble:
         return [*self.workers, self.spare]
 
     def with_work(self) -> list[int]:
-        """Those that have partitions, once they are as many as can have some."""
+        """Return the workers that have partitions, once they are as many as can have some."""
         patience = Patience()
         while True:
             found = [at for at, worker in enumerate(self.workers) if worker.partitions()]
@@ -46,18 +48,22 @@ class Trouble:
             time.sleep(POLL_S)
 
     def victim(self, turn: int) -> int:
-        """Each in its turn; where there are fewer partitions than workers, one that has some."""
+        """Return each worker in its turn, or one with partitions where these are fewer than the
+        workers.
+        """
         if self._at_work == len(self.workers):
             return turn % len(self.workers)
         return self.with_work()[0]
 
     def do(self, act: Act, turn: int) -> None:
-        """The act, once it can hit somebody: while a worker's partitions come to it, it has none
-        to sleep with."""
+        """Perform the act once it can hit a worker.
+
+        While a worker's partitions move to it, it has none that a pause could hit.
+        """
         wait_until(lambda: bool(act(self, self.victim(turn))), f"{act.__name__} to hit somebody")
 
     def kill_worker(self, index: int) -> list[int]:
-        """Supervisor and stages at once, and a new start with the same state folder."""
+        """Kill supervisor and stages at once, and start again with the same state folder."""
         worker = self.workers[index]
         self._asleep.pop(worker, None)
         hit = worker.kill_all()
@@ -65,7 +71,7 @@ class Trouble:
         return hit
 
     def kill_supervisor(self, index: int) -> list[int]:
-        """Its stages see that they are alone, and stop."""
+        """Kill the supervisor, and start it again; its stages notice that and stop."""
         worker = self.workers[index]
         self._wake(worker)
         hit = worker.kill()
@@ -73,12 +79,12 @@ class Trouble:
         return hit
 
     def kill_stages(self, index: int) -> list[int]:
-        """The supervisor starts them anew."""
+        """Kill the stages, which the supervisor starts again."""
         self._asleep.pop(self.workers[index], None)
         return self.workers[index].kill_stages()
 
     def pause(self, index: int) -> list[int]:
-        """All stages of one worker sleep until others have its partitions."""
+        """Pause all stages of one worker until others have its partitions."""
         worker = self.workers[index]
         places = places_of(worker)
         if not places:
@@ -87,7 +93,7 @@ class Trouble:
         return worker.pause_stages()
 
     def join_and_leave(self, index: int) -> list[int]:
-        """A rebalance in mid-flow: the spare joins, another one leaves by SIGTERM."""
+        """Cause a rebalance while events flow: the spare joins, another one leaves by SIGTERM."""
         leaving = self.workers[index]
         self._wake(leaving)
         hit = leaving.stages()
@@ -97,7 +103,7 @@ class Trouble:
         return hit
 
     def wake_due(self) -> int:
-        """How many sleep on."""
+        """Wake the workers whose partitions others have; return how many are still paused."""
         for worker, places in [*self._asleep.items()]:
             others = (places_of(other) for other in self.everybody if other is not worker)
             if places <= set().union(*others):
@@ -109,8 +115,10 @@ class Trouble:
             worker.wake()
 
     def stop(self) -> None:
-        """By SIGTERM, all at once; each has to leave in peace. A zombie has to wake before that,
-        and must not say anything."""
+        """Stop all workers by SIGTERM at once, and assert that each exits with 0.
+
+        A zombie has to wake before that, and must not write anything.
+        """
         wait_until(lambda: self.wake_due() == 0, "others to have what sleepers had")
         alive = [worker for worker in self.everybody if worker.alive]
         for worker in self.everybody:
@@ -127,7 +135,7 @@ def places_of(worker: Worker) -> set[Place]:
 
 @contextmanager
 def troubled(setting: Setting, worker_count: int = 2) -> Iterator[Trouble]:
-    """Workers that have work; at the end they are stopped."""
+    """Yield the trouble of workers that have work; at the end they are stopped."""
     trouble = Trouble(setting, worker_count)
     with running(*trouble.workers, may_start=trouble.everybody):
         for worker in trouble.workers:
@@ -145,7 +153,7 @@ def play(
     worker_count: int = 2,
     sender: Sender | None = None,
 ) -> None:
-    """Send, act when that share of the rows has been sent, wait until all is out, stop."""
+    """Send, act when that share of the rows has been sent, wait until all is emitted, and stop."""
     with troubled(setting, worker_count) as trouble:
         sender = (sender or Sender(setting, rows, speed=speed)).start()
         emitted = Emitted(setting)

@@ -1,4 +1,4 @@
-"""Waiting until an application has let go all it was sent."""
+"""Wait until an application has emitted all that it was sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.waiting import QUIET_S, Patience
 
 
 class Emitted:
-    """How many different events have come out, in order, late or dead."""
+    """A count of the different events that have been emitted, in order, late or dead."""
 
     def __init__(self, setting: Setting) -> None:
         topics = setting.topology.topics
@@ -28,7 +28,7 @@ class Emitted:
             reader.poll(0)
         new = [r.name for r in self._ordered.records[self._taken :] if not r.is_control]
         now_s = time.monotonic()
-        if self._names:  # one that is not over yet counts too
+        if self._names:  # A silence that is not over yet counts, too.
             self.longest_silence_s = max(self.longest_silence_s, now_s - self._moved_s)
         if new:
             self._moved_s = now_s
@@ -42,7 +42,10 @@ class Emitted:
         meanwhile: Callable[[], object] = lambda: None,
         quiet_s: float = QUIET_S,
     ) -> None:
-        """Until `count` are out; AssertionError when for `quiet_s` nothing has come."""
+        """Wait until `count` events are emitted.
+
+        Raises AssertionError when for `quiet_s` nothing has come.
+        """
         patience = Patience(quiet_s)
         while (found := self.poll()) < count:
             meanwhile()
@@ -54,7 +57,7 @@ class Emitted:
 
 
 def wait_out(setting: Setting, count: int) -> None:
-    """Until so many events are out."""
+    """Wait until so many events are emitted."""
     emitted = Emitted(setting)
     emitted.wait_for(count)
     emitted.close()

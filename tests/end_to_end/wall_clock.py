@@ -1,4 +1,4 @@
-"""The wall clock of a worker's machine, wrong by as much as a test says (tests/kit/wall_clock)."""
+"""Set a worker's wall clock wrong by as much as a test wants (tests/kit/wall_clock)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHIM = ROOT / "tests" / "kit" / "wall_clock"
 
 
 class WallClock:
-    """The wall clock of a worker, in a file that the worker reads each time."""
+    """A worker's wall clock, in a file that the worker reads each time."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

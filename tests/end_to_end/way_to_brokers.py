@@ -1,11 +1,10 @@
-"""A way to brokers that can be cut, can lose answers, and can deliver late what it has kept.
+"""A proxy for brokers that can be cut, can lose answers, and can deliver late what it has kept.
 
-A `Way` stands in front of one broker, which advertises the way's port. Each request of a
-transactional producer is given to a `Judge`, which says what becomes of it (`Fate`). What was kept
-reaches the broker when the judge wants it, on the connection it came by; its client's side may be
-closed long since. All other requests pass.
+A `Way` stands in front of one broker, which advertises the way's port. A `Judge` decides the `Fate`
+of each request of a transactional producer. A kept request reaches the broker when the judge wants
+it, on the connection it came by, which the client may have closed. All other requests pass.
 
-Requests and answers are read by the client's own definitions, in the versions that it sends.
+Requests and answers are parsed by the client's own definitions, in the versions that it sends.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from cli.local.ports import LOOPBACK
 LISTENER = "THROUGH"
 HEAD = struct.Struct(">i")
 LATE_ANSWER_S = 20.0
-"""For the broker to answer what was delivered late."""
+"""Time for the broker to answer what was delivered late."""
 
 ANSWERS: dict[int, list[Any]] = {
     0: [getattr(produce, f"ProduceResponse_v{version}", None) for version in range(9)],
@@ -59,7 +58,7 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Request:
-    """One of a transactional producer. `api` is its name."""
+    """A request of a transactional producer; `api` is its name."""
 
     api: str
     version: int
@@ -80,7 +79,9 @@ class Kept:
     _answer: asyncio.Future[str]
 
     async def deliver(self) -> str:
-        """To the broker; the error codes it answers with, or that it closed the connection."""
+        """Deliver the request; return the error codes of the answer, or "none" if the connection
+        was closed.
+        """
         with suppress(OSError, TimeoutError):
             self._writer.write(HEAD.pack(len(self.request.frame)) + self.request.frame)
             return await asyncio.wait_for(asyncio.shield(self._answer), LATE_ANSWER_S)
@@ -88,21 +89,24 @@ class Kept:
 
 
 class Judge:
-    """Lets all of them pass."""
+    """A judge that lets all requests pass."""
 
     async def fate(self, request: Request) -> Fate:
-        """May wait first: the request, and what follows it on its connection, waits with it."""
+        """Return the fate of a request.
+
+        A judge may wait first; the request, and what follows it on its connection, waits with it.
+        """
         return Fate.PASS
 
     def answered(self, request: Request, codes: str) -> None:
-        """The broker has answered one that was not late."""
+        """Note the broker's answer to a request that was not late."""
 
     async def kept(self, kept: Kept) -> None:
-        """Deliver it when its time has come."""
+        """Deliver the kept request when its time has come."""
 
 
 class Way:
-    """To one broker, at `target` when that is known. `bytes_per_s` bounds what is produced."""
+    """A way to one broker, at `target` once that is known; `bytes_per_s` limits producers."""
 
     def __init__(self) -> None:
         self.judge = Judge()
@@ -141,7 +145,7 @@ class Way:
 
 
 class _Line:
-    """One connection of a client, and its own to the broker."""
+    """A connection of a client, and its own to the broker."""
 
     def __init__(self, way: Way, down: asyncio.StreamWriter, up: asyncio.StreamWriter) -> None:
         self._way = way
@@ -152,7 +156,7 @@ class _Line:
         self.is_open = True
 
     async def passed(self, frame: bytes) -> bool:
-        """False: the connection is cut."""
+        """Handle a frame; return False if the connection is cut."""
         request = _request(frame)
         if request is None:
             await self._pass(frame)
@@ -207,7 +211,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 def _request(frame: bytes) -> Request | None:
-    """None where it is not of a transactional producer."""
+    """Return the request in a frame, or None if it is not of a transactional producer."""
     api, version = struct.unpack_from(">hh", frame)
     if api not in ANSWERS or version >= len(ANSWERS[api]) or ANSWERS[api][version] is None:
         return None
@@ -235,7 +239,7 @@ def _codes(request: Request, body: bytes) -> str:
 
 @dataclass
 class Cluster:
-    """`direct` goes to the brokers, `through` to the ways in front of them."""
+    """A cluster of brokers; `direct` goes to them, and `through` to the ways in front of them."""
 
     direct: str
     through: str
@@ -248,7 +252,7 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path, *, nodes: int = 1, version: str = jars.VERSION) -> Iterator[Cluster]:
-    """Brokers from jars, with a way in front of each."""
+    """Yield brokers from jars, with a way in front of each."""
     ways = [Way() for _ in range(nodes)]
     is_open, shut = threading.Event(), threading.Event()
 
@@ -283,7 +287,7 @@ def cluster(folder: Path, *, nodes: int = 1, version: str = jars.VERSION) -> Ite
 
 
 async def until(found: Callable[[], bool], timeout_s: float) -> bool:
-    """Whether it came true in time."""
+    """Return whether the condition became true in time."""
     deadline_s = time.monotonic() + timeout_s
     while not found():
         if time.monotonic() > deadline_s:

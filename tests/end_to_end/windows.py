@@ -1,4 +1,4 @@
-"""The oracle of windows: what the events of the ordered topic come to, and what is told of them."""
+"""Oracle of windows: those expected from the ordered topic, and those reported."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ Counts = dict[tuple[str, int], int]
 
 
 class Expected(NamedTuple):
-    """How many events every window has, and which windows must have been told."""
+    """Numbers of events of every window, and windows that must have been reported."""
 
     counts: Counts
     passed: set[tuple[str, int]]
 
 
 def windows_of(setting: Setting) -> Expected:
-    """Events of the ordered topic by window; those whose window was final when they came, by the
-    watermarks before them, do not count. Windows that the topic has not yet passed
-    may be told or not: a quiet stream passes them with time. With a quality target none is open
-    after `max_wait`."""
+    """Return the windows expected from the ordered topic.
+
+    An event does not count if its window was final when it came, by the watermarks before it.
+    Windows that the topic has not yet passed may be reported or not, since a quiet stream passes
+    them with time. With a quality target none is open after `max_wait`.
+    """
     has_target = any(query.window and query.quality for query in setting.topology.queries.values())
     tumbling = {"tumbling", "surely"} & setting.topology.queries.keys()
     found: Counter[tuple[str, int]] = Counter()
@@ -60,7 +62,7 @@ def windows_of(setting: Setting) -> Expected:
 
 
 class StandingWindows(StandingResults):
-    """The windows that stand, by start."""
+    """Current windows by start."""
 
     kind = "window"
 

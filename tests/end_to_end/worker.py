@@ -1,4 +1,4 @@
-"""`inorder worker` as a process: started, asked, hurt, and ended for certain."""
+"""Run `inorder worker` as a process: start it, ask it, act on it, and stop it in any case."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ REFUSED = 2
 STOP_QUIET_S = 45.0
 ORPHAN_QUIET_S = 30.0
 COMMANDS = (b"inorder/__main__.py", b"tests/kit/nursery.py")
-"""What runs a stage."""
+"""Commands that run a stage."""
 
 SESSION_S = 3.0
-"""Half the default: a killed one's partitions go to others when this is over."""
+"""Seconds of a session, half of the default; after them others get the partitions of a killed
+worker."""
 
 
 class Worker(Command):
-    """One supervisor with its stage processes; `name` is also its state folder's."""
+    """A supervisor with its stage processes; `name` is also that of its state folder."""
 
     begun_as: ClassVar[type[Process]] = ForkedProcess
 
@@ -64,7 +65,7 @@ class Worker(Command):
         return self.http
 
     def metrics(self) -> dict[str, float]:
-        """Sum of each family's samples: `records_in` of a stage is `records_in:stage`."""
+        """Return each family's sum of samples: `records_in` of a stage is `records_in:stage`."""
         sums: dict[str, float] = {}
         for family in self.families():
             for sample in family.samples:
@@ -77,7 +78,9 @@ class Worker(Command):
         self.await_true(lambda: self.ask("ready")[0] == 200, f"{self.name} is ready")
 
     def is_cut_off(self) -> bool:
-        """Whether it is not ready, as its brokers say nothing: to whichever of its requests."""
+        """Return whether the worker is not ready because its brokers do not answer one of its
+        requests.
+        """
         status, told = self.ask("ready")
         why = "no (broker answers|sign of life|checkpoint has been|assignment by the group|leader)"
         return status == 503 and re.search(why, str(told)) is not None
@@ -90,11 +93,11 @@ class Worker(Command):
     # -- its stages ----------------------------------------------------------------------------
 
     def stages(self) -> list[int]:
-        """The ids of its stage processes."""
+        """Return the ids of its stage processes."""
         return children(self.process.pid) if self.alive else []
 
     def partitions(self) -> list[dict[str, Any]]:
-        """Those that its stages have open, as `/explain` tells of them."""
+        """Return the partitions that its stages have open, as in `/explain`."""
         status, told = self.ask("explain")
         return told if status == 200 else []
 
@@ -104,14 +107,14 @@ class Worker(Command):
         return stages[index]
 
     def kill_stage(self, index: int) -> int:
-        """SIGKILL one stage process; its id."""
+        """Kill one stage process with SIGKILL, and return its id."""
         return _signal([self._stage(index)], signal.SIGKILL)[0]
 
     def kill_stages(self) -> list[int]:
         return _signal(self.stages(), signal.SIGKILL)
 
     def pause_stage(self, index: int) -> int:
-        """SIGSTOP one stage process: it keeps its connections and does nothing."""
+        """Pause one stage process with SIGSTOP: it keeps its connections and does nothing."""
         return self._pause([self._stage(index)])[0]
 
     def pause_stages(self) -> list[int]:
@@ -122,48 +125,55 @@ class Worker(Command):
         return _signal(pids, signal.SIGSTOP)
 
     def wake(self, *pids: int) -> None:
-        """These, or all that sleep."""
+        """Wake these stage processes, or all that are paused."""
         self._paused.difference_update(_signal([*(pids or self._paused)], signal.SIGCONT))
 
     # -- ended ---------------------------------------------------------------------------------
 
     def kill(self) -> list[int]:
-        """SIGKILL the supervisor; its stages, whose ids these are, have to see that and stop."""
+        """Kill the supervisor with SIGKILL; return the ids of its stages, which have to notice that
+        and stop.
+        """
         stages = self.stages()
         self._orphans.update(stages)
         self.process.kill()
         return stages
 
     def kill_all(self) -> list[int]:
-        """SIGKILL the supervisor and its stages, as a machine that loses power does."""
+        """Kill the supervisor and its stages with SIGKILL, as a machine that loses power does."""
         stages = self.stages()
         self.process.kill()
         return _signal(stages, signal.SIGKILL)
 
     def terminate(self) -> None:
-        """SIGTERM, without a wait."""
+        """Send SIGTERM, without a wait."""
         self.process.terminate()
 
     def exit_code(self) -> int | None:
-        """Wait for the end; when its log has stood still for STOP_QUIET_S it is killed."""
+        """Wait for the end, and return the exit code.
+
+        A worker whose log has stood still for STOP_QUIET_S is killed.
+        """
         with suppress(AssertionError):
             wait_until(lambda: not self.alive, "its end", lambda: self.log, quiet_s=STOP_QUIET_S)
         return self.process.kill()
 
     def stop(self) -> int | None:
-        """SIGTERM, and the exit code."""
+        """Send SIGTERM, and return the exit code."""
         self.terminate()
         return self.exit_code()
 
     def ends_refused(self, *says: str) -> None:
-        """Assert that it ends of itself with exit 2, without a stack trace, and says these."""
+        """Assert that the worker exits by itself with 2, without a stack trace, and with these
+        words.
+        """
         assert self.exit_code() == REFUSED, self.log[-3000:]
         assert "Traceback" not in self.log, self.log[-3000:]
         for words in says:
             assert words in self.log, self.log[-3000:]
 
     def await_orphans(self) -> None:
-        """Until the stages that lost their supervisor have stopped of themselves."""
+        """Wait until the stages that lost their supervisor have stopped by themselves."""
         wait_until(
             lambda: not any(map(_lives, self._orphans)),
             f"the stages {sorted(self._orphans)} of {self.name}, whose supervisor was killed",
@@ -172,7 +182,7 @@ class Worker(Command):
         )
 
     def close(self) -> None:
-        """Nothing of it is left, whatever the test has done."""
+        """Kill what is left of the worker, whatever the test has done."""
         stages = {*self.stages(), *self._orphans, *self._paused}
         self.process.kill()
         _signal([*filter(_lives, stages)], signal.SIGKILL)
@@ -186,8 +196,10 @@ def _signal(pids: list[int], number: int) -> list[int]:
 
 
 def _lives(pid: int) -> bool:
-    """A stage process of that id runs; ids are given to others in time, and a dead one that nobody
-    has waited for has no command."""
+    """Return whether a stage process of that id runs.
+
+    Ids are reused in time, and a dead process that nobody has waited for has no command.
+    """
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -196,14 +208,14 @@ def _lives(pid: int) -> bool:
 
 
 class Spawned(Worker):
-    """One that is begun as users begin theirs."""
+    """A worker that is started as users start theirs."""
 
     begun_as = Process
 
 
 @contextmanager
 def running(*workers: Worker, may_start: Sequence[Worker] = ()) -> Iterator[None]:
-    """Started at the begin; at the end nothing of them, or of `may_start`, is left."""
+    """Start the workers; at the end nothing of them, or of `may_start`, is left."""
     try:
         for worker in workers:
             worker.start()
@@ -220,7 +232,7 @@ def worker_on(
     kind: type[Worker] = Worker,
     env: Mapping[str, str] | None = None,
 ) -> Worker:
-    """A worker of that file, which keeps its state beside it."""
+    """Return a worker of that file, which keeps its state beside it."""
     return kind(name, setting.path, setting.bootstrap, setting.folder, *options, env=env)
 
 
@@ -232,7 +244,7 @@ def at_work(
     kind: type[Worker] = Worker,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Worker]:
-    """A worker that is ready; at the end it stops in peace, if it has not stopped before."""
+    """Yield a worker that is ready; at the end it exits with 0, if it has not stopped before."""
     worker = worker_on(setting, *options, name=name, kind=kind, env=env)
     with running(worker):
         worker.wait_ready()

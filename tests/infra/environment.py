@@ -13,7 +13,7 @@ RUN_S = 120.0
 
 class Environment:
     def __init__(self, folder: Path, python: str = sys.executable) -> None:
-        """With nothing in it but pip."""
+        """Create the environment with nothing but pip."""
         self.folder = folder
         self._uv("venv", "--quiet", "--seed", "--python", python, str(folder))
 
@@ -23,7 +23,7 @@ class Environment:
     def run(
         self, program: str, *arguments: str, cwd: Path | None = None, timeout_s: float = RUN_S
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program of this environment, in its own folder unless `cwd` names another."""
+        """Run a program of this environment, in its own folder unless `cwd` names another."""
         return subprocess.run(
             [str(self.folder / "bin" / program), *arguments],
             cwd=cwd or self.folder,

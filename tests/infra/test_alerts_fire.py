@@ -1,11 +1,12 @@
-"""End to end: a fault is made on purpose, and the rule for it fires on what a real worker exposes.
+"""End to end: a deliberate fault makes its rule fire on the metrics of a real worker.
 
-The rules are those that ship, with each minute taken as a second, or as more where the machine is
-busy. A scrape each such minute may take as long: a worker answers in seconds there. What needs
-hours or a cluster is under promtool alone (`test_monitoring`), and named here. When one fires, what
-docs/operate/alerts.md has of it in its table is looked for too: the metrics at Prometheus, the
-words in the log. Some rules fire for a while only, so what is asked is whether one has fired since
-its fault was made.
+Rules are those that ship, with each minute taken as a second, or as more where the machine is busy.
+A scrape each such minute may take as long, since a busy worker answers in seconds. Rules that need
+hours or a cluster run only in promtool (`test_monitoring`), and are named here.
+
+When a rule fires, the test also checks its row in docs/operate/alerts.md: the metrics at
+Prometheus, and the words in the log. Some rules fire only for a while, so the test asks whether one
+has fired since its fault.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ OTHERS = {
     "full": "reorder: {rule: fixed, max_wait: 60s, start: zero, max_held: 5}",
 }
 STREAM = "reorder: {rule: fixed, max_wait: 1h, start: zero}, merge: {max_wait: 1h}"
-"""The gap of `hole` lasts: on a busy machine a rule may be looked at a minute later."""
+"""Settings with which the gap of `hole` lasts: on a busy machine a rule may be evaluated a
+minute later."""
 TICK_S = 0.02
 GAP_EVERY = 50
 CROWD = 20
@@ -74,10 +76,10 @@ CROWD = 20
 
 ASK_S = 20.0
 UNREAD = 500
-"""Records: more than the fetch brings that was under way when the stage was stopped."""
+"""Number of records, more than those in a fetch under way when the stage was stopped."""
 
 SMALL = 150
-"""Bytes: less than a record of the ordered topic."""
+"""Bytes, fewer than a record of the ordered topic has."""
 
 MASTER_KEYS = "5" * 64
 SOUND_MINUTES = 5
@@ -102,13 +104,13 @@ SILENT = {
     *("Age of gaps given up, 50 % and 99 %", "Sources with the largest share of late events"),
     "Missing numbers that arrived in time",
 }
-"""Panels of which the worker may have nothing to say when the others answer."""
+"""Panels for which the worker may have no data when the others have some."""
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def hurried(expression: str, minute_s: int) -> str:
-    """With each minute taken as so many seconds."""
+    """Return the expression with each minute taken as so many seconds."""
     spans = re.sub(
         r"\b(\d+)([mhd])(?=[\]:]|\s|\))",
         lambda found: f"{int(found[1]) * UNIT_S[found[2]] * minute_s}s",
@@ -129,8 +131,10 @@ def rules(folder: Path, minute_s: int) -> Path:
 
 @dataclass
 class World:
-    """A worker whose topology has a stage that nobody runs, a Prometheus, and what producers send
-    from `start` to `stop`: sound at first, and with every fault once it `breaks`."""
+    """A world to break: a worker with a stage that nobody runs, a Prometheus, and producers.
+
+    Producers send from `start` to `stop`: sound events at first, and every fault once it `breaks`.
+    """
 
     setting: Setting
     worker: Worker
@@ -173,7 +177,7 @@ class World:
             self._send("unsigned", stream="signed")
             self._send("full", stream="full")
             if not self._numbers["full"] % GAP_EVERY:
-                # Another number never comes, so the counter grows whenever it is first looked at.
+                # Another number is skipped, so the counter grows whenever it is first scraped.
                 self._numbers["full"] += 1
             self._put("steady", [("sourceId", b"steady")])
 
@@ -181,7 +185,7 @@ class World:
         self._send("late", epoch=2, seq=0)
         self._send("hole", seq=0)
         self._numbers["full"] = 0  # its first number never comes
-        ts_ns = time.time_ns()  # one that is newer would begin an epoch
+        ts_ns = time.time_ns()  # A newer time would begin an epoch.
         for value in (b'{"v": 1}', b'{"v": 2}'):
             self._send("hole", seq=2, value=value, ts_ns=ts_ns)
 
@@ -216,7 +220,7 @@ class World:
         return {one["metric"]["alertname"] for one in found}
 
     def fired(self, since_s: float) -> set[str]:
-        """Since then (monotonic)."""
+        """Return the alerts that have fired since then (monotonic time)."""
         span_s = math.ceil(time.monotonic() - since_s) + 1
         found = self.prometheus.ask(f'max_over_time(ALERTS{{alertstate="firing"}}[{span_s}s])')
         return {one["metric"]["alertname"] for one in found}
@@ -311,7 +315,7 @@ def limit_files(world: World, size: int = 1) -> None:
 
 
 def delete_unread(world: World) -> None:
-    """The first stage reads nothing while records come, and go."""
+    """Pause the first stage while records come, and are deleted."""
     world.is_quiet.clear()
     stage = world.worker.pause_stage(0)
     place = TopicPartition(world.setting.raw, 0, OFFSET_END)
@@ -331,7 +335,7 @@ def kill(world: World) -> None:
 
 
 def nothing(_: World) -> None:
-    """The fault is in what is sent, or was there from the start."""
+    """Do nothing, since the fault is in what is sent, or was there from the start."""
 
 
 FROM_THE_START = (
@@ -350,11 +354,11 @@ FAULTS: Sequence[tuple[str, Callable[[World], None]]] = [
     ("InorderCheckpointsFail", refuse_outputs),
     ("InorderAbsent", kill),
 ]
-"""In this order: a fault that ends others comes after them. Where outputs are refused, stages end,
-and after some restarts the worker does."""
+"""Faults in order: one that ends others comes after them. Refused outputs end stages, and after
+some restarts the worker."""
 
 
-def test_each_panel_has_an_answer_and_each_rule_is_sound(world: World) -> None:
+def test_panels_and_rules_evaluate(world: World) -> None:
     asked = [(title, _filled(expression, 4 * world.minute_s)) for title, expression in SHOWN]
     silent = {title for title, _ in asked}
 
@@ -368,13 +372,13 @@ def test_each_panel_has_an_answer_and_each_rule_is_sound(world: World) -> None:
 
 
 def _filled(expression: str, rate_interval_s: int) -> str:
-    """As Grafana fills in its variables: four scrapes for a rate."""
+    """Return the expression as Grafana fills in its variables, with four scrapes for a rate."""
     everything = expression.replace("$stage", ".*").replace("$stream", ".*")
     return everything.replace("$__rate_interval", f"{rate_interval_s}s")
 
 
 @pytest.mark.parametrize(("alert", "fault"), FAULTS)
-def test_the_rule_fires(world: World, alert: str, fault: Callable[[World], None]) -> None:
+def test_rule_fires_on_its_fault(world: World, alert: str, fault: Callable[[World], None]) -> None:
     made_s = world.began_s if fault is nothing else time.monotonic()
     fault(world)
     wait_until(
@@ -392,13 +396,13 @@ def test_the_rule_fires(world: World, alert: str, fault: Callable[[World], None]
 
 
 def parts_of_log(cell: str) -> list[str]:
-    """What the worker's log has at once."""
+    """Return the words that the worker's log has at once."""
     if "of each minute" in cell or "of the others" in cell or "of the server" in cell:
         return []
     words = [part for found in re.findall(r"`([^`]+)`", cell) for part in found.split("…")]
     return [*filter(None, map(str.strip, words))]
 
 
-def test_each_rule_is_fired_or_said_not_to_be() -> None:
+def test_every_rule_is_fired_or_listed() -> None:
     fired = [alert for alert, _ in FAULTS]
     assert sorted([*fired, *BY_PROMTOOL_ALONE]) == sorted(rule["alert"] for rule in RULES)

@@ -1,4 +1,4 @@
-"""Examples: an archive of Java's classes is made once, and read where there is one."""
+"""Examples: an archive of Java's classes is made once, and used where it exists."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from infra import archives
 
 
 def write(_: Path) -> None:
-    """As Java does it at its end."""
+    """Write the archive, as Java does when it exits."""
     (option,) = [each for each in os.environ[archives.OPTIONS].split() if "AtExit" in each]
     Path(option.partition("=")[2]).write_text("classes")
 
 
-def test_an_archive_is_made_once_and_then_read(tmp_path: Path) -> None:
+def test_archive_is_made_once(tmp_path: Path) -> None:
     before = os.environ.get(archives.OPTIONS)
     assert classes.reading(tmp_path) == []
     archives.make(tmp_path, write)
     path = classes.archive(tmp_path)
     assert path.read_text() == "classes"
-    archives.make(tmp_path, lambda _: path.unlink())  # is not run
+    archives.make(tmp_path, lambda _: path.unlink())  # It is not run.
     assert classes.reading(tmp_path) == [f"-XX:SharedArchiveFile={path}"]
     assert os.environ.get(archives.OPTIONS, "") == (before or "")
 
 
-def test_a_java_that_writes_none_is_no_fault(tmp_path: Path) -> None:
+def test_missing_archive_is_no_fault(tmp_path: Path) -> None:
     archives.make(tmp_path, lambda _: None)
     assert classes.reading(tmp_path) == []

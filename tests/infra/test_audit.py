@@ -1,4 +1,4 @@
-"""Examples: what is told of an audit, and that no answer is not taken for a good one."""
+"""Examples: the report of an audit, in which a missing answer does not count as a good one."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ FAULTY = {
         ),
     ],
 )
-def test_what_is_told(packages: list[dict[str, Any]], bad: bool, told: list[str]) -> None:
+def test_report_lists_known_faults(
+    packages: list[dict[str, Any]], bad: bool, told: list[str]
+) -> None:
     assert judge("x.lock", {"dependencies": packages}) == (bad, told)
 
 
-def test_a_program_that_gives_no_answer() -> None:
+def test_missing_answer_is_not_a_pass() -> None:
     assert ask("true", "x.lock") is None
     assert judge("x.lock", None)[1][0].startswith("NOT AUDITED")

@@ -1,7 +1,8 @@
-"""End to end: the core is compiled where the build's own packages are and no others.
+"""End to end: the core is compiled with the build's own packages and no others.
 
-pip builds in such an environment, and so does the image. The long tests run the lines of the README
-and of the Dockerfile, with each Python that is here."""
+pip builds in such an environment, and so does the image. Long tests run the lines of the README and
+of the Dockerfile, with each Python on this machine.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ assert operator.__file__.endswith(".so"), operator.__file__
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """What git knows, but for the tests, as a fresh clone has it."""
+    """Return a tree with the files that git knows, without the tests, like a fresh clone."""
     tree = tmp_path / "tree"
     listing = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     listed = subprocess.run(
@@ -65,7 +66,9 @@ def hot_modules() -> list[str]:
 
 
 def bases_of_libraries(file: Path) -> Iterator[str]:
-    """Classes whose base is imported from outside of the standard library and of this tree."""
+    """Yield the classes whose base is imported from outside of the standard library and of this
+    tree.
+    """
     known = sys.stdlib_module_names | {"topology", "agents", "inorder", "codec"}
     module = ast.parse(file.read_text(encoding="utf-8"))
     strangers = {
@@ -87,14 +90,16 @@ def bases_of_libraries(file: Path) -> Iterator[str]:
                 yield f"{file.relative_to(ROOT)}: {node.name}"
 
 
-def test_no_compiled_class_has_a_base_of_a_library() -> None:
-    """The compiler knows none of these and leaves the base out: that tears memory at run time."""
+def test_compiled_classes_have_own_bases() -> None:
+    """mypyc does not know a base from a library and leaves it out, which corrupts memory at run
+    time.
+    """
     assert [found for name in hot_modules() for found in bases_of_libraries(ROOT / name)] == []
     collector = ROOT / "agents" / "watch" / "metrics" / "worker.py"
     assert list(bases_of_libraries(collector)), "it has one"
 
 
-def test_what_builds_is_named_alike_and_locked_where_it_is() -> None:
+def test_build_requirements_agree() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     needed = sorted(project["build-system"]["requires"])
     assert needed == sorted(project["dependency-groups"]["build"])
@@ -102,12 +107,12 @@ def test_what_builds_is_named_alike_and_locked_where_it_is() -> None:
     lock = (ROOT / "infra/locks/build.txt").read_text(encoding="utf-8")
     (locked,) = re.findall(r"(?m)^mypy==([\d.]+)", lock)
     assert [*map(int, locked.split("."))] >= [*map(int, least.split("."))]
-    assert [*map(int, least.split("."))] >= [2, 4, 1]  # before, attributes of exceptions leak
+    assert [*map(int, least.split("."))] >= [2, 4, 1]  # Before that, attributes of exceptions leak.
 
 
 @pytest.mark.slow
-def test_the_compiler_takes_the_core_beside_no_library(tree: Path, tmp_path: Path) -> None:
-    """It makes the C: that ends where mypyc fails, and mypy alone finds no fault."""
+def test_core_compiles_alone(tree: Path, tmp_path: Path) -> None:
+    """It generates the C code, since mypyc fails where mypy alone finds no fault."""
     there = Environment(tmp_path / "build")
     there.install("mypy", "setuptools>=77")
     checked = there.run("python", "-c", CHECK, cwd=tree, timeout_s=BUILD_S)
@@ -118,9 +123,7 @@ def test_the_compiler_takes_the_core_beside_no_library(tree: Path, tmp_path: Pat
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("python", PYTHONS)
-def test_pip_installs_a_clone_with_the_core_compiled(
-    python: str, tree: Path, tmp_path: Path
-) -> None:
+def test_pip_compiles_a_clone(python: str, tree: Path, tmp_path: Path) -> None:
     there = Environment(tmp_path / "there", found(python))
     done = there.run("pip", "install", "./inorder", ".", cwd=tree, timeout_s=BUILD_S)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
@@ -130,8 +133,10 @@ def test_pip_installs_a_clone_with_the_core_compiled(
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_what_the_compiler_refuses_stays_in_python(tree: Path, tmp_path: Path) -> None:
-    """A compiler newer than this release may find a fault in it: that ends no installation."""
+def test_refused_core_stays_in_python(tree: Path, tmp_path: Path) -> None:
+    """A compiler newer than this release may find a fault in the core, which must not end an
+    installation.
+    """
     event = tree / "topology" / "model" / "event.py"
     event.write_text(event.read_text() + '\n_REFUSED: int = "a text"\n')
     there = Environment(tmp_path / "there")
@@ -144,8 +149,8 @@ def test_what_the_compiler_refuses_stays_in_python(tree: Path, tmp_path: Path) -
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_the_steps_of_the_image_make_a_compiled_worker(tree: Path, tmp_path: Path) -> None:
-    """What the Dockerfile runs, step by step, without an engine."""
+def test_image_steps_compile_the_worker(tree: Path, tmp_path: Path) -> None:
+    """This runs the steps of the Dockerfile one by one, without an engine."""
     build = Environment(tmp_path / "build")
     build.install("--require-hashes", "-r", tree / "infra/locks/build.txt")
     python = str(build.folder / "bin" / "python")

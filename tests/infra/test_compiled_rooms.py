@@ -1,8 +1,8 @@
-"""Examples: what the list of compiled modules names is there, and can be compiled alone.
+"""Examples: modules in the list of compiled ones exist, and can be compiled alone.
 
 A compiled class with a base in Python looks up each attribute as Python does. A class in Python
-whose base is compiled is refused when it is imported, unless that base allows it. Neither is seen
-before a build that takes minutes: so both are judged here from the sources.
+whose base is compiled is refused at import, unless that base allows it. Only a build that takes
+minutes would show either, so both are checked here from the sources.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests import ROOT
 RECIPE: dict[str, Any] = runpy.run_path(str(ROOT / "setup.py"), run_name="recipe")
 COMPILED = frozenset(name.removesuffix(".py").replace("/", ".") for name in RECIPE["hot_modules"]())
 ROOMS = (topology, codec, inorder, agents)
-"""The packages that a stage runs."""
+"""Packages that a stage runs."""
 
 ALLOWS = "allow_interpreted_subclasses"
 
@@ -40,7 +40,7 @@ def modules(room: ModuleType) -> Iterator[ModuleType]:
 
 
 def classes_that_allow(module: str) -> set[str]:
-    """The classes of a compiled module that code in Python may extend."""
+    """Return the classes of a compiled module that code in Python may extend."""
     tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
     return {
         node.name
@@ -52,7 +52,7 @@ def classes_that_allow(module: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def pairs() -> list[tuple[type, type]]:
-    """Each class with each base of it that one of the rooms defines."""
+    """Return each class with each base of it that our packages define."""
     ours = tuple(f"{room.__name__}." for room in ROOMS)
     return [
         (each, base)
@@ -65,7 +65,7 @@ def pairs() -> list[tuple[type, type]]:
     ]
 
 
-def test_each_room_and_module_that_is_named_is_there_once() -> None:
+def test_listed_modules_exist_once() -> None:
     rooms, shell = RECIPE["HOT_ROOMS"], RECIPE["HOT_SHELL"]
     assert [room for room in rooms if not (ROOT / "topology" / room / "__init__.py").exists()] == []
     assert [name for name in shell if not (ROOT / name).is_file()] == []
@@ -78,7 +78,7 @@ def test_each_room_and_module_that_is_named_is_there_once() -> None:
     assert files.isdisjoint(RECIPE["INTERPRETED"])
 
 
-def test_a_compiled_class_has_no_base_in_python(pairs: list[tuple[type, type]]) -> None:
+def test_compiled_class_has_no_python_base(pairs: list[tuple[type, type]]) -> None:
     found = [
         f"{each.__module__}.{each.__name__} extends {base.__module__}.{base.__name__}"
         for each, base in pairs
@@ -87,7 +87,7 @@ def test_a_compiled_class_has_no_base_in_python(pairs: list[tuple[type, type]]) 
     assert found == []
 
 
-def test_a_class_in_python_extends_compiled_ones_that_allow_it(
+def test_extended_classes_allow_it(
     pairs: list[tuple[type, type]],
 ) -> None:
     across = [

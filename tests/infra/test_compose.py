@@ -1,4 +1,4 @@
-"""Examples: what the image and the compose file name is really there.
+"""Examples: all that the image and the compose file name exists.
 
 No container engine is needed; hadolint reads the Dockerfile in `make lint`.
 """
@@ -28,13 +28,13 @@ COMPOSE: dict[str, Any] = yaml.safe_load((INFRA / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = sorted(name for name, service in SERVICES.items() if service["image"] == "inorder")
 ENGINES_GRACE = "10s"
-"""What an engine gives a container that says nothing."""
+"""Grace period of a container that states none."""
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_is_pinned_checked_and_open_on_loopback_alone(
+def test_services_are_pinned_and_local(
     name: str,
 ) -> None:
     service = SERVICES[name]
@@ -59,7 +59,7 @@ def test_a_service_is_pinned_checked_and_open_on_loopback_alone(
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_ours_run_known_commands_write_where_they_must_and_have_no_powers(name: str) -> None:
+def test_our_services_are_confined(name: str) -> None:
     service = SERVICES[name]
     judge_inorder(service["command"], is_whole=True)
     given_s = seconds(service.get("stop_grace_period", ENGINES_GRACE))
@@ -70,7 +70,7 @@ def test_ours_run_known_commands_write_where_they_must_and_have_no_powers(name: 
     assert "no-new-privileges:true" in service["security_opt"]
 
 
-def test_all_that_tell_of_themselves_are_scraped() -> None:
+def test_all_servers_are_scraped() -> None:
     settings = yaml.safe_load((INFRA / "compose" / "prometheus.yml").read_text())
     (job,) = settings["scrape_configs"]
     serving = {
@@ -97,7 +97,7 @@ def test_make_up_names_what_is_missing(present: str, wanted: str, tmp_path: Path
 
 
 @pytest.mark.programs
-def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
+def test_prometheus_accepts_its_settings(tmp_path: Path) -> None:
     require(prometheus.missing())
     alerts = tmp_path / "alerts.yaml"
     alerts.write_text((INFRA / "helm" / "inorder" / "files" / "alerts.yaml").read_text())
@@ -109,7 +109,7 @@ def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_grafana_finds_its_data_and_the_dashboard() -> None:
+def test_grafana_finds_its_dashboard() -> None:
     grafana = INFRA / "compose" / "grafana"
     (source,) = yaml.safe_load((grafana / "datasources" / "prometheus.yaml").read_text())[
         "datasources"
@@ -120,7 +120,7 @@ def test_grafana_finds_its_data_and_the_dashboard() -> None:
     assert f"{provider['options']['path']}/inorder.json" in mounted
 
 
-def test_the_image_says_how_long_each_of_two_workers_needs_to_stop() -> None:
+def test_image_states_the_stop_time() -> None:
     (said,) = re.findall(r"give it (\d+) seconds", DOCKERFILE)
     assert int(said) >= supervisor.STOP_TIMEOUT_S + http.STOP_TIMEOUT_S
     workers = [SERVICES[name] for name in OURS if SERVICES[name]["command"][0] == "worker"]
@@ -133,7 +133,7 @@ def seconds(written: str) -> int:
     return int(written.removesuffix("s"))
 
 
-def test_the_topology_fits_the_services() -> None:
+def test_topology_fits_the_services() -> None:
     topology = parse((INFRA / "topology.yaml").read_text())
     assert topology.topics.replication == 1  # one broker
     assert topology.state == "redis"
@@ -141,13 +141,13 @@ def test_the_topology_fits_the_services() -> None:
     assert host in SERVICES
 
 
-def test_the_image_copies_what_is_there_and_runs_as_nobody_special() -> None:
+def test_image_has_its_files_and_user() -> None:
     for copied in re.findall(r"^COPY (?!--from)(\S+) \./$", DOCKERFILE, re.MULTILINE):
         assert (ROOT / copied).is_file(), copied
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
 
 
-def test_the_build_sees_all_that_the_wheel_is_made_of() -> None:
+def test_build_context_has_all_packages() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     let_in = {line[1:].rstrip("/") for line in ignored if line.startswith("!")}
     let_in.remove("dist/*.whl")  # These are there after `make wheels`.

@@ -1,4 +1,4 @@
-"""Examples: each named image has a recipe, and the reason is told where no engine can be had.
+"""Examples: each named image has a recipe, and the reason is given where no engine can run.
 
 An engine that cannot start leaves nothing behind.
 """
@@ -57,19 +57,19 @@ def test_each_named_image_has_a_recipe() -> None:
         assert re.search(rf"(?m)^FROM {re.escape(recipe.below)}$", text), name
 
 
-def test_a_changed_recipe_has_another_digest() -> None:
+def test_changed_recipe_has_new_digest() -> None:
     digests = {base_images._digest(recipe, "below") for recipe in base_images.IMAGES.values()}
     digests.add(base_images._digest(base_images.Recipe("redis"), "another"))
     digests.add(base_images._digest(base_images.Recipe("redis", version="2"), "below"))
     assert len(digests) == len(base_images.IMAGES) + 2
 
 
-def test_another_user_is_told_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_asks_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert engine.missing() == "a private Docker engine needs Linux and root"
 
 
-def test_another_system_is_told_of_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_engine_asks_for_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("INORDER_IMAGES", raising=False)
     for missing in (programs.missing, base_images.missing, debian.missing):
@@ -80,7 +80,7 @@ def test_another_system_is_told_of_debian(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "mmdebstrap" not in programs._list_wanted()
 
 
-def test_a_missing_python_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_python_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INORDER_IMAGES", raising=False)
     monkeypatch.setattr(debian, "missing", lambda: None)
     monkeypatch.setattr(jars, "missing", lambda: None)
@@ -91,7 +91,7 @@ def test_a_missing_python_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("tag", "code"), [("py3-none-any", 1), ("cp312-cp312-linux", 0)])
 def test_only_compiled_wheels_are_taken(tmp_path: Path, tag: str, code: int) -> None:
-    """A stand-in of pip copies what it is told to download."""
+    """A stand-in for pip copies the wheels that it is to download."""
     pip = tmp_path / "pip"
     pip.write_text(
         "#!/bin/bash\n[[ $1 == --version ]] && echo Python 3.12 && exit\n"
@@ -106,7 +106,7 @@ def test_only_compiled_wheels_are_taken(tmp_path: Path, tag: str, code: int) -> 
     assert ("make one with infra/compiled_wheels.sh" in done.stderr) == (code == 1)
 
 
-def test_only_newer_wheels_are_given(tmp_path: Path) -> None:
+def test_only_newer_wheels_are_used(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.2"\n')
     (tmp_path / "topology").mkdir()
     source = tmp_path / "topology/__init__.py"
@@ -128,7 +128,7 @@ def test_only_newer_wheels_are_given(tmp_path: Path) -> None:
     assert not product_image.has_wheels(tmp_path)
 
 
-def test_only_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_own_sources_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "sources.list.d"
     folder.mkdir()
     own = "deb [arch=amd64] http://proxy.example/deb.debian.org/debian/ bookworm main # ours\n"
@@ -147,7 +147,7 @@ def test_only_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert debian.sources() == {"sources.list": own, "both.sources": own_stanza}
 
 
-def test_a_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = []
 
     def run(*words: str, **_: object) -> str:
@@ -171,7 +171,7 @@ def test_a_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.parametrize("is_engine", [True, False])
-def test_the_engine_of_a_killed_run_is_ended(
+def test_left_engine_is_stopped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_engine: bool
 ) -> None:
     """Another process that has its id by now is left alone."""

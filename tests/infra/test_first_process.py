@@ -1,7 +1,7 @@
-"""End to end: as the first process of a container, the image's entry heeds SIGTERM at once.
+"""End to end: as the first process of a container, the image's entry point obeys SIGTERM at once.
 
-The kernel keeps from a namespace's first process every signal that it has no handler for. No
-container engine is needed: a namespace of processes is what counts.
+The kernel withholds from a namespace's first process every signal that it has no handler for. No
+container engine is needed, since a namespace of processes is enough.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.waiting import wait_until
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 (ENTRY,) = re.findall(r"^ENTRYPOINT (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 SOON_S = 20.0
-"""Less than a command waits for brokers."""
+"""Seconds, fewer than a command waits for brokers."""
 
 pytestmark = [pytest.mark.programs, pytest.mark.slow]
 
@@ -42,7 +42,7 @@ def missing() -> str | None:
 
 @contextmanager
 def first(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The command as a first process: the process around it, and its id outside."""
+    """Yield the process around a command that is a first process, and the command's id outside."""
     with subprocess.Popen([*NAMESPACE, *command], stdout=subprocess.DEVNULL) as around:
         try:
             wait_until(lambda: bool(children(around.pid)), "the first process")
@@ -58,7 +58,7 @@ WORKER, TOPICS = ("worker", *WHERE), ("topics", "create", *WHERE)
 @pytest.mark.parametrize(
     ("words", "after_s"), [(WORKER, 0.0), (WORKER, 0.1), (TOPICS, 0.02), (TOPICS, 0.1)]
 )
-def test_the_entry_ends(words: tuple[str, ...], after_s: float) -> None:
+def test_entry_point_obeys_sigterm(words: tuple[str, ...], after_s: float) -> None:
     require(missing())
     *init, program = json.loads(ENTRY)
     assert program == "inorder"
@@ -70,7 +70,7 @@ def test_the_entry_ends(words: tuple[str, ...], after_s: float) -> None:
         assert around.returncode in {0, 128 + signal.SIGTERM}
 
 
-def test_without_it_a_command_would_go_on() -> None:
+def test_bare_command_ignores_sigterm() -> None:
     require(missing())
     with first(sys.executable, "-c", "import time; time.sleep(600)") as (around, pid):
         wait_until(lambda: "python" in os.readlink(f"/proc/{pid}/exe"), "Python")  # noqa: PTH115

@@ -1,6 +1,6 @@
-"""The chart: what it renders is what Kubernetes takes, and what the command line takes.
+"""Examples: Kubernetes accepts what the chart renders, and so does the command line.
 
-The sets of values are those that ship as examples, in `infra/helm/values`.
+Sets of values are those that ship as examples, in `infra/helm/values`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ CUSTOM = {
     "ScaledObject": "keda.sh/v1alpha1",
     "SparkApplication": "sparkoperator.k8s.io/v1beta2",
 }
-"""Kinds that operators bring, with their versions: the schemas do not ship with Kubernetes."""
+"""Kinds that operators bring, with their versions; their schemas do not ship with Kubernetes."""
 
 VERSIONS = ("1.27", KUBERNETES, "1.37")
-"""The oldest that the chart takes, what it is rendered for, the newest whose schemas are known."""
+"""Versions: the oldest that the chart accepts, the one it is rendered for, and the newest with
+known schemas."""
 
 USER = 10_001
 HELM_WAITS_S = 300
-"""How long `helm install` and `helm upgrade` wait by default."""
+"""Seconds that `helm install` and `helm upgrade` wait by default."""
 
 Manifest = Mapping[str, Any]
 
@@ -64,29 +65,31 @@ def manifests(values: Path, *options: str) -> list[Manifest]:
 
 @cache
 def _rendered(values: Path, _: str, *options: str) -> str:
-    """Most tests ask for the same; `_` is what the file says now."""
+    """Return the rendered chart, cached since most tests use the same; `_` is the file's current
+    text.
+    """
     return render("--values", str(values), *options)
 
 
 def named(found: list[Manifest], kind: str) -> dict[str, Manifest]:
-    """The manifests of a kind, by name."""
+    """Return the manifests of a kind, by name."""
     return {one["metadata"]["name"]: one for one in found if one["kind"] == kind}
 
 
 def only(found: list[Manifest], kind: str) -> Mapping[str, Any]:
-    """What is specified of the one manifest of this kind."""
+    """Return the spec of the only manifest of this kind."""
     (one,) = named(found, kind).values()
     spec: Mapping[str, Any] = one["spec"]
     return spec
 
 
 def serving(found: list[Manifest]) -> dict[str, Manifest]:
-    """What runs until it is stopped, by name."""
+    """Return what runs until it is stopped, by name."""
     return named(found, "Deployment") | named(found, "StatefulSet")
 
 
 def pods(found: list[Manifest]) -> Iterator[Mapping[str, Any]]:
-    """The labels and what else each pod is told of itself, and its `spec`."""
+    """Yield each pod's metadata with its `spec`."""
     for manifest in found:
         if manifest["kind"] == "Pod":
             yield manifest
@@ -103,7 +106,7 @@ def containers(found: list[Manifest]) -> Iterator[Mapping[str, Any]]:
 @pytest.mark.in_turns(3)
 @by_values
 @pytest.mark.parametrize("version", VERSIONS)
-def test_kubernetes_takes_it(values: Path, version: str) -> None:
+def test_manifests_are_valid(values: Path, version: str) -> None:
     found = manifests(values)
     for manifest in found:
         if manifest["kind"] not in CUSTOM:
@@ -117,7 +120,7 @@ def test_kubernetes_takes_it(values: Path, version: str) -> None:
 
 
 @by_values
-def test_commands_are_those_of_the_command_line_and_the_stages_of_a_sound_topology_are_run(
+def test_commands_and_stages_are_valid(
     values: Path,
 ) -> None:
     found = manifests(values)
@@ -135,7 +138,7 @@ def stages_in(args: list[str]) -> set[str]:
 
 
 @by_values
-def test_no_container_may_more_than_it_must_and_each_asks_for_what_it_needs(values: Path) -> None:
+def test_containers_have_minimal_rights(values: Path) -> None:
     found = manifests(values)
     for pod in pods(found):
         may = pod["spec"]["securityContext"]
@@ -164,7 +167,7 @@ def test_no_container_may_more_than_it_must_and_each_asks_for_what_it_needs(valu
 
 
 @by_values
-def test_probes_ask_the_port_that_is_served(values: Path) -> None:
+def test_probes_ask_the_served_port(values: Path) -> None:
     found = manifests(values)
     assert serving(found)
     for one in serving(found).values():
@@ -180,14 +183,14 @@ def test_probes_ask_the_port_that_is_served(values: Path) -> None:
         assert live["timeoutSeconds"] > supervisor.ASK_TIMEOUT_S
 
 
-def test_pods_may_run_under_an_account_of_yours() -> None:
+def test_pods_may_use_your_account() -> None:
     found = manifests(PLAIN, "--set", "serviceAccount.create=false,serviceAccount.name=own")
     assert {pod["spec"]["serviceAccountName"] for pod in pods(found)} == {"own"}
     assert not named(found, "ServiceAccount")
 
 
 @by_values
-def test_settings_are_files_of_a_config_map_and_secrets_those_that_only_its_user_reads(
+def test_settings_are_mounted_as_files(
     values: Path,
 ) -> None:
     given = yaml.safe_load(values.read_text())
@@ -226,7 +229,7 @@ def test_passwords_come_from_secrets() -> None:
 
 
 @by_values
-def test_one_pod_of_each_set_may_be_away(values: Path) -> None:
+def test_budget_allows_one_absent_pod(values: Path) -> None:
     found = manifests(values)
     budgets = {name: one["spec"] for name, one in named(found, "PodDisruptionBudget").items()}
     assert budgets.keys() == serving(found).keys()
@@ -236,7 +239,7 @@ def test_one_pod_of_each_set_may_be_away(values: Path) -> None:
         assert one["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-def test_a_network_policy_lets_in_and_out_whom_it_names() -> None:
+def test_network_policy_names_its_peers() -> None:
     found = manifests(STAGES)
     policy = only(found, "NetworkPolicy")
     chosen = policy["podSelector"]["matchLabels"]
@@ -261,7 +264,7 @@ def test_a_network_policy_lets_in_and_out_whom_it_names() -> None:
     assert not named(off, "NetworkPolicy")
 
 
-def test_each_stage_has_pods_of_its_own() -> None:
+def test_each_stage_has_its_own_pods() -> None:
     found = manifests(STAGES)
     deployed = named(found, "Deployment")
     assert deployed.keys() == {"test-reorder", "test-merge", "test-window"}
@@ -286,7 +289,7 @@ def test_each_stage_has_pods_of_its_own() -> None:
     assert by_cpu["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 600
 
 
-def test_pods_that_share_tasks_keep_their_places_in_the_group_by_their_names() -> None:
+def test_pods_join_the_group_by_name() -> None:
     found = manifests(PLAIN, "--set-string", "topology=streams: {default: {keyed_by: stream}}")
     (workers,) = named(found, "StatefulSet").values()
     (worker,) = workers["spec"]["template"]["spec"]["containers"]
@@ -295,7 +298,7 @@ def test_pods_that_share_tasks_keep_their_places_in_the_group_by_their_names() -
     assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
-def test_pods_of_a_stateful_set_have_volumes() -> None:
+def test_stateful_pods_have_volumes() -> None:
     found = manifests(PLAIN)
     workers = named(found, "StatefulSet")["test-all"]["spec"]
     assert workers["replicas"] == 2
@@ -322,7 +325,7 @@ def test_pods_of_a_stateful_set_have_volumes() -> None:
     assert explained == ["test-all:8080"]
 
 
-def test_spark_has_the_files_and_its_tables() -> None:
+def test_spark_has_its_files_and_tables() -> None:
     found = manifests(STRIMZI)
     job = only(found, "SparkApplication")
     (volume,) = job["volumes"]
@@ -340,16 +343,14 @@ def test_spark_has_the_files_and_its_tables() -> None:
     assert secret["path"] == "/etc/inorder-tls/my-cluster-cluster-ca-cert"
 
 
-def test_grafana_is_given_the_dashboard() -> None:
+def test_grafana_gets_the_dashboard() -> None:
     dashboard = named(manifests(STAGES), "ConfigMap")["test-dashboard"]
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     shipped = json.loads((CHART / "files/dashboard.json").read_text())
     assert json.loads(dashboard["data"]["inorder.json"]) == shipped
 
 
-def test_what_the_page_tells_to_type_renders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shown_install_renders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (install,) = [each for each in commands_of(PAGE) if each.words[:2] == ("helm", "install")]
     _, _, name, chart, *options = install.words
     assert ROOT / chart == CHART
@@ -360,7 +361,7 @@ def test_what_the_page_tells_to_type_renders(
     assert {one["image"] for one in containers(found)} == {"registry.example/inorder:0.1.0"}
 
 
-def test_a_service_monitor_finds_the_port_of_every_pod_that_has_one() -> None:
+def test_service_monitor_finds_ports() -> None:
     found = manifests(STAGES)
     pods = [one["spec"]["template"] for one in serving(found).values()]
     monitor = only(found, "ServiceMonitor")
@@ -384,7 +385,7 @@ MADE = {"name": "test-http", "key": "token"}
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("monitor", ["podMonitor", "serviceMonitor"])
-def test_a_monitor_shows_the_token_that_the_pods_want(monitor: str, own: bool) -> None:
+def test_monitor_has_the_pods_token(monitor: str, own: bool) -> None:
     given = ("--set-json", f"kafka.secretEnv.{token.VARIABLE}={json.dumps(TOKEN_FROM)}")
     wanted = TOKEN_FROM if own else MADE
     found = manifests(PLAIN, "--set", f"monitoring.{monitor}=true", *(given if own else ()))
@@ -402,15 +403,15 @@ def test_a_monitor_shows_the_token_that_the_pods_want(monitor: str, own: bool) -
         assert token.token_in({token.VARIABLE: made}) == made
 
 
-def test_without_a_token_pods_may_bear_annotations() -> None:
+def test_annotations_need_no_token() -> None:
     found = manifests(PLAIN, "--set", "token=false,monitoring.annotations=true")
     worker = only(found, "StatefulSet")["template"]["metadata"]
     assert worker["annotations"]["prometheus.io/port"] == "8080"
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_what_the_cluster_knows_is_watched(knows: bool) -> None:
-    """By default; and the network policy lets it in."""
+def test_known_monitor_kinds_are_used(knows: bool) -> None:
+    """This is the default, and the network policy allows it."""
     kinds = ("PodMonitor", "PrometheusRule")
     known = [f"--api-versions=monitoring.coreos.com/v1/{kind}" for kind in kinds if knows]
     found = manifests(PLAIN, *known, "--set", "monitoring.namespace=prom")
@@ -419,7 +420,7 @@ def test_what_the_cluster_knows_is_watched(knows: bool) -> None:
     assert ("kubernetes.io/metadata.name: prom" in ingress) == knows
 
 
-def test_topics_are_made_before_all_else_with_what_that_takes() -> None:
+def test_topics_are_made_first() -> None:
     found = manifests(MTLS)
     hooks = {
         (one["kind"], one["metadata"]["name"]): one
@@ -446,7 +447,7 @@ def test_topics_are_made_before_all_else_with_what_that_takes() -> None:
 
 
 @by_values
-def test_what_settings_name_is_mounted(values: Path) -> None:
+def test_named_folders_are_mounted(values: Path) -> None:
     found = manifests(values)
     settings = "".join({one["data"].get("kafka.properties", "") for one in found if "data" in one})
     named = re.findall(r"=(?:file://)?(/etc/\S+)/[^/\s]+$", settings, re.M)
@@ -462,7 +463,7 @@ def test_what_settings_name_is_mounted(values: Path) -> None:
             assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 
 
-def test_every_pod_has_what_the_user_adds() -> None:
+def test_every_pod_has_your_additions() -> None:
     places: dict[str, Any] = {
         "nodeSelector": {"disk": "ssd"},
         "tolerations": [{"key": "stream", "operator": "Exists"}],
@@ -495,7 +496,7 @@ def test_every_pod_has_what_the_user_adds() -> None:
         assert {name: pod.get(name) for name in places} == places
 
 
-def test_sync_servers_are_spread_and_each_has_an_address() -> None:
+def test_sync_servers_have_addresses() -> None:
     found = manifests(STAGES)
     servers = named(found, "StatefulSet")["test-sync"]["spec"]
     server, selector = servers["template"], servers["selector"]["matchLabels"]
@@ -530,7 +531,7 @@ def has(manifest: Manifest, labels: Mapping[str, str]) -> bool:
     return labels.items() <= borne.items()
 
 
-def test_other_settings_lie_beside_those_of_before_and_start_workers_anew() -> None:
+def test_new_settings_restart_workers() -> None:
     names = set()
     for more in ((), ("--set-string", "functions.f\\.py=functions = {}")):
         found = manifests(PLAIN, *more)
@@ -541,7 +542,7 @@ def test_other_settings_lie_beside_those_of_before_and_start_workers_anew() -> N
     assert len(names) == 2
 
 
-def test_rules_look_at_their_own_release_alone() -> None:
+def test_rules_select_their_release() -> None:
     plain = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"][0]["rules"]
     page = "https://d/docs/operate/alerts.md#"
     for name in ("plant", "other"):

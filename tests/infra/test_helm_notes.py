@@ -1,4 +1,4 @@
-"""Examples: Helm's notes after an install name what the release has."""
+"""Examples: Helm's notes after an install name the parts of the release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.programs, pytest.mark.slow]
 
 TOPOLOGY = 'topology="streams: {default: {}}"'
 NOTES = 'notes: {{ include "inorder/templates/NOTES.txt" . | toJson }}'
-"""A template that shows them: only an install on a cluster prints notes."""
+"""A template that renders the notes: only an install on a cluster prints them."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def notes(chart: Path, *values: str) -> str:
     return str(yaml.safe_load(done.stdout)["notes"])
 
 
-def test_notes_name_job_token_and_test(chart: Path) -> None:
+def test_notes_name_job_and_token(chart: Path) -> None:
     told = notes(chart)
     assert "kubectl logs -n plant job/plant-topics" in told
     assert "kubectl get secret -n plant plant-http" in told
@@ -46,13 +46,13 @@ def test_notes_name_job_token_and_test(chart: Path) -> None:
     assert "helm test -n plant plant --logs" in told
 
 
-def test_notes_name_nothing_that_is_off(chart: Path) -> None:
+def test_notes_omit_disabled_parts(chart: Path) -> None:
     told = notes(chart, "workerDefaults.kind=Deployment", "topics.create=false", "token=false")
     assert "deployment/plant-all" in told
     assert not [word for word in ("topics", "secret", "workers answer") if word in told]
 
 
-def test_notes_take_the_sets_that_there_are(chart: Path) -> None:
+def test_notes_name_existing_workers(chart: Path) -> None:
     told = notes(chart, "workers.all=null", "workers.b.kind=Deployment", "workers.c.replicas=1")
     assert "deployment/plant-b" in told
     assert "and that workers answer" in told

@@ -1,7 +1,7 @@
-"""End to end: an API server of Kubernetes takes the chart, at an install, an upgrade and a test.
+"""End to end: a Kubernetes API server accepts the chart at an install, an upgrade and a test.
 
-There are no controllers and no nodes: the test itself reports that a Job or a pod has ended. Kinds
-that operators bring are defined as their own modules have it.
+There are no controllers and no nodes: the test itself reports that a Job or a pod has ended. Custom
+kinds of operators are defined as their own modules define them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with ApiServer(tmp_path_factory.mktemp("api")) as server:
         for kind in CUSTOM:
             server.ask(DEFINITIONS, definition(kind), "POST")
-        # Who takes a definition serves it a moment later.
+        # The API server serves a new definition only after a moment.
         wait_until(lambda: all(is_served(server, kind) for kind in CUSTOM), "the definitions")
         yield server
 
@@ -51,7 +51,7 @@ def is_served(server: ApiServer, kind: str) -> bool:
 
 
 class Cluster(threading.Thread):
-    """What ends Jobs and pods, in place of controllers and nodes, while it is entered."""
+    """A thread that ends Jobs and pods in place of controllers and nodes, while it is entered."""
 
     def __init__(self, server: ApiServer, namespace: str) -> None:
         super().__init__(daemon=True)
@@ -105,7 +105,7 @@ def helm(server: ApiServer, *words: str) -> str:
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: str(path.stem))
-def test_it_is_installed_upgraded_tested_and_taken_away(server: ApiServer, values: Path) -> None:
+def test_release_installs_and_upgrades(server: ApiServer, values: Path) -> None:
     space = f"of-{values.stem}"
     core = f"/api/v1/namespaces/{space}"
 
@@ -139,8 +139,8 @@ def test_it_is_installed_upgraded_tested_and_taken_away(server: ApiServer, value
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: str(path.stem))
-def test_it_has_no_field_that_the_server_does_not_know(server: ApiServer, values: Path) -> None:
-    """Helm lets them pass, and the server drops them."""
+def test_manifests_fit_the_server(server: ApiServer, values: Path) -> None:
+    """Helm accepts unknown fields, and the API server drops them silently."""
     found = sorted(manifests(values), key=lambda one: one["kind"] != "ServiceAccount")
     for one in found:
         strictly(server, one, dry=one["kind"] != "ServiceAccount")
@@ -154,7 +154,7 @@ def test_it_has_no_field_that_the_server_does_not_know(server: ApiServer, values
 
 
 def strictly(server: ApiServer, manifest: Manifest, *, dry: bool = True) -> None:
-    """Give it to the server; OSError where it has a field that is not known."""
+    """Create the manifest, or try to; raise OSError if it has an unknown field."""
     api, kind = manifest["apiVersion"], manifest["kind"]
     base = "/api/v1" if api == "v1" else f"/apis/{api}"
     plurals = {

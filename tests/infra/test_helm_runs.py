@@ -1,7 +1,7 @@
-"""End to end: the commands of the chart's containers, one after the other as a cluster runs them.
+"""End to end: the commands of the chart's containers, run one after the other as in a cluster.
 
-There is no cluster: each runs as a process here, with the files of its ConfigMap and its variables;
-places that belong to a pod (addresses, folders) are replaced by those of this machine.
+There is no cluster: each command runs as a process here, with the files of its ConfigMap and its
+variables. Addresses and folders of a pod are replaced by those of this machine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 class Pods:
-    """The containers of a release, to be run here."""
+    """Containers of a release, which run here as processes."""
 
     def __init__(self, found: list[Manifest], folder: Path) -> None:
         self._containers = {one["name"]: one for one in containers(found)}
@@ -101,9 +101,7 @@ class Pods:
         return word
 
 
-def test_topics_a_worker_and_the_test_of_the_release(
-    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
-) -> None:
+def test_commands_of_pods_run(kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path) -> None:
     require(missing())
     values = tmp_path / "values.yaml"
     values.write_text(VALUES.format(brokers=kafka.bootstrap, name=unique_name("chart")))

@@ -1,4 +1,4 @@
-"""Examples of the chart: how values scale the pods, and which values it refuses."""
+"""Examples of the chart: how values scale the pods, and which values are refused."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def helm() -> None:
 
 
 def by_lag(worker: str = "all", /, **more: object) -> tuple[str, str]:
-    """The option that scales these pods by lag."""
+    """Return the option that scales these pods by lag."""
     return ("--set-json", f"workers.{worker}.autoscaling.lag={json.dumps({**LAG, **more})}")
 
 
 def scaled(found: list[Manifest]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-    """What KEDA is told: all, and of the topic."""
+    """Return KEDA's trigger by lag, and its metadata."""
     (scaling,) = [one["spec"] for one in found if one["kind"] == "ScaledObject"]
     (trigger,) = scaling["triggers"]
     assert trigger["type"] == "kafka"
     return trigger, trigger["metadata"]
 
 
-def test_lag_in_time_is_asked_of_prometheus() -> None:
+def test_lag_in_time_uses_prometheus() -> None:
     by_time = by_lag("reorder", seconds=60, prometheus="http://p:9090")
     found = manifests(STAGES, "--namespace", "plant", *by_time)
     (scaling,) = [one["spec"] for one in found if one["kind"] == "ScaledObject"]
@@ -78,7 +78,7 @@ def test_lag_in_time_is_asked_of_prometheus() -> None:
     }
 
 
-def test_the_example_scales_by_the_lag_of_a_group_and_topic_that_are_there() -> None:
+def test_example_scales_by_its_lag() -> None:
     found = manifests(STAGES)
     topology = topology_of(found)
     (stage,) = [stage for stage in topology.stages if stage.name == "reorder"]
@@ -107,7 +107,7 @@ def test_the_example_scales_by_the_lag_of_a_group_and_topic_that_are_there() -> 
         (f"queries: {{w: {WINDOW}, d: {{detector: mean, reads: [w]}}}}", [], None, "all"),
     ],
 )
-def test_the_lag_is_that_of_the_group_the_workers_form(
+def test_lag_is_of_the_workers_group(
     text: str, run: list[str], lag_stage: str | None, counts: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "t.yaml"
@@ -134,9 +134,7 @@ def test_the_lag_is_that_of_the_group_the_workers_form(
         (PLAIN, "token=true", {}),
     ],
 )
-def test_keda_is_told_how_the_brokers_are_reached(
-    values: Path, option: str, says: dict[str, str]
-) -> None:
+def test_keda_gets_broker_security(values: Path, option: str, says: dict[str, str]) -> None:
     lag = by_lag(authenticationRef=REFERENCE)
     found = manifests(values, "--set-string", BY_STREAM, "--set", option, *lag)
     trigger, metadata = scaled(found)
@@ -165,10 +163,8 @@ JOIN = "{join: interval 1s, sides: {l: {stream: a}, r: {stream: b}}}"
         (TWO_INPUTS % (KEYED, KEYED), False),
     ],
 )
-def test_pods_are_scaled_only_if_more_than_one_can_have_work(
-    text: str, is_one: bool, tmp_path: Path
-) -> None:
-    """The chart agrees with the groups of partitions that the topology has."""
+def test_one_task_is_not_autoscaled(text: str, is_one: bool, tmp_path: Path) -> None:
+    """Chart and topology agree about the groups of partitions."""
     topology = parse(text)
     inputs = {stream.input for stream in topology.streams.values()}
     groups = topology.topics_read_together if topology.fused else []
@@ -185,7 +181,7 @@ def test_pods_are_scaled_only_if_more_than_one_can_have_work(
 
 
 def drawn(rng: Random) -> str:
-    """A topology of streams in some inputs, some of which are joined."""
+    """Draw a topology of streams in several inputs, some of which are joined."""
     names = "abcd"[: rng.randint(1, 4)]
     streams = {
         name: {
@@ -207,11 +203,12 @@ def drawn(rng: Random) -> str:
     return json.dumps(file)
 
 
-def test_law_the_chart_has_the_tasks_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A chart with the same rules, whose values are many files, says of each stage whether it has
-    one task."""
+def test_law_chart_counts_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chart and the topology agree on stages that have one task.
+
+    This chart has the same template. It takes many topologies as values, and answers for each
+    stage.
+    """
     rng = Random(72)
     texts = [drawn(rng) for _ in range(400)]
     expected: list[dict[str, Any]] = []
@@ -238,7 +235,7 @@ def test_law_the_chart_has_the_tasks_of_the_file(
 
 
 def words(given: str) -> list[str]:
-    """The options; what is no option is the value of `--set`."""
+    """Return the options; a text that is no option is a value of `--set`."""
     return shlex.split(given) if given.startswith("--") else ["--set", given]
 
 
@@ -319,7 +316,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("options", "says"), REFUSED)
-def test_values_that_cannot_be_are_refused_in_a_sentence(options: str, says: str) -> None:
+def test_bad_value_names_the_remedy(options: str, says: str) -> None:
     with pytest.raises(HelmFailed, match=says):
         render("--values", str(PLAIN), *words(options))
 
@@ -336,8 +333,6 @@ def test_values_that_cannot_be_are_refused_in_a_sentence(options: str, says: str
         (STAGES, by_lag("reorder", stage="window"), "these pods do not run window, but reorder"),
     ],
 )
-def test_a_lag_that_nobody_could_ask_for_is_refused(
-    values: Path, options: tuple[str, str], says: str
-) -> None:
+def test_unusable_lag_is_refused(values: Path, options: tuple[str, str], says: str) -> None:
     with pytest.raises(HelmFailed, match=says):
         render("--values", str(values), *options)

@@ -1,4 +1,4 @@
-"""Examples: how the plant of the Kubernetes tests sends and is judged, without a cluster."""
+"""Examples: the plant of the Kubernetes tests sends events and is judged, without a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 
 
 class SilentPlant(Plant):
-    """A plant whose events come out as they are sent."""
+    """A plant whose events arrive as they were sent, without Kafka."""
 
     def send(self, count: int, rate: float | None = None) -> None:
         time.sleep(0.001)
@@ -28,10 +28,8 @@ def silent() -> SilentPlant:
     return SilentPlant(cast("Cluster", None))
 
 
-def test_events_outlast_the_disturbance(
-    silent: SilentPlant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As many as a disturbance may take on a machine that is busy.
+def test_events_outlast_disturbance(silent: SilentPlant, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The limit is high, because a disturbance may take long on a busy machine.
     monkeypatch.setattr(module, "MOST_PIECES", 1_000_000)
     sent_at_end: list[int] = []
 
@@ -44,9 +42,7 @@ def test_events_outlast_the_disturbance(
     assert silent.sent > sent_at_end[0]
 
 
-def test_events_that_end_too_early_are_told(
-    silent: SilentPlant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_few_events_fail(silent: SilentPlant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_PIECES", 2)
     with pytest.raises(AssertionError, match="before the disturbance ended"):
         silent.send_during(lambda: wait_until(lambda: silent.sent == 2 * module.PIECE, "the last"))
@@ -83,7 +79,7 @@ def test_each_fault_is_counted(change: Any, fault: dict[str, int]) -> None:
     assert not judged.is_exact
 
 
-def test_late_event_is_not_disordered() -> None:
+def test_late_event_is_in_order() -> None:
     found = read_calmly(40)
     found.append({**found.pop(0), "late": True})
     judged = judge_events(found, 40)
@@ -91,8 +87,8 @@ def test_late_event_is_not_disordered() -> None:
     assert judged.late_share == 1 / 40
 
 
-def test_judge_waits_for_two_equal_readings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A duplicate that comes after the last event is counted."""
+def test_judge_awaits_stable_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A duplicate that arrives after the last event is counted."""
     monkeypatch.setattr(module, "READ_EVERY_S", 0)
     whole = read_calmly(40)
     twice = [*whole, whole[-1]]
@@ -106,7 +102,7 @@ def test_judge_waits_for_two_equal_readings(monkeypatch: pytest.MonkeyPatch) -> 
     assert (judged.repeated, judged.missing) == (1, 0)
 
 
-def test_judge_counts_since_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_counts_since_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "READ_EVERY_S", 0)
     monkeypatch.setattr(SilentPlant, "read_ordered", lambda self: read_calmly(self.sent))
     plant = SilentPlant(cast("Cluster", None), sent=40)

@@ -1,4 +1,4 @@
-"""Examples: what is said where the harness's own real broker cannot start, and what it is told."""
+"""Examples: the harness chooses its Kafka broker, and names the cause if it cannot start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.services import require
 
 
 @pytest.mark.kafka
-def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+def test_failed_broker_names_cause(tmp_path: Path) -> None:
     require(jars.missing())
     broker = KafkaBroker(tmp_path, overrides={"num.io.threads": "none"})
     with pytest.raises(NotReady, match="Invalid value none for configuration num.io.threads"):
@@ -22,7 +22,7 @@ def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nodes", [0, 4])
-def test_the_number_of_nodes_is_bounded(tmp_path: Path, nodes: int) -> None:
+def test_number_of_nodes_is_bounded(tmp_path: Path, nodes: int) -> None:
     with pytest.raises(ValueError, match=f"nodes={nodes}: a local cluster has 1 to 3 nodes"):
         KafkaBroker(tmp_path, nodes=nodes)
 
@@ -31,16 +31,14 @@ def test_the_number_of_nodes_is_bounded(tmp_path: Path, nodes: int) -> None:
     ("wanted", "nodes", "kind"),
     [("container", 1, ContainerBroker), ("container", 3, KafkaBroker), ("", 3, KafkaBroker)],
 )
-def test_broker_is_the_wanted_one(
+def test_environment_chooses_broker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wanted: str, nodes: int, kind: type
 ) -> None:
     monkeypatch.setenv("INORDER_BROKER", wanted)
     assert isinstance(infra.kafka.new_broker(tmp_path, nodes=nodes), kind)
 
 
-def test_without_java_and_docker_the_remedy_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_missing_java_has_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     infra.kafka.container.missing.cache_clear()
     missing = infra.kafka.missing()

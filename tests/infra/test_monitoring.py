@@ -1,5 +1,8 @@
-"""Examples: alerts and dashboard ask for what workers tell, and alerts fire when they are to, by
-promtool. A real worker's alerts and panels are in test_alerts_fire.py."""
+"""Examples: alerts and dashboard use existing metrics, and alerts fire with their faults, by
+promtool.
+
+A real worker's alerts and panels are in test_alerts_fire.py.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ async def nothing() -> View:
 
 @pytest.fixture(scope="module")
 def names() -> set[str]:
-    """Every name that a worker, a sync server or a sink may tell."""
+    """Return each metric name that a worker, a sync server or a sink may expose."""
     registry = CollectorRegistry()
     Metrics(registry, "merge")
     publishing = LinePublishing(io.BytesIO(), "sync-1")
@@ -64,15 +67,15 @@ def names() -> set[str]:
 
 
 def table_of_faults() -> list[list[str]]:
-    """The cells of each row in docs/operate/alerts.md."""
+    """Return the cells of each row in docs/operate/alerts.md."""
     page = (ROOT / "docs/operate/alerts.md").read_text()
     section = page.split("## Find a fault\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_each_fault_is_in_the_table_with_what_shows_it(names: set[str]) -> None:
-    """Each rule has a row, whose metrics are those that workers expose and the rule asks for."""
+def test_table_has_each_alert(names: set[str]) -> None:
+    """Each rule has a row with metrics that workers expose and that the rule uses."""
     rows = table_of_faults()
     asked = {rule["alert"]: rule["expr"] for rule in RULES}
     assert {row[2] for row in rows} - {""} == set(asked)
@@ -85,18 +88,18 @@ def test_each_fault_is_in_the_table_with_what_shows_it(names: set[str]) -> None:
 
 
 @pytest.mark.parametrize(("title", "expression"), EXPRESSIONS)
-def test_each_metric_is_told_by_somebody(title: str, expression: str, names: set[str]) -> None:
+def test_each_metric_exists(title: str, expression: str, names: set[str]) -> None:
     asked = set(NAME.findall(expression))
     assert asked, title
     assert asked <= names
 
 
-def test_panels_have_numbers_of_their_own() -> None:
+def test_panel_ids_are_unique() -> None:
     assert len({panel["id"] for panel in PANELS}) == len(PANELS)
 
 
-def test_panels_of_the_merge_show_it_in_whatever_stage_it_is() -> None:
-    """Prometheus matches the whole label."""
+def test_merge_panels_match_stages() -> None:
+    """Prometheus matches the whole label, so `merge` alone would miss `reorder+merge`."""
     asked = {word for _, expr in SHOWN for word in re.findall(r'stage=~"([^"]*merge[^"]*)"', expr)}
     (pattern,) = asked
     stages = ["all", "merge", "reorder+merge", "merge+window", "reorder", "window", "detector"]
@@ -104,7 +107,7 @@ def test_panels_of_the_merge_show_it_in_whatever_stage_it_is() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
-def test_an_alert_says_what_and_what_to_do(rule: dict[str, dict[str, str]]) -> None:
+def test_alert_has_a_runbook(rule: dict[str, dict[str, str]]) -> None:
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert rule["annotations"]["summary"]
     assert rule["annotations"]["description"].endswith(".")
@@ -113,8 +116,8 @@ def test_an_alert_says_what_and_what_to_do(rule: dict[str, dict[str, str]]) -> N
     assert f"## {rule['alert']}\n" in (ROOT / "docs/operate/alerts.md").read_text()
 
 
-def test_each_rule_is_of_one_release() -> None:
-    """What is summed is summed within a namespace and a job."""
+def test_each_rule_groups_by_release() -> None:
+    """Each aggregation keeps the labels `namespace` and `job`."""
     grouped = re.findall(r"\b(?:by|on) \(([^)]*)", ALERTS.read_text())
     assert len(grouped) > 50
     assert {group for group in grouped if not group.startswith("namespace, job")} == set()
@@ -152,7 +155,7 @@ def clocks(stream: str, stale: str, synced: str, unsynced: str = "0x400") -> dic
 
 
 def wide(worker: str, partitions: int, stage: str = "merge") -> dict[str, str]:
-    """A worker whose topology has that stage, over an input of so many partitions."""
+    """Return the series of a worker whose stage has an input of so many partitions."""
     labels = f'{{job="inorder",instance="{worker}",stage="{stage}"}}'
     return {
         f"inorder_topology_stage{labels}": "1x400",
@@ -188,7 +191,7 @@ def in_release(job: str, series: dict[str, str]) -> dict[str, str]:
 
 
 def dead(rate: int) -> dict[str, str]:
-    """So many in a minute, of 1,000 that were read."""
+    """Return the series of so many dead letters a minute, of 1,000 records that were read."""
     return {
         f'inorder_records_dead_total{{{STREAM},reason="seq_missing"}}': f"0+{rate}x60",
         f"inorder_records_in_total{{{STREAM}}}": "0+1000x60",
@@ -196,7 +199,7 @@ def dead(rate: int) -> dict[str, str]:
 
 
 def memory(*values: str) -> Pairs:
-    """A worker with a limit of 20; another program of its machine has more."""
+    """Return the series of a worker with a limit of 20; another program there uses more."""
     labels = '{job="inorder",instance="a:1"%s}'
     stage = labels % ',stage="merge"'
     other = '{job="node",instance="a:1"}'
@@ -209,7 +212,7 @@ def memory(*values: str) -> Pairs:
 
 
 Pairs = dict[str, tuple[str, ...]]
-"""What each series says where there is the fault, and where there is none."""
+"""The values of each series with the fault, and without it."""
 
 
 def of_stream(**series: tuple[str, str]) -> Pairs:
@@ -220,7 +223,7 @@ def of_stream(**series: tuple[str, str]) -> Pairs:
 def both(
     alert: str, pairs: Mapping[str, tuple[str, ...]], minute: int = 50
 ) -> list[tuple[str, dict[str, str], int, bool]]:
-    """It fires with the fault, and does not without."""
+    """Return two cases: the alert fires with the fault, and does not fire without it."""
     return [
         (alert, {name: each[sound] for name, each in pairs.items()}, minute, not sound)
         for sound in (0, 1)
@@ -251,7 +254,7 @@ FIRING = [
     (UNASSIGNED, TWO | {A: "0x30", B: "0x5 stale", lag("a", 1): "_x6 0x24"}, 20, False),
     (UNASSIGNED, TWO, 20, True),
     (UNASSIGNED, {TOPOLOGY: "1x30"}, 20, True),
-    # The stage, and its topology, were taken away.
+    # The stage and its topology were removed.
     (UNASSIGNED, {A: "0x5 stale"}, 20, False),
     ("InorderFallsBehind", behind("0x60"), 40, False),
     ("InorderFallsBehind", behind("0+60x60", "5000000x60"), 40, True),
@@ -291,7 +294,7 @@ FIRING = [
     ("InorderClocksStale", clocks("default", "2x30", "8x30"), 20, True),
     ("InorderClocksStale", clocks("default", "0x30", "0x30"), 20, False),
     ("InorderClocksStale", clocks("a", "0x30", "90x30") | clocks("b", "2x30", "0x30"), 20, True),
-    # They were stale for three minutes, and are unsynced since.
+    # The clocks were stale for three minutes, and have been unsynced since then.
     ("InorderClocksStale", clocks("a", "0x60 9x3 0x90", "9x60 0x94", "0x63 9x90"), 80, True),
     ("InorderClocksStale", clocks("a", "0x60 9x3 0x340", "9x60 0x344", "0x63 9x340"), 300, True),
     ("InorderClocksStale", clocks("a", "0x200", "9x60 0x94", "0x200"), 80, False),
@@ -361,16 +364,16 @@ FIRING = [
     ("InorderUnsigned", {FORGED: "_x5 1x55"}, 40, False),
     ("InorderUnsigned", {FORGED.replace("forged", "huge"): "0+1x30"}, 12, False),
 ]
-"""An alert, what each series says each minute in promtool's words, a minute, whether it fires."""
+"""Alert, values of each series per minute in promtool's notation, minute, whether it fires."""
 
 
-def test_each_rule_is_tried_with_its_fault_and_without() -> None:
+def test_each_alert_has_both_cases() -> None:
     tried = {(alert, fires) for alert, _, _, fires in FIRING}
     assert tried == {(rule["alert"], fires) for rule in RULES for fires in (False, True)}
 
 
 @pytest.mark.programs
-def test_alerts_fire_when_they_are_to(tmp_path: Path) -> None:
+def test_alerts_fire_only_with_fault(tmp_path: Path) -> None:
     if shutil.which("promtool") is None:
         require("promtool not found; it comes with prometheus")
     files = [_rule_tests(name, tmp_path) for name in {alert for alert, *_ in FIRING}]
@@ -380,7 +383,7 @@ def test_alerts_fire_when_they_are_to(tmp_path: Path) -> None:
 
 
 def _rule_tests(name: str, folder: Path) -> Path:
-    """A file of tests of one rule, which is evaluated alone."""
+    """Write promtool's tests of one rule, which is evaluated alone; return the file."""
     rule = folder / f"{name}.rule.yaml"
     (found,) = [rule for rule in RULES if rule["alert"] == name]
     rule.write_text(json.dumps({"groups": [{"name": name, "rules": [found]}]}))
@@ -407,8 +410,8 @@ def _rule_tests(name: str, folder: Path) -> Path:
 
 @pytest.mark.programs
 @pytest.mark.slow
-def test_the_charts_monitor_is_let_in_where_the_port_wants_a_token(tmp_path: Path) -> None:
-    """As the operator tells Prometheus, the token in the place of its secret's name."""
+def test_service_monitor_sends_token(tmp_path: Path) -> None:
+    """Prometheus has the job as the operator configures it, with the token itself."""
     require(missing())
     require(helm_missing())
     (monitor,) = [one["spec"] for one in manifests(VALUES) if one["kind"] == "ServiceMonitor"]

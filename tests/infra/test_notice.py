@@ -1,4 +1,4 @@
-"""Examples: NOTICE names what the image redistributes."""
+"""Examples: NOTICE names each package that the image redistributes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from infra.notice import BEGIN, ROOT, licence, list_pinned
 
 
-def test_every_package_of_the_image_is_named() -> None:
+def test_each_package_is_named() -> None:
     listed = (ROOT / "NOTICE").read_text().partition(BEGIN)[2]
     assert re.findall(r"^  (\S+): \S", listed, re.M) == list_pinned(), "run: python -m infra.notice"
     assert "psycopg-binary" in list_pinned()
 
 
-def test_a_licence_is_a_name_and_not_a_text() -> None:
+def test_licence_is_a_short_name() -> None:
     assert licence("psycopg") == "LGPL-3.0-only"
     assert licence("no-such-package") == "see its own files"

@@ -1,4 +1,4 @@
-"""Examples: a node of Kubernetes harms no other one on the same machine."""
+"""Examples: a Kubernetes node of the tests harms no other node on the same machine."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from infra.kubernetes.settings import write_all
 
 @pytest.fixture(autouse=True)
 def all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the programs were there, and root asked."""
+    """Pretend that all programs are installed and that root runs the test."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(programs, "build_all", lambda: Path("/built"))
 
 
 def begin(command: list[str]) -> subprocess.Popen[bytes]:
-    """Start a program, and wait for its first line: before, /proc may name this process's own."""
+    """Start a program and wait for its first line.
+
+    Until then /proc may show the command of this process itself.
+    """
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
     assert process.stdout is not None
@@ -37,13 +40,13 @@ def begin(command: list[str]) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_another_user_is_told_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert node.missing() == "a node of Kubernetes wants root"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
-def test_a_second_kubelet_is_refused(tmp_path: Path) -> None:
+def test_second_kubelet_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "kubelet"
     program.write_text("#!/bin/sh\necho begun\nread line\n")
     program.chmod(0o755)
@@ -52,7 +55,7 @@ def test_a_second_kubelet_is_refused(tmp_path: Path) -> None:
     assert f"process {other.pid}" not in str(node.missing())
 
 
-def test_only_pods_that_run_are_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_stopped_containers_are_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     labels = {"io.kubernetes.pod.uid": "u", "io.kubernetes.container.name": "worker"}
     listed = "TASK  PID  STATUS\nold  11  STOPPED\nnew  12  RUNNING\n"
     told = {"tasks": listed, "containers": json.dumps({"Labels": labels})}
@@ -60,7 +63,7 @@ def test_only_pods_that_run_are_killed(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert Node(tmp_path).pids("u", "worker") == [12]
 
 
-def test_another_coredns_is_built_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_changed_coredns_is_rebuilt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(programs, "folder", lambda: tmp_path)
     for name in programs.NAMES:
@@ -72,15 +75,15 @@ def test_another_coredns_is_built_again(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert programs.missing() == programs.NO_GO
 
 
-def test_only_own_network_spaces_end() -> None:
-    """A container after the first one of its pod names the space by a process."""
+def test_other_namespaces_stay() -> None:
+    """Later containers of a pod name their network namespace by a process, not by a path of CNI."""
     paths = ("/var/run/netns/cni-1", "/proc/7/ns/net", None)
     spaces = [{"type": "network"} | ({"path": path} if path else {}) for path in paths]
     assert node.spaces_of({"Spec": {"linux": {"namespaces": spaces}}}) == {"cni-1"}
     assert node.spaces_of({"ID": "broken"}) == set()
 
 
-def test_a_call_that_hangs_stops_no_cleanup(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleanup_survives_hanging_call(monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(*_: object, **__: object) -> None:
         raise subprocess.TimeoutExpired("ctr", 60)
 
@@ -88,8 +91,8 @@ def test_a_call_that_hangs_stops_no_cleanup(monkeypatch: pytest.MonkeyPatch) -> 
     assert machine.attempt("ctr", "tasks", "list") == ""
 
 
-def test_logs_and_programs_are_in_the_folder(tmp_path: Path) -> None:
-    """In the machine's folder, kubelet would delete those of another node."""
+def test_logs_are_in_own_folder(tmp_path: Path) -> None:
+    """In the machine's own folder, kubelet would delete those of another node."""
     write_all(tmp_path)
     kubelet = json.loads((tmp_path / "kubelet.yaml").read_text())
     assert kubelet["podLogsDir"] == str(tmp_path / "logs")
@@ -100,7 +103,7 @@ def test_logs_and_programs_are_in_the_folder(tmp_path: Path) -> None:
 
 @pytest.fixture
 def note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The place of the note; nothing changes the machine."""
+    """Return the path of the note; nothing changes the machine."""
     place = tmp_path / "note.json"
     monkeypatch.setattr(machine, "NOTE", place)
     for name in ("SPACES", "SOCKETS", "LOGS"):
@@ -112,7 +115,7 @@ def note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
-def test_a_killed_run_is_cleared_away(
+def test_killed_run_is_cleaned_up(
     monkeypatch: pytest.MonkeyPatch, note: Path, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(node, "run", lambda *_, **__: "")
@@ -127,7 +130,7 @@ def test_a_killed_run_is_cleared_away(
     waits = ["sh", "-c", "echo begun; read line"]
     with begin([*waits, str(folder)]) as left, begin(waits) as other:
         (folder / "etcd.pid").write_text(f"{left.pid}\n")
-        (folder / "coredns.pid").write_text(f"{other.pid}\n")  # It has the number by now.
+        (folder / "coredns.pid").write_text(f"{other.pid}\n")  # reused number
         threading.Thread(target=left.wait).start()
         node.end_former()
         assert left.wait() == -signal.SIGTERM
@@ -142,7 +145,7 @@ def test_a_killed_run_is_cleared_away(
 def test_cleanup_builds_no_programs(
     monkeypatch: pytest.MonkeyPatch, note: Path, tmp_path: Path
 ) -> None:
-    """A cache that was emptied since the killed run has no kubectl either."""
+    """A cache that was emptied after the run was killed has no kubectl either."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("nothing is built, and nothing asks the API server")
@@ -156,7 +159,7 @@ def test_cleanup_builds_no_programs(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
-def test_a_node_of_a_run_that_goes_on_stays(note: Path, tmp_path: Path) -> None:
+def test_node_of_running_run_stays(note: Path, tmp_path: Path) -> None:
     machine.read(tmp_path / "node", "inorder-0").note()
     with exclusive(note, 1.0):
         node.end_former()

@@ -1,4 +1,4 @@
-"""Examples: the list of parts is what the locks pin, hash by hash, and is the standard's."""
+"""Examples: the software bill of materials equals the pins of the locks, and is valid."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def made(folder: Path) -> bytes:
     return out.read_bytes()
 
 
-def test_it_is_what_the_locks_pin_the_same_each_time_and_valid_by_the_standards_own_schema(
+def test_sbom_equals_locks(
     tmp_path: Path,
 ) -> None:
     assert "make sbom" in (ROOT / "infra" / "release.sh").read_text()
@@ -51,18 +51,18 @@ def test_it_is_what_the_locks_pin_the_same_each_time_and_valid_by_the_standards_
     assert digests == set(re.findall(r"sha256:([0-9a-f]{64})", text))
     refs = {part["bom-ref"] for part in document["components"]}
     named = {ref for each in document["dependencies"] for ref in each["dependsOn"]}
-    assert named == refs  # each is needed by somebody
+    assert named == refs  # Each part is needed by another one.
     fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(content.decode())
     assert fault is None, str(fault)[:500]
 
 
-def test_who_needs_whom_and_where() -> None:
+def test_dependencies_have_markers() -> None:
     document = bom(read(ONE))
     needs = {each["ref"]: each["dependsOn"] for each in document["dependencies"]}
     kafka, timeout = "pkg:pypi/aiokafka@0.14.0", "pkg:pypi/async-timeout@5.0.1"
     assert needs[kafka] == [timeout]
     (product,) = [ref for ref in needs if ref.startswith("pkg:pypi/inorder-engine@")]
-    assert {kafka, timeout} <= {*needs[product]}  # redis is not pinned here: so the product's own
+    assert {kafka, timeout} <= {*needs[product]}  # redis is not pinned: needed by inorder
     marked = next(part for part in document["components"] if part["purl"] == timeout)
     assert (marked["scope"], marked["properties"][0]["value"]) == (
         "optional",

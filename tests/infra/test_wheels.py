@@ -1,7 +1,8 @@
-"""End to end: both wheels, in empty environments away from the checkout, hold what they promise.
+"""End to end: both wheels work in empty environments away from the checkout.
 
-INORDER_WHEELS names a folder of wheels made before (`infra/compiled_wheels.sh`): these are tried
-then, the compiled one for this Python if it is there."""
+INORDER_WHEELS names a folder of wheels made before (`infra/compiled_wheels.sh`). These are tried
+then, with the compiled one for this Python if there is one.
+"""
 
 from __future__ import annotations
 
@@ -94,12 +95,12 @@ error_ns: int = topology.streams["default"].clock.max_error_ns
 StreamConfig(clock=3)  # type: ignore[arg-type]
 topology.nothing  # type: ignore[attr-defined]
 """
-"""An `ignore` that is not needed is an error: so it is one where all of this is Any."""
+"""Its `ignore` comments are errors if the types are Any, because they are unused then."""
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By the name of the distribution."""
+    """Return the wheels by the name of the distribution."""
     folder = Path(GIVEN)
     if not GIVEN:
         folder = tmp_path_factory.mktemp("wheels")
@@ -115,7 +116,7 @@ def is_compiled(wheel: Path) -> bool:
     return not wheel.stem.endswith("-none-any")
 
 
-def test_what_lies_in_the_wheels(wheels: dict[str, Path]) -> None:
+def test_wheels_hold_their_packages(wheels: dict[str, Path]) -> None:
     held = {}
     for name, wheel in wheels.items():
         with zipfile.ZipFile(wheel) as file:
@@ -126,8 +127,8 @@ def test_what_lies_in_the_wheels(wheels: dict[str, Path]) -> None:
     assert bool(libraries) == is_compiled(wheels["inorder_engine"])
 
 
-def test_what_lies_in_the_archives_of_sources(wheels: dict[str, Path]) -> None:
-    """All that a build needs: what is compiled, and what reads the language of patterns."""
+def test_sources_can_be_built(wheels: dict[str, Path]) -> None:
+    """Archives hold all that a build needs: compiled modules and grammars of patterns."""
     held = {}
     for name, wheel in wheels.items():
         (archive,) = wheel.parent.glob(f"{name}-*.tar.gz")
@@ -141,9 +142,7 @@ def test_what_lies_in_the_archives_of_sources(wheels: dict[str, Path]) -> None:
     assert needed - held["inorder_engine"] == set()
 
 
-def test_the_client_lives_beside_another_package_named_agents(
-    wheels: dict[str, Path], tmp_path: Path
-) -> None:
+def test_client_beside_foreign_agents(wheels: dict[str, Path], tmp_path: Path) -> None:
     there = Environment(tmp_path / "client")
     there.install(f"{wheels['inorder']}[kafka]", others_in(tmp_path))
     done = there.run("python", "-c", PUBLISH)
@@ -154,7 +153,7 @@ def test_the_client_lives_beside_another_package_named_agents(
 
 
 def others_in(folder: Path) -> Path:
-    """A distribution of somebody else's, with a package of that name."""
+    """Create a distribution of another project that has a package named `agents`."""
     others = folder / "others"
     (others / "agents").mkdir(parents=True)
     (others / "pyproject.toml").write_text(OTHERS)
@@ -171,7 +170,7 @@ def engine(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.slow
-def test_the_engine_runs_its_commands(
+def test_engine_runs_its_commands(
     engine: Environment, wheels: dict[str, Path], tmp_path: Path
 ) -> None:
     done = engine.run("python", "-P", "-c", EVERY_COMMAND)
@@ -199,7 +198,7 @@ def test_the_engine_runs_its_commands(
 
 @contextmanager
 def served(there: Environment, folder: Path) -> Iterator[str]:
-    """`inorder dev` as it was installed: a broker, which is told, and a worker with its stages."""
+    """Run the installed `inorder dev`, and yield the address of its broker."""
     command = [str(there.folder / "bin" / "inorder"), "dev"]
     dev = Process("dev", command, folder, {"PYTHONPATH": ""})
     dev.start()
@@ -213,9 +212,8 @@ def served(there: Environment, folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_without_an_extra_the_engine_has_no_kafka_client_and_it_refuses_others_named_agents(
-    wheels: dict[str, Path], tmp_path: Path
-) -> None:
+def test_engine_runs_without_kafka(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """Commands that need Kafka name the extra. A foreign package named `agents` is refused."""
     there = Environment(tmp_path / "there")
     there.install(wheels["inorder"], wheels["inorder_engine"])
     found = there.run("python", "-P", "-c", WHAT_IS_HERE)
@@ -238,13 +236,13 @@ def test_without_an_extra_the_engine_has_no_kafka_client_and_it_refuses_others_n
 
 
 @pytest.mark.long
-def test_the_engine_shows_its_demo(engine: Environment) -> None:
+def test_engine_shows_its_demo(engine: Environment) -> None:
     demo = engine.run("inorder", "demo", "--speed", "20")
     assert demo.returncode == 0, demo.stdout + demo.stderr
 
 
 @pytest.mark.slow
-def test_what_is_imported_has_types(engine: Environment, tmp_path: Path) -> None:
+def test_imported_names_have_types(engine: Environment, tmp_path: Path) -> None:
     user = tmp_path / "typed.py"
     user.write_text(TYPED)
     python = engine.folder / "bin" / "python"

@@ -1,4 +1,4 @@
-"""Examples: GitHub's workflows build wheels for all that is supported, with pinned tools."""
+"""Examples: GitHub's workflows build wheels for each supported Python, with pinned tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def words_with_files(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_job_has_pinned_tools_a_pinned_machine_and_an_end(name: str) -> None:
+def test_job_is_pinned_and_bounded(name: str) -> None:
     job = JOBS[name]
     used = [step["uses"] for step in job["steps"] if "uses" in step]
     assert [each for each in used if not IS_PINNED.fullmatch(each)] == []
@@ -45,14 +45,14 @@ def test_a_job_has_pinned_tools_a_pinned_machine_and_an_end(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_what_a_job_makes_is_a_target(name: str) -> None:
+def test_job_runs_existing_targets(name: str) -> None:
     run = "\n".join(step.get("run", "") for step in JOBS[name]["steps"])
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"(?m)^(?:sudo .*)?make ([\w-]+)", run):
         assert re.search(rf"(?m)^{target}:", makefile), target
 
 
-def test_a_wheel_is_compiled_for_each_python_on_both_machines() -> None:
+def test_wheels_for_each_python() -> None:
     matrix = COMPILED["strategy"]["matrix"]
     tags = [name.replace("python", "cp").replace(".", "") for name in PYTHONS]
     assert matrix["python"] == tags
@@ -60,7 +60,7 @@ def test_a_wheel_is_compiled_for_each_python_on_both_machines() -> None:
     assert COMPILED["runs-on"] == "${{ matrix.machine }}"
 
 
-def test_wheels_are_compiled_in_manylinux_by_the_locked_compiler_and_tried() -> None:
+def test_wheels_use_locked_compiler() -> None:
     (built,) = using(COMPILED, "pypa/cibuildwheel")
     settings = built["env"]
     assert settings["CIBW_BUILD"] == "${{ matrix.python }}-manylinux_*"
@@ -76,7 +76,7 @@ def test_wheels_are_compiled_in_manylinux_by_the_locked_compiler_and_tried() -> 
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_all_that_is_built_is_kept() -> None:
+def test_built_files_are_uploaded() -> None:
     kept = {}
     for name in ("wheels", "compiled"):
         (upload,) = using(JOBS[name], "actions/upload-artifact")

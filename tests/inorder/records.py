@@ -1,4 +1,4 @@
-"""What a reader of the contract finds on a topic of the embedded broker."""
+"""Read the records on a topic of the embedded broker, as a reader of the contract does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topology.wire.header_reader import HeaderReader
 
 
 def read_messages(brokers: str, topic: str, count: int | None = None) -> list[Message]:
-    """All records of the topic; fails if they are not so many."""
+    """Return all records of the topic; fail if their number is not `count`."""
     consumer = Consumer(
         {
             "bootstrap.servers": brokers,
@@ -49,7 +49,7 @@ def headers_of(message: Message) -> list[tuple[str, bytes]]:
 
 
 def event_of(message: Message, config: Contract | None = None) -> Event:
-    """As the reorder stage reads it; fails if the record breaks the contract."""
+    """Return the event as the reorder stage reads it; fail if the record breaks the contract."""
     read = HeaderReader(config or HeaderConfig()).read(
         headers_of(message), 0, 0, message.offset() or 0, None, message.value()
     )
@@ -58,14 +58,14 @@ def event_of(message: Message, config: Contract | None = None) -> Event:
 
 
 class Topic(NamedTuple):
-    """A topic of the embedded broker, and what a reader finds there."""
+    """A topic of the embedded broker, with the records that a reader finds there."""
 
     bootstrap: str
     name: str
 
     @property
     def words(self) -> list[str]:
-        """The options that name it to a command."""
+        """Return the options that name the topic to a command."""
         return ["--brokers", self.bootstrap, "--topic", self.name]
 
     def messages(self, count: int | None = None) -> list[Message]:

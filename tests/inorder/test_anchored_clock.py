@@ -1,4 +1,4 @@
-"""Examples: stamps while the wall clock is stepped and slewed."""
+"""Examples: timestamps of AnchoredClock while the wall clock is stepped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Clocks:
         self.monotonic_ns += ns
 
 
-def test_a_step_of_the_wall_clock_never_shows() -> None:
+def test_clock_step_is_ignored() -> None:
     clocks = Clocks()
     clock = AnchoredClock(lambda: clocks.wall_ns, lambda: clocks.monotonic_ns)
     assert clock() == 1_700_000_000_000_000_000

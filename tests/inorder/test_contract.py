@@ -1,4 +1,4 @@
-"""Examples: the header contract said in code, beside the section of a topology file."""
+"""Examples: the header contract in code equals the section of a topology file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.kit.programs import printed
 from topology.config import HeaderConfig
 
 
-def test_what_is_not_renamed_is_the_preset() -> None:
+def test_preset_gives_other_names() -> None:
     names = HeaderContract(preset="cloudevents", kind="k").names()
     assert names == PRESETS["cloudevents"]._replace(kind="k")
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_code_and_file_say_the_same(preset: str) -> None:
+def test_code_equals_file(preset: str) -> None:
     written = {"preset": preset, "ts_unit": "ms", "sig": "seal"}
     in_file = HeaderConfig.model_validate(written, by_alias=True)
     assert HeaderContract(**written).names() == in_file.names()  # type: ignore[arg-type]
@@ -36,13 +36,13 @@ def test_code_and_file_say_the_same(preset: str) -> None:
         ("source", "søurce", "is not a header name"),
     ],
 )
-def test_a_wrong_contract_is_refused(field: str, value: str, said: str) -> None:
+def test_bad_contract_is_refused(field: str, value: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         HeaderContract(**{field: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("package", [inorder, inorder.engine, inorder.sync])
-def test_every_name_of_the_package_is_there(package: ModuleType) -> None:
+def test_each_name_of_package_exists(package: ModuleType) -> None:
     assert set(package.__all__) <= set(dir(package))
     for name in package.__all__:
         assert getattr(package, name) is not None
@@ -50,7 +50,7 @@ def test_every_name_of_the_package_is_there(package: ModuleType) -> None:
         _ = package.Nothing
 
 
-def test_a_name_is_imported_when_it_is_asked_for() -> None:
+def test_imports_are_lazy() -> None:
     loaded = "[m for m in ('confluent_kafka', 'orjson', 'topology') if m in sys.modules]"
     told = printed("-c", f"import sys, inorder; inorder.HeaderContract; print({loaded})")
     assert told == "[]\n"

@@ -1,4 +1,4 @@
-"""Examples: what the trial of a detector finds."""
+"""Examples: the trial of a detector finds its defects and measures it."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def _spoils(state: int, event: Seen) -> Any:
         (Detector(lambda s, e: (s, {"t": "x" * 2_000_000}), 0), "or 1 MiB, for one item"),
     ],
 )
-def test_what_is_wrong_is_said(detector: Any, wrong: str) -> None:
+def test_defect_is_reported(detector: Any, wrong: str) -> None:
     trial = run_trial(behaviour_of(detector), EVENTS)
     assert wrong in trial.problems[0]
     assert len(trial.problems) <= MAX_PROBLEMS
 
 
-def test_a_state_may_hold_events() -> None:
+def test_state_may_contain_events() -> None:
     trial = run_trial(behaviour_of(Detector(lambda s, e: ((*s, e)[-2:], None), ())), EVENTS)
     assert trial.problems == []
     assert trial.state_values == 1 + 2 * (1 + len(("payload", "name", "number")))
 
 
-def test_a_sound_one_is_measured() -> None:
+def test_sound_detector_is_measured() -> None:
     detector = Detector(
         lambda state, event: ((*state, event.seq), {"n": event.seq}),
         (),

@@ -1,4 +1,4 @@
-"""Law: an Ordering that is dropped leaves no objects, though the collector skips most of them."""
+"""Law: a dropped Ordering leaves no objects, though the garbage collector skips most of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ queries:
 
 
 def line_of(number: int, source: int, now_ns: int) -> dict[str, Any]:
-    """Every third source has no gaps, and every seventh begins again at the number 12."""
+    """Return a line; every third source has no gaps, and every seventh restarts at the twelfth
+    line.
+    """
     seq = 0 if number == 12 and source % 7 == 0 else number + number * source % 3
     return {
         "source": f"s{source}",
@@ -35,7 +37,7 @@ def line_of(number: int, source: int, now_ns: int) -> dict[str, Any]:
 
 
 def drop_one() -> None:
-    """Drop an Ordering that holds events behind gaps, after late ones, restarts and samples."""
+    """Drop an Ordering that buffers events after gaps, and had late events and restarts."""
     order = Ordering(TOPOLOGY)
     for number in range(20):
         now_ns = number * 100 * MS
@@ -54,8 +56,8 @@ def drop_one() -> None:
     assert balance.late
 
 
-def test_dropped_ordering_leaves_no_objects() -> None:
-    drop_one()  # What is kept for all runs, such as compiled expressions, is made once.
+def test_nothing_stays_in_memory() -> None:
+    drop_one()  # Objects that all runs share, such as compiled expressions, are made once.
     gc.collect()
     before = sys.getallocatedblocks()
     drop_one()

@@ -1,4 +1,4 @@
-"""Examples and laws: topologies in code say what files say, and replay as the command does."""
+"""Examples and laws: topologies in code equal those in files, and replay as the command does."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ IN_CODE = Topology(
 
 
 def events(count: int = 40) -> list[RawEvent]:
-    """Two sources take turns; every seventh event comes later than the two behind it."""
+    """Return events of two sources in turn; every seventh arrives after the next two."""
     made = [
         RawEvent(
             source=f"s{at % 2}",
@@ -70,14 +70,14 @@ def events(count: int = 40) -> list[RawEvent]:
     return sorted(made, key=lambda event: event.arrival_ns or 0)
 
 
-def test_code_and_file_are_the_same() -> None:
+def test_code_equals_file() -> None:
     assert parse(FILE) == IN_CODE
     assert list(replay(FILE, events())) == list(replay(IN_CODE, events()))
     assert issubclass(TopologyError, ValueError)
     assert issubclass(QueryRefused, ValueError)
 
 
-def test_law_a_replay_says_what_the_command_says(tmp_path: Path) -> None:
+def test_law_replay_equals_command(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(FILE)
     lines = [json.dumps(event.line()) for event in events()] + ['{"source": 3}']
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
@@ -87,12 +87,12 @@ def test_law_a_replay_says_what_the_command_says(tmp_path: Path) -> None:
     assert {OrderedEvent, MatchRecord, WindowRecord, DeadRecord} <= {type(each) for each in told}
 
 
-def test_records_come_as_inputs_go() -> None:
+def test_replay_is_lazy() -> None:
     endless = iter(RawEvent(source="s", seq=at, ts_ns=at * SECOND_NS) for at in range(10**9))
     assert isinstance(next(replay(IN_CODE, endless)), OrderedEvent)
 
 
-def test_times_of_raw_events_are_ns_whatever_the_file_says_of_the_wire() -> None:
+def test_raw_events_are_always_in_ns() -> None:
     in_ms = Topology(
         streams={"default": StreamConfig(headers=HeaderConfig(ts_unit="ms"), clock=TRUSTED.clock)}
     )
@@ -137,14 +137,14 @@ OWN_TEXT = OWN_FILE.replace("functions: formulas.py\n", "")
     [OWN.with_functions(*FUNCTIONS), parse(OWN_FILE, *FUNCTIONS), parse(OWN_TEXT, *FUNCTIONS)],
     ids=["in code", "a file that names its functions", "a file that does not"],
 )
-def test_functions_of_ones_own(whole: Topology) -> None:
+def test_custom_functions_are_called(whole: Topology) -> None:
     told = list(replay(whole, events()))
     assert any(isinstance(each, MatchRecord) for each in told)
     windows = [each for each in told if isinstance(each, WindowRecord)]
     assert windows[0].values == {"wide": 9}
 
 
-def test_without_its_functions_a_topology_is_refused_with_the_way_to_give_them() -> None:
+def test_missing_functions_are_refused() -> None:
     with pytest.raises(TopologyError) as refused:
         replay(OWN, [])
     assert [problem.path for problem in refused.value.problems] == [
@@ -159,7 +159,7 @@ def test_without_its_functions_a_topology_is_refused_with_the_way_to_give_them()
         replay(OWN_TEXT, [])
 
 
-def test_a_bad_pattern_is_refused_with_its_place() -> None:
+def test_bad_pattern_names_its_line() -> None:
     with pytest.raises(QueryRefused, match="line 1"):
         pattern("PATTERN SEQ(A a, B b")
     with pytest.raises(TypeError, match="3 is not text; write it like PATTERN SEQ"):
@@ -169,7 +169,7 @@ def test_a_bad_pattern_is_refused_with_its_place() -> None:
 @pytest.mark.parametrize(
     "asked", ["import inorder.engine", "import inorder.testing", "from inorder import Topology"]
 )
-def test_where_the_engine_is_missing_it_is_said_what_to_install(asked: str) -> None:
+def test_missing_engine_has_remedy(asked: str) -> None:
     done = python("-c", f"import sys; sys.modules['topology'] = None; {asked}")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
@@ -177,7 +177,7 @@ def test_where_the_engine_is_missing_it_is_said_what_to_install(asked: str) -> N
     )
 
 
-def test_a_module_that_hides_the_engines_is_named(tmp_path: Path) -> None:
+def test_hiding_module_is_named(tmp_path: Path) -> None:
     (tmp_path / "topology.py").write_text("")
     done = python("-c", "import inorder.engine", cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert done.stderr.splitlines()[-1] == (
@@ -204,9 +204,7 @@ def broken_init() -> None:
         (None, {"x": spread()._replace(init=broken_init)}, "init() of 'x' fails with ValueError"),
     ],
 )
-def test_functions_that_are_none_are_refused_as_in_a_file(
-    functions: Any, aggregates: Any, said: str
-) -> None:
+def test_bad_functions_are_refused(functions: Any, aggregates: Any, said: str) -> None:
     for give in (IN_CODE.with_functions, lambda one, other: parse(FILE, one, other)):
         with pytest.raises(TopologyError) as refused:
             give(functions, aggregates)
@@ -225,8 +223,6 @@ def test_functions_that_are_none_are_refused_as_in_a_file(
         (None, [], "None is not a topology"),
     ],
 )
-def test_what_is_no_input_at_all_is_told_in_a_sentence(
-    topology: Any, inputs: Any, said: str
-) -> None:
+def test_bad_input_type_is_refused(topology: Any, inputs: Any, said: str) -> None:
     with pytest.raises(TypeError, match=re.escape(said)):
         list(replay(topology, inputs))

@@ -45,7 +45,7 @@ def replayed(topology: str, *given: Mapping[str, Any] | RawEvent) -> list[Record
     ],
     ids=["value", "a mapping", "in payload", "a line of dump", "a line", "bare", "event", "column"],
 )
-def test_a_mapping_is_a_value_or_a_line(
+def test_mapping_is_value_or_line(
     run: Callable[..., list[Record]], given: Any, wanted: tuple[str, int, Any]
 ) -> None:
     (event,) = run(TOPOLOGY, given)
@@ -64,7 +64,7 @@ def test_a_mapping_is_a_value_or_a_line(
         ({"source": "x", "stream": ["a"], "payload": VALUE}, "`stream` is"),
     ],
 )
-def test_what_is_wrong_is_named_by_its_place(value: dict[str, Any], said: str) -> None:
+def test_bad_field_is_named_by_path(value: dict[str, Any], said: str) -> None:
     (dead,) = fed(TOPOLOGY, value)
     assert isinstance(dead, DeadRecord)
     assert said in dead.detail
@@ -79,15 +79,13 @@ def test_what_is_wrong_is_named_by_its_place(value: dict[str, Any], said: str) -
         ({**VALUE, "arrival": 6 * S}, 1 * S),
     ],
 )
-def test_the_arrival_is_that_of_the_fields_or_beside_the_payload(
-    value: dict[str, Any], at_ns: int
-) -> None:
+def test_arrival_from_field_or_line(value: dict[str, Any], at_ns: int) -> None:
     (event,) = fed(TOPOLOGY, value)
     assert isinstance(event, OrderedEvent)
     assert event.at_ns == at_ns
 
 
-def test_the_part_that_queries_read_is_that_of_the_fields() -> None:
+def test_preset_selects_the_payload() -> None:
     topology = ONE % "fields: {preset: cloudevents-structured}"
     value = {"source": "c", "sequence": "0", "time": "2026-01-01T00:00:00Z", "data": {"v": 1}}
     (event,) = fed(topology, value)
@@ -95,7 +93,7 @@ def test_the_part_that_queries_read_is_that_of_the_fields() -> None:
     assert (event.source, event.payload) == ("c", {"v": 1})
 
 
-def test_the_stream_with_fields_takes_the_values_and_others_take_lines() -> None:
+def test_values_need_fields() -> None:
     plain = "clock: {unsynced: trust}, reorder: {start: zero}"
     topology = f"streams: {{a: {{input: a, {plain}}}, b: {{{plain}, ts_unit: s, {FIELDS}}}}}"
     line = {"stream": "a", "source": "x", "seq": 0, "ts": 1, "device": "d1"}
@@ -105,7 +103,7 @@ def test_the_stream_with_fields_takes_the_values_and_others_take_lines() -> None
     }  # fmt: skip
 
 
-def test_streams_with_the_same_fields_are_told_apart_by_them() -> None:
+def test_stream_field_selects_stream() -> None:
     plain = "clock: {unsynced: trust}, reorder: {start: zero}, ts_unit: s"
     fields = FIELDS.replace("{", "{stream: payload.kind, ", 1)
     topology = f"streams: {{a: {{{plain}, {fields}}}, b: {{{plain}, {fields}}}}}"
@@ -113,7 +111,7 @@ def test_streams_with_the_same_fields_are_told_apart_by_them() -> None:
     assert {e.stream for e in found if isinstance(e, OrderedEvent)} == {"a", "b"}
 
 
-def test_streams_with_different_fields_take_lines_alone() -> None:
+def test_different_fields_need_lines() -> None:
     other = FIELDS.replace("payload.device", "payload.machine")
     topology = f"streams: {{a: {{input: a, {FIELDS}}}, b: {{input: b, {other}}}}}"
     (dead,) = fed(topology, VALUE)
@@ -121,7 +119,7 @@ def test_streams_with_different_fields_take_lines_alone() -> None:
     assert "`source` is missing" in dead.detail
 
 
-def test_a_local_time_that_occurs_twice_is_the_one_near_the_last_arrival_after_a_restart() -> None:
+def test_repeated_hour_after_restore() -> None:
     topology = ONE % f"ts_zone: Europe/Berlin, {FIELDS}"
     begin = 1_792_888_200  # 02:30 in summer time, half an hour before the clocks go back
 

@@ -1,4 +1,4 @@
-"""Laws: who orders events in a process of its own imports little, and soon."""
+"""Laws: an import of the engine for an Ordering is fast and loads few modules."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ SILENT: Final = [
 RUNS: Final = 7
 MOST_S: Final = 0.2
 PARTS: Final = 2.0
-"""Where Python takes longer than usual, on a busy machine: of what pydantic alone takes."""
+"""Limit on a busy machine, as a multiple of the time that pydantic alone takes."""
 
 
 def cpu_s(program: str, cache: Path) -> float:
-    """The seconds of CPU that a process has taken when it has run the program."""
+    """Return the CPU seconds of a process that runs the program."""
     measuring = f"{program}\nimport time; print(time.process_time())"
     cached = {"PYTHONPYCACHEPREFIX": str(cache), "PYTHONDONTWRITEBYTECODE": ""}
     return float(python("-c", measuring, env=cached).stdout)
 
 
 @pytest.mark.slow
-def test_the_import_of_an_ordering_takes_a_fifth_of_a_second(tmp_path: Path) -> None:
-    """CPU above an empty Python, in the best of some turns, whose programs meet the same load; the
-    first of them compiles."""
+def test_import_is_fast(tmp_path: Path) -> None:
+    """CPU time above an empty Python, in the best of several turns.
+
+    The programs of one turn meet the same load; the first turn compiles.
+    """
     programs = ("", ENGINE, PYDANTIC)
     turns = [[cpu_s(each, tmp_path) for each in programs] for _ in range(RUNS)]
     assert any(
@@ -51,7 +53,7 @@ def test_the_import_of_an_ordering_takes_a_fifth_of_a_second(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("then", ["", "; Ordering(Topology(streams={'default': StreamConfig()}))"])
-def test_an_ordering_made_in_code_needs_neither_kafka_nor_yaml_nor_patterns(then: str) -> None:
+def test_ordering_loads_few_modules(then: str) -> None:
     told = "import json, sys; print(json.dumps([*sys.modules]))"
     program = f"{ENGINE}, StreamConfig, Topology{then}; {told}"
     loaded = set(json.loads(printed("-c", program)))
@@ -60,7 +62,7 @@ def test_an_ordering_made_in_code_needs_neither_kafka_nor_yaml_nor_patterns(then
 
 
 @pytest.mark.parametrize("section", SILENT, ids=lambda each: each.__name__)
-def test_a_section_by_default_is_one_that_was_checked(section: type[Section]) -> None:
+def test_default_sections_are_valid(section: type[Section]) -> None:
     said, silent = section(), section.by_default()
     assert (silent, silent.model_fields_set) == (said, set())
     assert silent.__dict__ == said.__dict__

@@ -1,4 +1,4 @@
-"""Examples: what a start finds in the journal, and what it does about it."""
+"""Examples: the epoch and number with which a producer starts, by its journal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def opened(path: Path, first_epoch: int = 100) -> Journal:
     return Journal(path, "s1", "default", first_epoch)
 
 
-def test_a_clean_close_is_gone_on_with(path: Path) -> None:
+def test_clean_close_is_continued(path: Path) -> None:
     journal = opened(path)
     assert (journal.epoch, journal.next_seq) == (100, 0)
     journal.close(17)
@@ -32,15 +32,15 @@ def test_a_clean_close_is_gone_on_with(path: Path) -> None:
     journal.release()
 
 
-def test_each_crash_is_a_new_epoch(path: Path) -> None:
+def test_each_crash_begins_new_epoch(path: Path) -> None:
     opened(path).close(17)
     for epoch in (100, 101, 102):
         journal = opened(path)
         assert (journal.epoch, journal.next_seq) == (epoch, 17 if epoch == 100 else 0)
-        journal.release()  # as a crash does: the lock goes, nothing is written
+        journal.release()  # like a crash: the lock is released, nothing is written
 
 
-def test_a_crash_while_writing_leaves_the_page_before(path: Path) -> None:
+def test_crash_in_write_keeps_old_page(path: Path) -> None:
     opened(path).close(17)
     path.with_name(f"{path.name}.new").write_text('{"format":1,"so')
     journal = opened(path)
@@ -48,7 +48,7 @@ def test_a_crash_while_writing_leaves_the_page_before(path: Path) -> None:
     journal.release()
 
 
-def test_one_at_a_time(path: Path) -> None:
+def test_journal_in_use_is_refused(path: Path) -> None:
     journal = opened(path)
     with pytest.raises(JournalError, match="in use by another producer"):
         opened(path)
@@ -57,7 +57,7 @@ def test_one_at_a_time(path: Path) -> None:
 
 
 def page(**other: object) -> str:
-    """A sound page, but for this."""
+    """Return a sound page with these fields changed."""
     sound = {"format": 1, "source": "s1", "stream": "default", "epoch": 1, "next_seq": 0}
     return json.dumps({**sound, **other})
 
@@ -77,18 +77,16 @@ def page(**other: object) -> str:
         ),
     ],
 )
-def test_a_journal_that_cannot_be_trusted_is_refused_and_left_alone(
-    path: Path, content: str, says: str
-) -> None:
+def test_bad_journal_stays_unchanged(path: Path, content: str, says: str) -> None:
     path.write_text(content)
     with pytest.raises(JournalError, match=says):
         opened(path)
     assert path.read_text() == content
     path.unlink()
-    opened(path).release()  # and its lock is free
+    opened(path).release()  # its lock is free too
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_path_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalError, match="cannot be locked"):
         opened(tmp_path / "file" / "s1.journal")

@@ -1,4 +1,4 @@
-"""Examples: a client of librdkafka ends for good while a SequencedProducer uses it.
+"""Examples: a client of librdkafka fails for good while a SequencedProducer uses it.
 
 librdkafka has a function for tests that raises such an error, as if a broker had caused it.
 """
@@ -24,7 +24,7 @@ _raise_fatal = ctypes.CDLL(cimpl.__file__).rd_kafka_test_fatal_error
 _raise_fatal.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 
 HANDLE_OFFSET = object.__basicsize__
-"""Where librdkafka's handle lies in the object of the Python binding."""
+"""Offset of librdkafka's handle in the object of the Python binding."""
 
 LOST = KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
 NO_RIGHT = KafkaError.CLUSTER_AUTHORIZATION_FAILED
@@ -33,7 +33,7 @@ SLOW = {"linger.ms": 60_000}
 
 
 def end_client(channel: Channel, code: int) -> None:
-    """Make the channel's present client end with an error."""
+    """Make the channel's present client fail with a fatal error."""
     client = channel._client.producer
     handle = ctypes.c_void_p.from_address(id(client) + HANDLE_OFFSET)
     assert _raise_fatal(handle, code, b"by the test") == 0
@@ -47,7 +47,7 @@ def send_on(producer: SequencedProducer) -> None:
 
 
 @pytest.mark.parametrize("then", [send_on, SequencedProducer.flush])
-def test_a_new_client_sends_what_the_former_one_dropped(
+def test_new_client_resends_records(
     raw: Topic, then: Ends, caplog: pytest.LogCaptureFixture
 ) -> None:
     reports: list[Delivery] = []
@@ -69,7 +69,7 @@ def test_a_new_client_sends_what_the_former_one_dropped(
     assert [message for message in caplog.messages if "a new client" in message]
 
 
-def test_a_right_that_is_missing_ends_the_producer_with_the_cause(raw: Topic) -> None:
+def test_missing_right_ends_producer(raw: Topic) -> None:
     producer = SequencedProducer(*raw, "s1", settings=SLOW)
     producer.send(b"0")
     end_client(producer._channel, NO_RIGHT)
@@ -82,7 +82,7 @@ def test_a_right_that_is_missing_ends_the_producer_with_the_cause(raw: Topic) ->
     assert producer.next_seq == 1
 
 
-def test_clients_without_a_delivery_are_renewed_so_often_and_no_more() -> None:
+def test_client_renewals_are_bounded() -> None:
     producer = to_nobody(settings=SLOW)
     producer.send(b"0")
     for renewals in range(MAX_RENEWALS + 1):
@@ -98,7 +98,7 @@ def test_clients_without_a_delivery_are_renewed_so_often_and_no_more() -> None:
     producer.close()
 
 
-def test_records_given_up_after_a_renewal_have_failed() -> None:
+def test_given_up_records_fail() -> None:
     producer = to_nobody(limits=FAILS_SOON)
     producer.send(b"0")
     end_client(producer._channel, LOST)
@@ -107,7 +107,7 @@ def test_records_given_up_after_a_renewal_have_failed() -> None:
     producer.close()
 
 
-def test_a_channel_that_does_not_renew_reports_each_record(raw: Topic) -> None:
+def test_channel_reports_each_failure(raw: Topic) -> None:
     reports: list[Any] = []
     channel = Channel(*raw, settings=SLOW, on_delivery=reports.append)
     channel.send(Coordinates("s1", 7, 0), b"s1", b"0", [])

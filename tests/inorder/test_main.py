@@ -1,4 +1,4 @@
-"""Examples: a command is started where its packages are its own, and refused elsewhere."""
+"""Examples: a command starts if its packages are unchanged, and is refused otherwise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = {
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A folder in which pip has installed the start of a command, and packages of the engine."""
+    """Return a folder in which pip has installed the command and packages of the engine."""
     folder = tmp_path / "site-packages"
     shutil.copytree(
         ROOT / "inorder", folder / "inorder", ignore=shutil.ignore_patterns("__pycache__")
@@ -32,7 +32,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def installed(site: Path, name: str, files: dict[str, str]) -> None:
-    """Do as pip does: files of the same path are replaced, and all are noted."""
+    """Install as pip does: replace files of the same path, and record all."""
     for path, text in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)
         (site / path).write_text(text)
@@ -46,8 +46,8 @@ def started(site: Path) -> Ended:
     return python("-P", site / "inorder" / "__main__.py", "replay")
 
 
-def test_a_command_starts_where_its_packages_are_as_installed(site: Path) -> None:
-    for _ in range(2):  # the second time beside what Python has compiled
+def test_command_starts_if_unchanged(site: Path) -> None:
+    for _ in range(2):  # the second time with the files that Python has compiled
         done = started(site)
         assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
 
@@ -59,9 +59,7 @@ def test_a_command_starts_where_its_packages_are_as_installed(site: Path) -> Non
         pytest.param({"run.py": ""}, id="ours over theirs"),
     ],
 )
-def test_another_distribution_in_one_of_its_packages_is_named(
-    site: Path, others: dict[str, str]
-) -> None:
+def test_foreign_files_are_named(site: Path, others: dict[str, str]) -> None:
     files = {f"agents/{name}": text for name, text in others.items()}
     installed(site, "somebody_elses-1.0", files)
     done = started(site)
@@ -79,8 +77,8 @@ def test_another_distribution_in_one_of_its_packages_is_named(
         ("cli", "where `inorder` is; pip install inorder-engine"),
     ],
 )
-def test_what_is_gone_is_told_in_a_line(site: Path, gone: str, says: str) -> None:
-    """Another distribution took a file along, or the engine is not there."""
+def test_missing_file_is_reported(site: Path, gone: str, says: str) -> None:
+    """Another distribution removed a file, or the engine is not installed."""
     (site / gone / "__init__.py").unlink()
     if gone == "cli":
         shutil.rmtree(site / gone)

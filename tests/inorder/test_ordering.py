@@ -1,6 +1,9 @@
-"""Laws, over seeds and cut at each input: events that are pushed give what a replay of them gives;
-no safe offset passes an event that is not out; a restart from a snapshot gives what an unbroken run
-gives, and one from the safe offsets alone misses no event. Examples: time, and what is refused."""
+"""Laws, over seeds and cut at each input: pushed events give the records of a replay.
+
+No safe offset passes an event that is not reported yet. A restart from a snapshot gives the records
+of an unbroken run, and one from the safe offsets alone misses no event. Examples: time, and refused
+inputs.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,7 @@ ENDING = {
 
 
 class Fed(NamedTuple):
-    """An input and its place; `tick_ns` in place of an input: time goes on."""
+    """An input with its partition and offset; with `tick_ns` instead of an input, time advances."""
 
     input: Input | None
     partition: Partition = 0
@@ -111,8 +114,11 @@ class Fed(NamedTuple):
 
 
 def world(name: str, seed: int, *, ticks: bool = True, odd: bool = True) -> list[Fed]:
-    """Sources in three partitions, whose offsets have holes: delays, copies, missing numbers.
-    `odd`: dead lines, heartbeats and readings of clocks, too. Each input bears an id."""
+    """Draw sources in three partitions with gaps in their offsets: delays, duplicates, lost events.
+
+    With `odd`, there are also dead letters, heartbeats and readings of clocks. Each input has an
+    id.
+    """
     random = Random(seed)
     now_ns, fed, offsets, seqs = BEGIN_NS, list[Fed](), dict[Partition, int](), dict[str, int]()
     known: list[tuple[Partition, RawEvent]] = []
@@ -135,10 +141,10 @@ def world(name: str, seed: int, *, ticks: bool = True, odd: bool = True) -> list
         given: Input = event
         kind = random.random()
         if kind < 0.1 and known:
-            partition, copied = random.choice(known)  # a copy
+            partition, copied = random.choice(known)  # a duplicate
             given = replace(copied, arrival_ns=now_ns)
         elif kind < 0.2:
-            known.append((partition, event))  # it is missing, and may come late
+            known.append((partition, event))  # it is missing now, and may arrive late
             continue
         elif odd and kind < 0.25:
             given = {**event.line(), "ts": "soon"}
@@ -167,14 +173,17 @@ def push(order: Ordering, each: Fed) -> list[Record]:
 
 
 def is_data(given: Input | None) -> bool:
-    """It is to be reported."""
+    """Return whether the input is an event that must be reported."""
     if isinstance(given, RawEvent):
         return not given.kind
     return given is not None and not isinstance(given, ClockSample)
 
 
 class Out:
-    """Which inputs of a run are out, by their place. An input is known by its line or its time."""
+    """A set of the inputs that a run has reported, by partition and offset.
+
+    An input is recognised by its line or its payload.
+    """
 
     def __init__(self, fed: Iterable[Fed]) -> None:
         inputs = [each for each in fed if each.input is not None]
@@ -190,7 +199,7 @@ class Out:
                 self._leave(self._lines[record.line])
 
     def _of(self, record: OrderedEvent) -> Fed:
-        """The first of its copies that is not out yet."""
+        """Return the first duplicate of the event that is not reported yet."""
         return next(
             each
             for each in self._lines.values()
@@ -207,7 +216,7 @@ CASES = [(name, seed) for name in TOPOLOGIES for seed in seeds_of_today(2)]
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_what_is_pushed_gives_what_a_replay_gives(name: str, seed: int) -> None:
+def test_law_feeding_equals_replay(name: str, seed: int) -> None:
     topology, random = TOPOLOGIES[name], Random(seed)
     inputs = [each.input for each in world(name, seed, ticks=False) if each.input is not None]
     edges = sorted([0, *(random.randrange(len(inputs)) for _ in range(12)), len(inputs)])
@@ -217,7 +226,7 @@ def test_law_what_is_pushed_gives_what_a_replay_gives(name: str, seed: int) -> N
 
 
 def pushed(topology: Topology, calls: Iterable[list[Input]]) -> list[str]:
-    """What one call for each of these and the end give."""
+    """Return the records of one call for each of these lists, and of the end."""
     order = Ordering(topology)
     found = [record for inputs in calls for record in order.feed(*inputs)]
     return sorted(map(repr, found + order.close()))
@@ -227,7 +236,7 @@ def pushed(topology: Topology, calls: Iterable[list[Input]]) -> list[str]:
     "first", [{}, {"clock": "a", "at": 0, "offset": 5, "error": 1}, {"seq": 1}]
 )
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_law_without_arrivals_too(name: str, first: dict[str, Any]) -> None:
+def test_law_feeding_without_arrivals(name: str, first: dict[str, Any]) -> None:
     inputs: list[Input] = [first] if first else []
     given = [each.input for each in world(name, 3, ticks=False)]
     inputs += [replace(each, arrival_ns=None) for each in given if isinstance(each, RawEvent)]
@@ -236,7 +245,7 @@ def test_law_without_arrivals_too(name: str, first: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_without_events_all_else_is_the_same(name: str, seed: int) -> None:
+def test_law_events_may_be_left_out(name: str, seed: int) -> None:
     whole, rest = Ordering(TOPOLOGIES[name]), Ordering(TOPOLOGIES[name], events=False)
     for each in world(name, seed):
         records = push(whole, each)
@@ -246,7 +255,7 @@ def test_law_without_events_all_else_is_the_same(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_records_are_those_of_the_lines(name: str, seed: int) -> None:
+def test_law_records_equal_lines(name: str, seed: int) -> None:
     order = Ordering(TOPOLOGIES[name])
     run, reader = Replay(order.topology), Reader(order.topology)
     for each in world(name, seed, ticks=False):
@@ -257,7 +266,7 @@ def test_law_records_are_those_of_the_lines(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_no_safe_offset_passes_an_event_that_is_not_out(name: str, seed: int) -> None:
+def test_law_safe_offset_is_safe(name: str, seed: int) -> None:
     fed, order = world(name, seed), Ordering(TOPOLOGIES[name])
     out, seen = Out(fed), list[Fed]()
     before: dict[Partition, int] = {}
@@ -281,8 +290,8 @@ def test_law_no_safe_offset_passes_an_event_that_is_not_out(name: str, seed: int
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_law_the_safe_offset_is_the_first_that_is_not_out(seed: int) -> None:
-    """Where no number is taken that nobody reports."""
+def test_law_safe_offset_is_tight(seed: int) -> None:
+    """It holds for inputs without dead letters, heartbeats and readings of clocks."""
     fed, order = world("plain", seed, odd=False), Ordering(TOPOLOGIES["plain"])
     out, seen, waited = Out(fed), list[Fed](), 0
     for each in fed:
@@ -298,10 +307,8 @@ def test_law_the_safe_offset_is_the_first_that_is_not_out(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_a_restart_from_a_snapshot_gives_what_an_unbroken_run_gives(
-    name: str, seed: int
-) -> None:
-    """At each cut, and the consumer goes back to the safe offsets of that moment."""
+def test_law_restored_equals_unbroken(name: str, seed: int) -> None:
+    """A run is cut at each input, and the consumer goes back to the safe offsets."""
     topology, fed = TOPOLOGIES[name], world(name, seed)
     whole = Ordering(topology)
     steps = [push(whole, each) for each in fed]
@@ -321,9 +328,11 @@ def test_law_a_restart_from_a_snapshot_gives_what_an_unbroken_run_gives(
 
 @pytest.mark.parametrize("unsynced", ENDING)
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_law_the_end_after_restarts_is_that_of_an_unbroken_run(seed: int, unsynced: str) -> None:
-    """All operators, restarted at each event; and at a third of the cuts they end, at once or when
-    it has been quiet for a while."""
+def test_law_restarts_change_nothing(seed: int, unsynced: str) -> None:
+    """All operators are restarted at each event.
+
+    At a third of the cuts the input ends, at once or after a quiet while.
+    """
     topology, fed = ENDING[unsynced], world("queries", seed)
     shaken, unbroken, random = Ordering(topology), Ordering(topology), Random(seed)
     for at, each in enumerate(fed):
@@ -345,14 +354,14 @@ def restarted(order: Ordering) -> Ordering:
 
 
 def back(order: Ordering, fed: Iterable[Fed]) -> Iterator[Fed]:
-    """What a consumer reads again."""
+    """Yield the inputs that a consumer reads again."""
     for each in fed:
         if each.input is not None and each.offset >= (order.safe_offset(each.partition) or 0):
             yield each
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_a_restart_from_the_safe_offsets_misses_no_event(name: str, seed: int) -> None:
+def test_law_safe_offsets_miss_nothing(name: str, seed: int) -> None:
     topology, fed = TOPOLOGIES[name], world(name, seed)
     wanted = {(each.partition, each.offset) for each in fed if is_data(each.input)}
     order, before = Ordering(topology), Out(fed)
@@ -366,7 +375,7 @@ def test_law_a_restart_from_the_safe_offsets_misses_no_event(name: str, seed: in
         before.add(push(order, each))
 
 
-def test_what_is_kept_of_offsets_is_bounded() -> None:
+def test_stored_offsets_are_bounded() -> None:
     order = Ordering(PLAIN)
     for at in range(3 * RUNS_UNUSED):
         order.feed(RawEvent(source="s", seq=at, ts_ns=at * MS, arrival_ns=at * MS))
@@ -382,7 +391,7 @@ def event(seq: int, ts_ns: int = 0, arrival_ns: int | None = None) -> RawEvent:
     return RawEvent(source="s", seq=seq, ts_ns=ts_ns, arrival_ns=arrival_ns)
 
 
-def test_from_the_first_tick_on_no_clock_of_a_machine_moves_time() -> None:
+def test_ticks_replace_event_time() -> None:
     order = Ordering(PLAIN)
     order.feed(event(0, BEGIN_NS))
     assert order.now_ns == BEGIN_NS
@@ -432,13 +441,13 @@ def alive(source: str, seq: int, at_s: float, arrival_s: float | None = None) ->
 
 
 def silence(order: Ordering, since_s: int, until_s: int) -> list[Record]:
-    """What ticks tell while nothing comes."""
+    """Return the records of ticks while no input arrives."""
     ticks = range(since_s * 10, until_s * 10)
     return [record for at in ticks for record in order.tick(BEGIN_NS + at * S // 10)]
 
 
 def told(records: Iterable[Record]) -> list[tuple[str, str, int, bool]]:
-    """Which query said what, in which second after the begin, and whether it is final."""
+    """Return query, operation, second since the begin, and finality of each result."""
     return [
         (each.query, each.op, (each.at_ns - BEGIN_NS) // S, each.final)
         for each in records
@@ -446,7 +455,7 @@ def told(records: Iterable[Record]) -> list[tuple[str, str, int, bool]]:
     ]
 
 
-def test_absences_follow_the_watermark_as_windows_do_when_all_are_silent() -> None:
+def test_absence_follows_watermark() -> None:
     order = Ordering(SILENT)
     order.feed(alive("m", 0, 0))
     found = told(silence(order, 0, 620))
@@ -457,7 +466,7 @@ def test_absences_follow_the_watermark_as_windows_do_when_all_are_silent() -> No
     assert {name for name, _, _, is_final in found if is_final} == {"final"}
 
 
-def test_absences_come_in_time_while_one_source_goes_on() -> None:
+def test_absence_beside_active_source() -> None:
     order = Ordering(SILENT)
     order.feed(*(alive(source, 0, 0) for source in "abcd"))
     records = [
@@ -474,8 +483,8 @@ def test_absences_come_in_time_while_one_source_goes_on() -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 60])
-def test_nothing_is_absent_that_is_only_not_read_yet(pieces: int) -> None:
-    """A backlog of a minute, read at one time: no tick passes what is behind it in the log."""
+def test_backlog_causes_no_absence(pieces: int) -> None:
+    """A backlog of a minute is read at once; no tick passes events that are still in the log."""
     order = Ordering(SILENT)
     backlog = [alive(source, at, at) for at in range(60) for source in "ab"]
     step = len(backlog) // pieces
@@ -487,7 +496,7 @@ def test_nothing_is_absent_that_is_only_not_read_yet(pieces: int) -> None:
     assert "gone" in [query for query, *_ in told(silence(order, 67, 69))]
 
 
-def test_a_late_event_takes_the_absence_back() -> None:
+def test_late_event_retracts_absence() -> None:
     order = Ordering(SILENT)
     order.feed(alive("m", 0, 0))
     silence(order, 0, 20)
@@ -497,7 +506,7 @@ def test_a_late_event_takes_the_absence_back() -> None:
 
 
 @pytest.mark.parametrize("at_s", [1, 7, 9, 100])
-def test_a_restart_in_the_silence_changes_no_absence(at_s: int) -> None:
+def test_restart_keeps_absences(at_s: int) -> None:
     whole, cut = Ordering(SILENT), Ordering(SILENT)
     for order in (whole, cut):
         order.feed(alive("m", 0, 0), alive("n", 0, 1))
@@ -506,9 +515,11 @@ def test_a_restart_in_the_silence_changes_no_absence(at_s: int) -> None:
 
 
 @pytest.mark.parametrize("to_end", [False, True])
-def test_a_replay_tells_the_absences_of_a_silence_that_it_holds(to_end: bool) -> None:
-    """At the instant at which a worker would have; the end of an input adds what nothing has
-    passed by then."""
+def test_replay_reports_absences(to_end: bool) -> None:
+    """Each absence has the time at which a worker would emit it.
+
+    The end of the input emits absences that the watermark has not passed by then.
+    """
     inputs = [alive("m", 0, 0), alive("m", 1, 60)]
     found = told(replay(parse(SILENT), inputs, to_end=to_end))
     assert [each for each in found if each[0] == "gone"] == [
@@ -517,7 +528,7 @@ def test_a_replay_tells_the_absences_of_a_silence_that_it_holds(to_end: bool) ->
     ]
 
 
-# -- what is refused -------------------------------------------------------------------------------
+# -- refused inputs --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -529,7 +540,7 @@ def test_a_replay_tells_the_absences_of_a_silence_that_it_holds(to_end: bool) ->
         *[({"partition": p}, TypeError, "is neither an integer nor") for p in (None, True, [1])],
     ],
 )
-def test_a_place_that_is_none_is_refused(given: Any, wrong: Any, says: str) -> None:
+def test_bad_offset_is_refused(given: Any, wrong: Any, says: str) -> None:
     order = Ordering(PLAIN)
     (name, value), *_ = given.items()
     with pytest.raises(wrong, match=f"^{name} {re.escape(repr(value))} {says}"):
@@ -538,7 +549,7 @@ def test_a_place_that_is_none_is_refused(given: Any, wrong: Any, says: str) -> N
 
 
 @pytest.mark.parametrize("given", [None, "x", 3, [], [event(0)], b"{}"])
-def test_what_is_no_input_is_refused_and_nothing_is_taken(given: Any) -> None:
+def test_bad_input_refuses_the_call(given: Any) -> None:
     order = Ordering(PLAIN)
     with pytest.raises(TypeError, match="input 2 is of type .*; pass RawEvent"):
         order.feed(event(0), given)
@@ -548,7 +559,7 @@ def test_what_is_no_input_is_refused_and_nothing_is_taken(given: Any) -> None:
 
 
 @pytest.mark.parametrize("now_ns", [1.5, None, True, -1, 1 << 62])
-def test_what_is_no_time_is_refused(now_ns: Any) -> None:
+def test_bad_time_is_refused(now_ns: Any) -> None:
     wrong = ValueError if type(now_ns) is int else TypeError
     with pytest.raises(wrong, match=r"now_ns is .*pass time.time_ns\(\)"):
         Ordering(PLAIN).tick(now_ns)
@@ -570,9 +581,7 @@ ROW = ("s", 0, 5)
         (("source", "seq"), [ROW], ValueError, "input 1 has 3 values for 2 names; give one for"),
     ],
 )
-def test_rows_that_do_not_fit_their_names_are_refused_and_nothing_is_taken(
-    names: Any, rows: Any, wrong: type[Exception], why: str
-) -> None:
+def test_unfit_rows_are_refused(names: Any, rows: Any, wrong: type[Exception], why: str) -> None:
     order = Ordering(PLAIN)
     with pytest.raises(wrong, match=why):
         order.feed_rows(names, rows)
@@ -582,7 +591,7 @@ def test_rows_that_do_not_fit_their_names_are_refused_and_nothing_is_taken(
     assert (order.balance().event, order.safe_offset()) == (2, 2)
 
 
-def test_when_it_is_closed_nothing_is_taken() -> None:
+def test_closed_ordering_takes_nothing() -> None:
     order = Ordering(PLAIN)
     order.feed(event(0))
     assert len(order.close()) == 1
@@ -626,7 +635,7 @@ ASKED = "{window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 90%,
         (kept(Ordering(f"{PLAIN}\nqueries: {{load: {ASKED}}}")), "operators reorder, merge"),
     ],
 )
-def test_a_snapshot_that_is_none_of_its_own_is_refused(snapshot: bytes, says: str) -> None:
+def test_foreign_snapshot_is_refused(snapshot: bytes, says: str) -> None:
     order = Ordering(PLAIN)
     with pytest.raises(StateUnreadable, match=says):
         order.restore(snapshot)
@@ -634,13 +643,13 @@ def test_a_snapshot_that_is_none_of_its_own_is_refused(snapshot: bytes, says: st
     assert order.balance().held == 1
 
 
-def test_devices_without_numbers_may_be_added() -> None:
+def test_restore_may_add_without_seq() -> None:
     order = Ordering(MIXED)
     order.restore(kept(Ordering(PLAIN)))
     assert order.balance().sent == 2
 
 
-def test_a_state_of_another_shape_is_not_called_damaged() -> None:
+def test_other_version_is_named() -> None:
     def refuse(values: object) -> None:
         raise ShapeRefused("merge.source is written in version 9")
 
@@ -650,7 +659,7 @@ def test_a_state_of_another_shape_is_not_called_damaged() -> None:
         FORM.read(kept(Ordering(PLAIN)), refuse)
 
 
-def test_a_snapshot_is_for_a_fresh_one() -> None:
+def test_restore_needs_new_ordering() -> None:
     order = Ordering(PLAIN)
     snapshot = kept(order)
     with pytest.raises(ValueError, match="have already been processed"):
@@ -659,7 +668,7 @@ def test_a_snapshot_is_for_a_fresh_one() -> None:
         Ordering(PLAIN).restore("x")  # type: ignore[arg-type]
 
 
-def test_a_payload_that_cannot_be_kept_is_refused_with_the_remedy() -> None:
+def test_unstorable_payload_is_refused() -> None:
     order = Ordering(PLAIN)
     order.feed(RawEvent(source="s", seq=0, ts_ns=1, payload=object()))
     with pytest.raises(ValueError, match="cannot be stored .*plain values"):

@@ -1,4 +1,4 @@
-"""Examples: each place of a topology in which a path may stand reads a name in backquotes."""
+"""Examples: each path in a topology may contain a name in backquotes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Found = dict[tuple[str | None, ...], dict[str, Any]]
 
 
 def lines() -> list[dict[str, Any]]:
-    """Two events of each of three types; those of source s1 have other values."""
+    """Return two events of each of three types; those of source s1 have other values."""
     return [
         {"source": source, "seq": seq, "ts": seq * 100 * MS, "type": type_,
          "payload": {"Truck No": f"truck {source}", "x.y": {"Größe": seq + more, "a`b": "B"}}}
@@ -30,7 +30,7 @@ def lines() -> list[dict[str, Any]]:
 
 
 def answer(query: str, detectors: Mapping[str, Any] | None = None) -> Found:
-    """The values of each result, by the parts of its key, of a query with this text."""
+    """Return the values of each result of the query, by the parts of its key."""
     text = HEAD + "".join(f"    {line}\n" for line in query.strip().splitlines())
     records = [*replay(parse(text, detectors=detectors), lines())]
     found: Found = {}
@@ -81,7 +81,7 @@ WHERE = "pattern: PATTERN SEQ(A a, B b) WHERE [`Truck No`]"
         ("detector: last\nkey: source", {("s0",): {"at": 2}, ("s1",): {"at": 12}}),
     ],
 )  # fmt: skip
-def test_a_place_of_a_query_reads_a_name_in_backquotes(query: str, wanted: Found) -> None:
+def test_query_reads_backquotes(query: str, wanted: Found) -> None:
     last = Detector(lambda state, event: (state, _last(event)), None)
     assert answer(query, {"last": last} if "detector" in query else None) == wanted
 
@@ -90,7 +90,7 @@ def _last(event: Any) -> dict[str, Any] | None:
     return {"at": event.payload["x.y"]["Größe"]} if event.type == "C" else None
 
 
-def test_sql_reads_backquotes_too() -> None:
+def test_sql_reads_backquotes() -> None:
     query = """
 pattern: |
   SELECT `Truck No`, v FROM default MATCH_RECOGNIZE (
@@ -102,7 +102,7 @@ pattern: |
     assert answer(query) == {S1: {"Truck No": "truck s1", "v": "B"}}
 
 
-def test_a_misspelt_name_is_reported_with_the_one_that_is_near() -> None:
+def test_misspelt_name_has_remedy() -> None:
     topology = parse(
         HEAD + "    {window: tumbling 10s, key: payload.`Trck No`, aggregate: {n: count()}}"
     )

@@ -1,4 +1,4 @@
-"""Examples: INORDER_PURE=1 runs the sources that lie beside compiled modules."""
+"""Examples: INORDER_PURE=1 runs the Python sources beside compiled modules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUN = "from {package}.room import thing; print(thing.__file__)"
 
 @pytest.fixture(params=["topology", "agents"])
 def package(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A package with a module that lies there as a source and compiled: what is no library."""
+    """Create a package with a module as a source and as a compiled file that is no library."""
     name: str = request.param
     room = tmp_path / name / "room"
     room.mkdir(parents=True)
@@ -32,25 +32,25 @@ def run(package: str, folder: Path, wanted: str) -> Ended:
     return python("-c", RUN.format(package=package), cwd=folder, env={"INORDER_PURE": wanted})
 
 
-def test_the_source_is_run_where_it_is_asked_for(package: str, tmp_path: Path) -> None:
+def test_pure_runs_the_source(package: str, tmp_path: Path) -> None:
     done = run(package, tmp_path, "1")
     assert done.stdout == f"{tmp_path / package / 'room' / 'thing.py'}\n", done.stderr
 
 
 @pytest.mark.parametrize("wanted", ["", "0"])
-def test_what_is_compiled_is_run_else(package: str, tmp_path: Path, wanted: str) -> None:
+def test_compiled_is_the_default(package: str, tmp_path: Path, wanted: str) -> None:
     last = run(package, tmp_path, wanted).stderr.splitlines()[-1]
     assert last.startswith("ImportError: ")
     assert f"thing{EXTENSION_SUFFIXES[0]}" in last
 
 
-def test_another_word_is_refused(package: str, tmp_path: Path) -> None:
+def test_other_value_is_refused(package: str, tmp_path: Path) -> None:
     done = run(package, tmp_path, "yes")
     last = "ImportError: INORDER_PURE=yes is not valid; write 1, 0, or nothing"
     assert done.stderr.splitlines()[-1] == last
 
 
-def test_a_command_runs_with_it_as_without() -> None:
+def test_command_runs_pure() -> None:
     words = ("-m", "inorder", "check", "docs/examples/press.yaml")
     done = python(*words, env={"INORDER_PURE": "1"})
     assert done.returncode == 0, done.stderr

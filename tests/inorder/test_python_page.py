@@ -1,4 +1,4 @@
-"""Examples: the Python of docs/reference/python.md and inorder/README.md, run as written."""
+"""Examples: the Python of docs/reference/python.md and inorder/README.md runs as written."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ RECIPES = ROOT / "docs/examples/recipes"
 FUNCTION = re.compile(r"^(?:async )?def .*", re.M | re.S)
 
 
-def test_every_example_shows_what_it_prints() -> None:
+def test_each_example_shows_output() -> None:
     assert len(SHOWN) == TEXT.count("```python\n") > 0
 
 
-def test_the_recipe_of_the_page_is_the_one_of_the_file() -> None:
+def test_recipe_of_page_equals_file() -> None:
     for path in RECIPES.glob("*.py"):
         assert f"../examples/recipes/{path.name}" in TEXT
     function = FUNCTION.search((RECIPES / "asyncio_queue.py").read_text(encoding="utf-8"))
@@ -69,11 +69,11 @@ def publish_ordered(broker: EmbeddedBroker, topic: str) -> None:
 
 
 class Enough(Exception):
-    """Ends the loop of an example."""
+    """An exception that ends the loop of an example."""
 
 
 @pytest.mark.parametrize(("code", "printed"), READERS)
-def test_a_loop_reads_the_ordered_topic(
+def test_loop_reads_ordered_topic(
     code: str, printed: str, embedded_broker: EmbeddedBroker, unique_name: UniqueName
 ) -> None:
     topic = unique_name("ordered")
@@ -92,7 +92,7 @@ def test_a_loop_reads_the_ordered_topic(
 
 
 @pytest.mark.parametrize(("code", "printed"), PRODUCERS, ids=range(len(PRODUCERS)))
-def test_a_producer_publishes(
+def test_producer_publishes(
     code: str, printed: str, raw: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -102,13 +102,11 @@ def test_a_producer_publishes(
 
 
 @pytest.mark.parametrize(("code", "printed"), ALONE, ids=range(len(ALONE)))
-def test_an_example_prints_what_the_page_shows(code: str, printed: str) -> None:
+def test_example_prints_shown_output(code: str, printed: str) -> None:
     assert printed_by(code) == printed
 
 
-def test_the_examples_of_the_readme_run(
-    raw: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readme_examples_run(raw: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     publishing, reading = re.findall(r"```python\n(.*?)```", README, re.S)
     publishing = publishing.replace("kafka:9092", raw.bootstrap)

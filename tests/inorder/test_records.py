@@ -1,4 +1,4 @@
-"""Examples: records read from lines and from the topics of a worker."""
+"""Examples: records are read from lines and from the topics of a worker."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SHARED = (
     *("query", "stream", "at_ns", "id", "values", "key"),
     *("low", "probability", "shown", "count"),
 )
-"""What a result and its record have in common, where they have it."""
+"""The attributes that a result and its record have in common, where they exist."""
 
 
 PRESS = Member("a", "press", 0, 7, 3)
@@ -58,7 +58,7 @@ def window(revision: int, op: str, n: int, id_: str = "i") -> WindowRecord:
     return record
 
 
-def test_a_window_is_the_same_without_a_line() -> None:
+def test_direct_record_equals_line() -> None:
     """A run in this process builds its record directly; the line is the definition."""
     bounds: dict[str, Any] = {"low": {"n": 1}, "high": {"n": 3}, "expected": {"n": 2.0}}
     for told in (HEAD, {**HEAD, "key": "a", **bounds}, {**HEAD, "op": "retract", "final": True}):
@@ -66,7 +66,7 @@ def test_a_window_is_the_same_without_a_line() -> None:
         assert records_of(Step(9, results=[result])) == [record_of(result_line(result))]
 
 
-def test_a_message_of_a_table_is_read_with_what_it_takes_back() -> None:
+def test_table_messages_are_read() -> None:
     """Messages of confluent-kafka have methods, those of others attributes."""
     line = result_line(WindowResult(**{**HEAD, "op": "retract", "revision": 2, "final": True}))
     value = line_json(result_line(WindowResult(**HEAD)))
@@ -84,7 +84,7 @@ def test_a_message_of_a_table_is_read_with_what_it_takes_back() -> None:
             record_of(SimpleNamespace(key=b"i", value=None, headers=headers))
 
 
-def test_a_line_is_read_as_it_was_written() -> None:
+def test_ordered_event_round_trip() -> None:
     event = Event("s", "press", 2, 7, 10, 20, type="A", value={"x": 1})
     event.late = "gap"
     record = record_of(line_json(event_line(event)))
@@ -107,7 +107,7 @@ def test_a_line_is_read_as_it_was_written() -> None:
         Overflow(9, "s", "q", Member("a", "press", 0, 7, 3), 4),
     ],
 )
-def test_every_kind_of_result_is_read(result: Finding) -> None:
+def test_each_kind_of_result_is_read(result: Finding) -> None:
     record = record_of(result_line(result))
     for name in SHARED:
         assert getattr(record, name, None) == getattr(result, name, None), name
@@ -116,12 +116,12 @@ def test_every_kind_of_result_is_read(result: Finding) -> None:
 
 
 @pytest.mark.parametrize("line", [b"[]", b"{}", b'{"kind": "other"}', b'{"kind": "window"}'])
-def test_what_is_no_line_of_ours_is_refused(line: bytes) -> None:
+def test_foreign_line_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match="kind"):
         record_of(line)
 
 
-def test_what_stands_is_the_highest_revision_that_is_not_taken_back() -> None:
+def test_highest_revision_is_current() -> None:
     records = [
         window(1, "update", 3),
         window(0, "emit", 2),
@@ -136,7 +136,7 @@ def text(value: str | bytes | None) -> bytes:
 
 
 @pytest.mark.parametrize("config", [HeaderConfig(), HeaderConfig(preset="cloudevents")])
-def test_an_ordered_topic_is_read_by_the_contract(config: HeaderConfig) -> None:
+def test_ordered_event_from_headers(config: HeaderConfig) -> None:
     event = Event("default", "press", 2, 7, 1_500, 20, type="A")
     event.ref_time_ns, event.error_ns, event.late = 1_600, 5, "merge_new"
     sent = HeaderWriter(config).write("press", 7, ts_ns=1_500, epoch=2, type="A")
@@ -151,7 +151,7 @@ def test_an_ordered_topic_is_read_by_the_contract(config: HeaderConfig) -> None:
         assert ordered_event(confluent) == ordered_event(aiokafka) == record
 
 
-def test_a_watermark_holds_no_event_and_a_raw_record_is_refused() -> None:
+def test_watermark_is_no_event() -> None:
     mark = Event("default", "", 0, 0, 5, 6, kind=WATERMARK)
     headers = header_writer.HeaderWriter(HeaderConfig()).control(mark, 0)
     assert ordered_event(headers, None) is None

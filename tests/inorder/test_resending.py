@@ -1,4 +1,4 @@
-"""Examples on the embedded broker: requests to send again, and what becomes of them."""
+"""Examples on the embedded broker: a producer answers requests to send records again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build(raw: Topic, requests: str, tmp_path: Path) -> Build:
         resend = Resend(requests, tmp_path / "s1.kept", per_second=QUICK_PER_SECOND)
         return SequencedProducer(*raw, "s1", resend=resend, first_epoch=first_epoch)
 
-    # The topic is made when it is first asked for.
+    # The first request creates the topic.
     ask(raw, requests, Request("default", "nobody", 0, 0, 0))
     return built
 
@@ -48,7 +48,7 @@ def ask(raw: Topic, topic: str, *wanted: Request | bytes) -> None:
 
 
 def listens(producer: SequencedProducer) -> None:
-    """Its place in the topic of requests is taken, so no request from now on is before it."""
+    """Wait until the producer reads the topic of requests, so that it misses none from now on."""
     kept = producer._sent_records
     assert kept is not None
     wait_until(lambda: kept.place_of(0) is not None, "the first look at the topic")
@@ -67,7 +67,7 @@ def as_sent(messages: list[Message]) -> list[tuple[object, ...]]:
     return [(m.key(), headers_of(m), m.value()) for m in messages]
 
 
-def test_what_is_asked_for_comes_again_as_it_was(build: Build, raw: Topic, requests: str) -> None:
+def test_requested_records_are_resent(build: Build, raw: Topic, requests: str) -> None:
     with build() as producer:
         listens(producer)
         for seq in range(5):
@@ -84,7 +84,7 @@ def test_what_is_asked_for_comes_again_as_it_was(build: Build, raw: Topic, reque
     assert [event_of(message).seq for message in found[6:]] == [1, 2, 5]
 
 
-def test_what_is_not_kept_is_counted_and_told(
+def test_bad_requests_are_counted(
     build: Build, raw: Topic, requests: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "inorder.producers"), build() as producer:
@@ -105,9 +105,7 @@ def test_what_is_not_kept_is_counted_and_told(
     assert "1 of the numbers 0 to 9 were sent again; the others are not stored" in caplog.text
 
 
-def test_requests_of_the_time_between_two_lives_are_answered_once(
-    build: Build, raw: Topic, requests: str
-) -> None:
+def test_request_is_answered_once(build: Build, raw: Topic, requests: str) -> None:
     with build() as producer:
         listens(producer)
         producer.send(b"x")
@@ -116,14 +114,14 @@ def test_requests_of_the_time_between_two_lives_are_answered_once(
         after(producer, 1)
     with build(first_epoch=9) as producer:
         producer.send(b"y")
-        ask(raw, requests, Request("default", "s1", 9, 0, 0))  # a later one of its key
+        ask(raw, requests, Request("default", "s1", 9, 0, 0))  # a later request with the same key
         after(producer, 1)
         assert producer.resend is not None
         assert producer.resend.requests == 1
     assert len(raw.messages(4)) == 4
 
 
-def test_a_number_is_used_once_also_where_nothing_can_be_kept(build: Build, raw: Topic) -> None:
+def test_full_store_reuses_no_number(build: Build, raw: Topic) -> None:
     with build() as producer:
         assert producer._sent_records is not None
         producer._sent_records._db.execute("PRAGMA max_page_count = 1")
@@ -133,7 +131,7 @@ def test_a_number_is_used_once_also_where_nothing_can_be_kept(build: Build, raw:
     assert found == set(range(600))
 
 
-def test_what_is_kept_for_another_leaves_the_journal_free(tmp_path: Path) -> None:
+def test_foreign_store_frees_journal(tmp_path: Path) -> None:
     mine = {"resend": Resend("r", tmp_path / "kept"), "journal": tmp_path / "journal"}
     SequencedProducer("127.0.0.1:1", "raw", "other", resend=mine["resend"]).close(0.1)  # type: ignore[arg-type]
     with pytest.raises(JournalError, match="keeps what source 'other' sent"):
@@ -142,12 +140,12 @@ def test_what_is_kept_for_another_leaves_the_journal_free(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("bound", [{"per_second": 0.0}, {"keep_bytes": 0}])
-def test_bounds_are_above_nothing(bound: dict[str, int]) -> None:
+def test_zero_bound_is_refused(bound: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Resend("r", Path("kept"), **bound)
 
 
-def test_a_broker_that_is_away_does_not_reach_who_publishes(tmp_path: Path) -> None:
+def test_absent_broker_blocks_no_send(tmp_path: Path) -> None:
     began_s = time.monotonic()
     resend = Resend("requests", tmp_path / "kept")
     producer = SequencedProducer("127.0.0.1:1", "raw", "s1", resend=resend)
@@ -165,6 +163,6 @@ def test_a_broker_that_is_away_does_not_reach_who_publishes(tmp_path: Path) -> N
         (b'{"stream": "d", "source": "s", "epoch": 1, "first": "2", "last": 3}', "first is not an"),
     ],
 )
-def test_what_is_no_request(value: bytes | None, fault: str) -> None:
+def test_bad_request_is_refused(value: bytes | None, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         request_of(value)

@@ -1,4 +1,4 @@
-"""Examples: what a source keeps to send it again: found, bounded, whole after a crash."""
+"""Examples: the records that a source keeps to send again are found, bounded and crash-safe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def numbers(kept: SentRecords, epoch: int, first: int, last: int) -> list[int]:
     return [each.seq for each in kept.between(epoch, first, last)]
 
 
-def test_what_was_added_is_found_whole_and_in_its_order(tmp_path: Path) -> None:
+def test_records_are_found_in_order(tmp_path: Path) -> None:
     heartbeat = Sent(2, 0, 5, "", "heartbeat", None)
     with closing(kept_in(tmp_path / "deep")) as kept:
         for each in (sent(3), sent(1), sent(2), heartbeat):
@@ -40,7 +40,7 @@ def test_what_was_added_is_found_whole_and_in_its_order(tmp_path: Path) -> None:
         assert numbers(kept, 3, 0, 9) == []
 
 
-def test_more_than_one_read_of_the_table(tmp_path: Path) -> None:
+def test_reading_in_several_batches(tmp_path: Path) -> None:
     count = 2 * COMMIT_RECORDS + 7
     with closing(kept_in(tmp_path)) as kept:
         for seq in range(count):
@@ -48,7 +48,7 @@ def test_more_than_one_read_of_the_table(tmp_path: Path) -> None:
         assert numbers(kept, 1, 0, 10 * count) == list(range(count))
 
 
-def test_it_goes_on_after_a_start(tmp_path: Path) -> None:
+def test_records_survive_restart(tmp_path: Path) -> None:
     with closing(kept_in(tmp_path)) as kept:
         kept.add(sent(0))
         kept.note_answered(3, 17)
@@ -57,7 +57,7 @@ def test_it_goes_on_after_a_start(tmp_path: Path) -> None:
         assert kept.bytes == 1 + 1 + RECORD_BYTES
 
 
-def test_the_oldest_go_at_the_bound(tmp_path: Path) -> None:
+def test_oldest_records_are_dropped(tmp_path: Path) -> None:
     with closing(kept_in(tmp_path, 100_000)) as kept:
         for epoch in (1, 2):
             for seq in range(300):
@@ -72,7 +72,7 @@ def test_the_oldest_go_at_the_bound(tmp_path: Path) -> None:
         assert kept.bytes == len(left) * (1_000 + 1 + RECORD_BYTES)
 
 
-def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
+def test_committed_records_stay(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path\n"
         "from inorder.sent_records import Sent, SentRecords\n"
@@ -87,7 +87,7 @@ def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
         assert numbers(kept, 1, 0, 99) == list(range(9))
 
 
-def test_a_forked_child_leaves_it_to_its_parent(tmp_path: Path) -> None:
+def test_forked_child_harms_no_file(tmp_path: Path) -> None:
     kept = kept_in(tmp_path)
     kept.add(sent(0))
     kept.commit()
@@ -101,7 +101,7 @@ def test_a_forked_child_leaves_it_to_its_parent(tmp_path: Path) -> None:
     kept.close()
 
 
-def test_what_is_no_such_file_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_foreign_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     path.write_bytes(b"not a database, but long enough to be looked at" * 30)
     with pytest.raises(JournalError, match=r"kept: file is not a database; remove the file"):
@@ -113,7 +113,7 @@ def test_what_is_no_such_file_is_refused_with_its_name(tmp_path: Path) -> None:
         SentRecords(other, "s1", "default", PLENTY)
 
 
-def test_it_belongs_to_one_source_and_one_producer(tmp_path: Path) -> None:
+def test_file_has_one_owner(tmp_path: Path) -> None:
     kept = kept_in(tmp_path)
     with pytest.raises(JournalError, match="in use by another producer"):
         kept_in(tmp_path)
@@ -123,13 +123,11 @@ def test_it_belongs_to_one_source_and_one_producer(tmp_path: Path) -> None:
     kept_in(tmp_path).close()
 
 
-def test_who_adds_is_not_stopped_by_a_file_that_cannot_be_written(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_full_disk_is_tolerated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     kept = kept_in(tmp_path)
     kept.add(sent(0))
     kept.commit()
-    kept._db.execute("PRAGMA max_page_count = 1")  # as a full disk: nothing more fits
+    kept._db.execute("PRAGMA max_page_count = 1")  # like a full disk: nothing more fits
     with caplog.at_level(logging.ERROR, "inorder.producers"):
         for seq in range(1, 50):
             kept.add(sent(seq, payload=bytes(10_000)))

@@ -1,4 +1,4 @@
-"""Examples and laws: what a reader sees of a SequencedProducer, on the embedded broker."""
+"""Examples and laws: records of a SequencedProducer on the embedded broker, as readers see them."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def build(raw: Topic) -> Build:
 
 
 def to_nobody(**arguments: object) -> SequencedProducer:
-    """A producer whose brokers are at a port where nothing listens."""
+    """Return a producer whose broker is at a port where nothing listens."""
     return SequencedProducer("127.0.0.1:1", "raw", "s1", **arguments)  # type: ignore[arg-type]
 
 
-def test_records_as_the_reader_sees_them(build: Build, raw: Topic) -> None:
+def test_records_as_reader_sees_them(build: Build, raw: Topic) -> None:
     with build(stream="pitch", first_epoch=7, clock=lambda: 1_700_000_000_123_456_789) as producer:
         assert producer.send(b'{"x": 1}', type="A") == 0
         assert producer.send(b"", ts_ns=5) == 1
@@ -64,9 +64,7 @@ def test_records_as_the_reader_sees_them(build: Build, raw: Topic) -> None:
     assert (last.seq, last.kind, last.value, last.ts_ns) == (3, BYE, None, 9)
 
 
-def test_what_goes_without_saying_is_not_said_and_the_wall_clock_numbers_the_epochs(
-    build: Build, raw: Topic
-) -> None:
+def test_default_headers_and_epoch(build: Build, raw: Topic) -> None:
     before = int(time.time())
     with build() as producer:
         assert before <= producer.epoch <= int(time.time())
@@ -83,9 +81,7 @@ def test_what_goes_without_saying_is_not_said_and_the_wall_clock_numbers_the_epo
         pytest.param(HeaderContract(source="device"), 1_700_000_000_123_456_789, id="renamed"),
     ],
 )
-def test_the_headers_section_of_the_reader_serves_the_writer(
-    build: Build, raw: Topic, config: Contract, ts_ns: int
-) -> None:
+def test_header_contract_is_written(build: Build, raw: Topic, config: Contract, ts_ns: int) -> None:
     with build(headers=config, stream="pitch", clock=lambda: 1_700_000_000_123_456_789) as producer:
         producer.send(b"x", type="A")
         producer.heartbeat()
@@ -98,7 +94,7 @@ def test_the_headers_section_of_the_reader_serves_the_writer(
 
 
 @pytest.mark.parametrize("key_by", ["source", "stream"])
-def test_partitions_are_those_of_other_clients(build: Build, raw: Topic, key_by: str) -> None:
+def test_partition_is_by_murmur2(build: Build, raw: Topic, key_by: str) -> None:
     for source in ("a", "b", "press-7", "Z"):
         with build(source, stream=f"stream-{source}", key_by=key_by) as producer:
             for _ in range(3):
@@ -113,7 +109,7 @@ def test_partitions_are_those_of_other_clients(build: Build, raw: Topic, key_by:
         assert message.partition() == (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
 
 
-def test_a_clean_restart_goes_on_without_a_hole(build: Build, raw: Topic, tmp_path: Path) -> None:
+def test_clean_restart_leaves_no_gap(build: Build, raw: Topic, tmp_path: Path) -> None:
     path = tmp_path / "folder" / "s1.journal"
     for _ in range(3):
         with build(journal=path, first_epoch=40) as producer:
@@ -138,9 +134,7 @@ sys.stdin.read()
 """
 
 
-def test_a_kill_begins_a_new_epoch_and_uses_no_number_twice(
-    build: Build, raw: Topic, tmp_path: Path
-) -> None:
+def test_kill_begins_new_epoch(build: Build, raw: Topic, tmp_path: Path) -> None:
     path = tmp_path / "s1.journal"
     arguments = [*raw, str(path)]
     for _ in range(2):
@@ -168,9 +162,7 @@ def test_a_kill_begins_a_new_epoch_and_uses_no_number_twice(
         assert len(numbers) > 20
 
 
-def test_a_forked_child_uses_no_number_and_keeps_no_lock(
-    build: Build, raw: Topic, tmp_path: Path
-) -> None:
+def test_forked_child_cannot_send(build: Build, raw: Topic, tmp_path: Path) -> None:
     path = tmp_path / "s1.journal"
     with subprocess.Popen(
         [sys.executable, "-m", "tests.inorder.forking", *raw, path],
@@ -190,7 +182,7 @@ def test_a_forked_child_uses_no_number_and_keeps_no_lock(
             "which forked this one; create another producer here" in line for line in told[:3]
         )
         assert told[3] == "child ended with 0"
-        # The parent was killed, so its numbers are not to be gone on with; its child lives.
+        # The parent was killed, so its numbers must not be continued. Its child is alive.
         with build(journal=path) as producer:
             assert (producer.epoch, producer.next_seq) == (41, 0)
             producer.send(b"x")
@@ -200,7 +192,7 @@ def test_a_forked_child_uses_no_number_and_keeps_no_lock(
     assert [(e.epoch, e.seq) for e in events] == [(40, 0), (40, 1), (40, 2), (40, 3), (41, 0)]
 
 
-def test_threads_share_numbers_stamps_and_order(build: Build, raw: Topic) -> None:
+def test_threads_share_numbers(build: Build, raw: Topic) -> None:
     taken: list[int] = []
     with build() as producer:
 
@@ -216,7 +208,7 @@ def test_threads_share_numbers_stamps_and_order(build: Build, raw: Topic) -> Non
     assert all(a.ts_ns <= b.ts_ns for a, b in pairwise(events))
 
 
-def test_every_delivery_is_told(build: Build) -> None:
+def test_each_delivery_is_reported(build: Build) -> None:
     told: list[Delivery] = []
     with build(on_delivery=told.append, first_epoch=3) as producer:
         producer.send(b"x")
@@ -228,7 +220,7 @@ def test_every_delivery_is_told(build: Build) -> None:
         ]
 
 
-def test_a_failed_record_is_raised_once_by_the_next_call() -> None:
+def test_failure_is_raised_once() -> None:
     told: list[Delivery] = []
     producer = to_nobody(limits=FAILS_SOON, first_epoch=3, on_delivery=told.append)
     assert [producer.send(b"a"), producer.send(b"b")] == [0, 1]
@@ -243,8 +235,8 @@ def test_a_failed_record_is_raised_once_by_the_next_call() -> None:
     producer.close()
 
 
-def test_a_failure_says_whether_the_record_may_stand_all_the_same() -> None:
-    """After a time-out nobody knows; what was given up before it was sent stands nowhere."""
+def test_failure_may_be_delivered() -> None:
+    """After a time-out it is unknown; records that were never sent are not in the topic."""
     told: list[Delivery] = []
     producer = to_nobody(limits=FAILS_SOON)
     producer.send(b"a")
@@ -261,7 +253,7 @@ def test_a_failure_says_whether_the_record_may_stand_all_the_same() -> None:
     assert [each.may_stand for each in told] == [False]
 
 
-def test_a_send_that_tells_of_a_failure_has_sent_nothing() -> None:
+def test_raising_send_sends_nothing() -> None:
     producer = to_nobody(limits=ChannelLimits(queue_records=10_000, delivery_timeout_s=0.3))
     numbers: list[int] = []
 
@@ -278,7 +270,7 @@ def test_a_send_that_tells_of_a_failure_has_sent_nothing() -> None:
         producer.close(0.1)
 
 
-def test_failures_are_counted_beyond_those_that_are_kept() -> None:
+def test_all_failures_are_counted() -> None:
     limits = ChannelLimits(queue_records=1000, queue_wait_s=0.1, delivery_timeout_s=0.3)
     producer = to_nobody(limits=limits)
     for _ in range(300):
@@ -289,7 +281,7 @@ def test_failures_are_counted_beyond_those_that_are_kept() -> None:
     assert len(failed.value.failures) == 100
 
 
-def test_a_full_queue_waits_its_time_and_leaves_no_hole() -> None:
+def test_full_queue_leaves_no_gap() -> None:
     limits = ChannelLimits(queue_records=3, queue_wait_s=0.3, delivery_timeout_s=60)
     producer = to_nobody(limits=limits)
     assert [producer.send(b"x") for _ in range(3)] == [0, 1, 2]
@@ -300,11 +292,11 @@ def test_a_full_queue_waits_its_time_and_leaves_no_hole() -> None:
     assert calm_s(started_s) < 3
     assert producer.next_seq == 3
     with pytest.raises(DeliveryFailed) as failed:
-        producer.close(0.1)  # gives up what is on its way
+        producer.close(0.1)  # gives up the records that are not sent yet
     assert failed.value.count == 3
 
 
-def test_a_close_that_gives_up_still_stores_the_next_number(tmp_path: Path) -> None:
+def test_failed_close_stores_number(tmp_path: Path) -> None:
     path = tmp_path / "s1.journal"
     for numbers in ([0, 1], [2, 3]):
         producer = to_nobody(journal=path, limits=FAILS_SOON)
@@ -313,14 +305,14 @@ def test_a_close_that_gives_up_still_stores_the_next_number(tmp_path: Path) -> N
             producer.close(0.1)
 
 
-def test_a_record_that_cannot_be_sent_has_no_number(build: Build) -> None:
+def test_refused_record_has_no_number(build: Build) -> None:
     with build() as producer:
         with pytest.raises(RecordRefused, match="s1/"):
             producer.send(bytes(2_000_000))
         assert producer.send(b"x") == 0
 
 
-def test_a_callback_that_raises_is_told_at_the_next_call(build: Build) -> None:
+def test_callback_error_is_raised(build: Build) -> None:
     def breaks(_: Delivery) -> None:
         raise ZeroDivisionError
 
@@ -331,7 +323,7 @@ def test_a_callback_that_raises_is_told_at_the_next_call(build: Build) -> None:
     producer.close()
 
 
-def test_a_callback_must_not_call_back(build: Build) -> None:
+def test_callback_must_not_send(build: Build) -> None:
     producers: list[SequencedProducer] = []
     producer = build(on_delivery=lambda _: producers[0].send(b"again") and None)
     producers.append(producer)
@@ -342,7 +334,7 @@ def test_a_callback_must_not_call_back(build: Build) -> None:
     producer.close()
 
 
-def test_a_closed_producer_says_so(build: Build) -> None:
+def test_closed_producer_is_unusable(build: Build) -> None:
     producer = build()
     producer.close()
     for call in (lambda: producer.send(b"x"), producer.heartbeat, producer.flush):
@@ -352,7 +344,7 @@ def test_a_closed_producer_says_so(build: Build) -> None:
 
 BAD_SETTINGS: list[tuple[dict[str, object], str]] = [
     ({"acks": 1}, "guarantees"),
-    ({"default.topic.config": {"acks": 1}}, "guarantees"),  # by the back door
+    ({"default.topic.config": {"acks": 1}}, "guarantees"),  # indirectly
     ({"no.such.setting": 1}, "librdkafka"),
     ({"max.in.flight.requests.per.connection": 100}, "idempoten"),
     ({"delivery.report.only.error": True}, "guarantees"),
@@ -378,14 +370,12 @@ BAD_SETTINGS: list[tuple[dict[str, object], str]] = [
         ),
     ],
 )
-def test_what_cannot_keep_the_contract_is_refused(
-    build: Build, arguments: dict[str, object], says: str
-) -> None:
+def test_bad_argument_is_refused(build: Build, arguments: dict[str, object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         build(**arguments)
 
 
-def test_a_refused_producer_leaves_its_journal_alone(build: Build, tmp_path: Path) -> None:
+def test_refusal_keeps_the_journal(build: Build, tmp_path: Path) -> None:
     path = tmp_path / "s1.journal"
     with build(journal=path, first_epoch=5) as producer:
         producer.send(b"x")

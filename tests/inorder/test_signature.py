@@ -1,4 +1,4 @@
-"""Examples and a law: what is signed, by which key, and what a key file says."""
+"""Examples and laws: signatures of records, signing keys, and files of master keys."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEADERS = [
 ]
 
 
-def test_the_bytes_are_those_of_the_specification() -> None:
+def test_bytes_of_the_specification() -> None:
     content = signed_content(ORDER, dict(HEADERS), PAYLOAD)
     assert content.hex() in "".join((signature.__doc__ or "").split())
 
@@ -46,10 +46,8 @@ def test_the_bytes_are_those_of_the_specification() -> None:
     ("kind", "name", "begin"),
     [("source", "press-7", b"hmac-sha256-128:"), ("prefix", "press-", b"hmac-sha256-128:6:")],
 )
-def test_a_key_and_a_signature_by_the_standard_library_alone(
-    kind: Any, name: str, begin: bytes
-) -> None:
-    """What anybody writes who does not have this package."""
+def test_signature_without_the_package(kind: Any, name: str, begin: bytes) -> None:
+    """It is the code that a user without this package writes."""
     sizes = b"".join(size.to_bytes(4, signed=True) for size in (-1, 7, 10, 2, 19, -1, -1, 15))
     said = b'press-71700000000171700000000000000000{"force": 12.5}'
     key = hmac.new(MASTER, f"{kind} {name}".encode(), hashlib.sha256).digest()
@@ -60,7 +58,7 @@ def test_a_key_and_a_signature_by_the_standard_library_alone(
 
 
 @given(st.binary(min_size=1, max_size=200), st.binary(max_size=300))
-def test_law_the_mac_is_the_standard_librarys(key: bytes, content: bytes) -> None:
+def test_law_mac_equals_hmac(key: bytes, content: bytes) -> None:
     assert Mac(key).tag(content) == hmac.digest(key, content, "sha256")[:16]
 
 
@@ -74,13 +72,13 @@ def _content(fields: tuple[bytes | None, ...]) -> bytes:
 
 
 @given(RECORD, RECORD)
-def test_law_different_records_are_different_bytes(
+def test_law_signed_bytes_are_unique(
     one: tuple[bytes | None, ...], other: tuple[bytes | None, ...]
 ) -> None:
     assert (_content(one) == _content(other)) == (one == other)
 
 
-def test_a_producers_headers_are_signed_as_they_are_written() -> None:
+def test_headers_are_signed_as_written() -> None:
     key = SigningKey.parse(signing_key(MASTER, "source", "s"))
     for contract in (HeaderContract(), HeaderContract(preset="cloudevents", sig="who")):
         names = contract.names()
@@ -92,7 +90,7 @@ def test_a_producers_headers_are_signed_as_they_are_written() -> None:
         assert headers[-1] == (names.sig, key.signature(names, headers[:-1], b"v"))
 
 
-def test_who_a_key_speaks_for() -> None:
+def test_key_covers_its_sources() -> None:
     own = SigningKey.parse(signing_key(MASTER, "source", "press-7"))
     assert [own.speaks_for(name) for name in ("press-7", "press-", "press-77")] == [
         True,
@@ -129,20 +127,18 @@ HEX = MASTER.hex()
         (masters_of, "".join(f"{n:032x}\n" for n in range(5)), "5 master keys are too many"),
     ],
 )
-def test_what_is_no_key_or_no_file_of_masters_is_refused_without_its_secret(
-    read: Callable[[str], object], text: str, says: str
-) -> None:
+def test_refusal_hides_the_secret(read: Callable[[str], object], text: str, says: str) -> None:
     with pytest.raises(BadSigningKey, match=says) as refused:
         read(text)
     assert HEX[:30] not in str(refused.value)
 
 
-def test_a_name_may_have_spaces_in_it(tmp_path: Path) -> None:
+def test_source_name_may_have_spaces(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(signing_key(MASTER, "source", "press 7") + "\n")
     assert SigningKey.read(tmp_path / "key").name == "press 7"
 
 
-def test_masters_stand_with_the_newest_first(tmp_path: Path) -> None:
+def test_master_keys_keep_their_order(tmp_path: Path) -> None:
     assert masters_of(f"# since May\n{'ab' * 16}\n\n  {HEX}  \n") == (b"\xab" * 16, MASTER)
     with pytest.raises(BadSigningKey, match="No such file"):
         content_of(tmp_path / "absent")

@@ -1,4 +1,4 @@
-"""Examples: the test kit, as a user's tests would use it, and laws that it finds broken."""
+"""Examples: the test kit as a user's tests use it, and laws that it checks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def events(count: int = 60) -> list[RawEvent]:
     ]
 
 
-def test_a_window_is_emitted_when_its_time_is_over_and_corrected_by_what_is_late() -> None:
+def test_window_is_corrected() -> None:
     driver = TopologyDriver(topology(), start_ns=START_NS)
     driver.send(*(RawEvent(source="s", seq=seq) for seq in range(3)))
     assert driver.read(WindowRecord) == []
@@ -76,8 +76,8 @@ def test_a_window_is_emitted_when_its_time_is_over_and_corrected_by_what_is_late
     assert driver.balance().holds
 
 
-def test_time_begins_with_the_first_event() -> None:
-    """Stamps from 0 on are as good as any: nothing fires that has not come to pass."""
+def test_first_event_begins_time() -> None:
+    """Timestamps that begin at 0 are valid; no window is emitted before its end."""
     driver = TopologyDriver(topology())
     driver.send(RawEvent(source="s", seq=0, ts_ns=0), {"source": "s", "seq": 1, "ts": seconds(0.4)})
     assert driver.now_ns == seconds(0.4)
@@ -91,7 +91,7 @@ def test_time_begins_with_the_first_event() -> None:
     assert driver.balance() == Balance(sent=3, event=3, late=0, duplicate=0, dead=0, held=0)
 
 
-def test_time_goes_on_to_an_event_that_says_no_arrival() -> None:
+def test_event_advances_time() -> None:
     driver = TopologyDriver(topology(), start_ns=START_NS)
     driver.send(*events())
     assert driver.now_ns == events()[-1].ts_ns
@@ -102,7 +102,7 @@ def test_time_goes_on_to_an_event_that_says_no_arrival() -> None:
     assert driver.balance().holds
 
 
-def test_spans_of_time_are_whole_nanoseconds() -> None:
+def test_durations_are_whole_ns() -> None:
     assert (milliseconds(1.5), seconds(0.5)) == (1_500_000, 500_000_000)
 
 
@@ -116,7 +116,7 @@ def test_time_does_not_go_back() -> None:
     driver.send(RawEvent(source="s", seq=0))
 
 
-def test_lines_are_taken_too_and_dead_ones_and_heartbeats_are_no_events() -> None:
+def test_lines_are_inputs_too() -> None:
     driver = TopologyDriver("streams: {default: {}}")
     driver.send({"source": "s", "seq": 0}, {"source": 3}, {"source": "s", "seq": 1, "kind": "odd"})
     driver.send(RawEvent(source="s", seq=1, kind="heartbeat"))
@@ -126,7 +126,7 @@ def test_lines_are_taken_too_and_dead_ones_and_heartbeats_are_no_events() -> Non
     assert driver.read() == []
 
 
-def test_shuffled_events_are_the_same_and_delayed_so_much() -> None:
+def test_shuffled_keeps_all_events() -> None:
     order = shuffled(events(), max_delay_ns=seconds(1), seed=3)
     assert order == shuffled(events(), max_delay_ns=seconds(1), seed=3)
     assert order != shuffled(events(), max_delay_ns=seconds(1), seed=4)
@@ -138,7 +138,7 @@ def test_shuffled_events_are_the_same_and_delayed_so_much() -> None:
 
 
 @pytest.mark.parametrize("begin_ns", [0, START_NS])
-def test_the_laws_hold_of_what_is_built_in(begin_ns: int) -> None:
+def test_laws_hold_for_window(begin_ns: int) -> None:
     given = [replace(event, ts_ns=(event.ts_ns or 0) - START_NS + begin_ns) for event in events()]
     report = check_laws(topology(), given, max_delay_ns=milliseconds(300), orders=5)
     assert report.compared == report.orders == 5
@@ -148,7 +148,9 @@ def test_the_laws_hold_of_what_is_built_in(begin_ns: int) -> None:
 
 
 def failing() -> Topology:
-    """One aggregate's `add` raises at 13, a pattern's function takes one value too few."""
+    """Return a topology with an aggregate that raises at 13 and a pattern with a function of its
+    own.
+    """
     near = pattern("PATTERN SEQ(A a, A b) WHERE near(a.x, b.x) WITHIN 1 s", functions=["near"])
     wide = {"odd": Aggregate("odd", ("payload", "x"))}
     stream = StreamConfig(clock=ClockConfig(unsynced="trust"))
@@ -170,13 +172,13 @@ RIGHT = {"near": lambda a, b: abs(a - b) < 3}
 WRONG = {"near": lambda a: a < 3}
 
 
-def test_a_function_that_raises_is_told_by_the_call_that_led_to_it() -> None:
+def test_function_error_is_raised() -> None:
     driver = TopologyDriver(failing(), functions=RIGHT, aggregates=ODD)
     driver.send(*(RawEvent(source="s", seq=at, payload={"x": 12 + at}) for at in range(2)))
     with pytest.raises(FunctionFailed, match=r"odd\.add\(12, 13\) raised ValueError") as failed:
         driver.end()
     assert isinstance(failed.value.__cause__, ValueError)
-    driver.end()  # it is told once
+    driver.end()  # it is raised once
     with pytest.raises(FunctionFailed, match=r"near\(0, 1\) raised TypeError.*takes 1"):
         check_laws(failing(), typed(), max_delay_ns=0, functions=WRONG, aggregates=ODD)
 
@@ -185,7 +187,7 @@ def typed() -> list[RawEvent]:
     return [replace(event, type="A") for event in events(10)]
 
 
-def test_a_worker_goes_on_where_a_function_raises_and_so_may_a_test() -> None:
+def test_function_errors_are_kept() -> None:
     driver = TopologyDriver(failing(), functions=WRONG, aggregates=ODD, raise_failures=False)
     driver.send(*typed())
     driver.end()
@@ -211,7 +213,7 @@ def test_a_worker_goes_on_where_a_function_raises_and_so_may_a_test() -> None:
         ([RawEvent(source="s", ts_ns="x")], 0, TypeError, "the time of RawEvent.* not a whole"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_input_or_no_time_is_told_in_a_sentence(
+def test_bad_input_is_refused(
     given: Any, max_delay_ns: Any, error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):
@@ -222,7 +224,7 @@ def test_what_is_no_input_or_no_time_is_told_in_a_sentence(
         TopologyDriver(3)  # type: ignore[arg-type]
 
 
-def test_an_arrival_that_is_none_is_dead_and_time_goes_on() -> None:
+def test_bad_arrival_is_dead_letter() -> None:
     driver = TopologyDriver("streams: {default: {clock: {unsynced: trust}}}")
     driver.advance(seconds(1))
     driver.send({"source": "s", "seq": 0, "arrival": "x"})
@@ -236,10 +238,10 @@ def test_an_arrival_that_is_none_is_dead_and_time_goes_on() -> None:
 
 
 @pytest.mark.parametrize("word_at", [0, 1, 2])
-def test_a_word_about_a_clock_concerns_all_that_is_sent_with_it_in_one_instant(
+def test_offset_applies_to_instant(
     word_at: int,
 ) -> None:
-    """As in a recording, where a clock line arrives with the line before it."""
+    """A recording behaves alike: a clock line arrives with the line before it."""
     sent = [RawEvent(source="s", seq=seq, ts_ns=START_NS, arrival_ns=START_NS) for seq in range(2)]
     word = ClockOffset(source="s", at_ns=START_NS, offset_ns=-7, error_ns=2)
     lines: list[RawEvent | ClockOffset] = [*sent[:word_at], word, *sent[word_at:]]

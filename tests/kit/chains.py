@@ -1,4 +1,4 @@
-"""Chains of operators for tests, without a topology file."""
+"""Build chains of operators for tests, without a topology file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts lines of code: no blank lines, comments or docstrings."""
+"""Count lines of code, without blank lines, comments and docstrings."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from pathlib import Path
 
 
 def of_room(room: Path) -> int:
-    """Lines of code of the Python and Cython modules below a folder, or of one module."""
+    """Return the lines of code of Python and Cython modules below a folder, or of one module."""
     modules = [room] if room.is_file() else [*room.rglob("*.py"), *room.rglob("*.pyx")]
     return sum(of_module(path) for path in modules if "build" not in path.parts)
 
 
 def of_module(path: Path) -> int:
-    """Lines that hold something of code. Docstrings count in Cython, which Python cannot parse."""
+    """Return the number of lines with code.
+
+    Docstrings count in Cython, which Python cannot parse.
+    """
     text = path.read_text()
     lines = enumerate((line.strip() for line in text.splitlines()), 1)
     code = {number for number, line in lines if line and not line.startswith("#")}
@@ -24,7 +27,7 @@ def of_module(path: Path) -> int:
 
 
 def _texts(module: ast.Module) -> tuple[set[int], set[int]]:
-    """The lines of all texts, and of those that stand alone as a statement."""
+    """Return the lines of all texts, and of those that are a statement of their own."""
     texts, docstrings = set[int](), set[int]()
     for node in ast.walk(module):
         if isinstance(node, ast.JoinedStr | ast.Constant):

@@ -1,4 +1,4 @@
-"""The conformance table (`conformance.yaml`): one list of cases for every way that reads values."""
+"""Read the conformance table (`conformance.yaml`): cases for all ways to read values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAPPING: Final = {
     "ts_zone": "",
 }
 OTHERS: Final = frozenset({"ts_unit", "ts_zone", "ts_format", "decimal"})
-"""The keys that are not places."""
+"""The keys that are no paths."""
 COLUMNS: Final = ("device", "n", "time", "kind", "boot")
 USUAL: Final[dict[str, Any]] = {
     "source": "s1", "seq": 7, "ts_ns": 1_000_000_000, "type": "", "epoch": None,
@@ -32,7 +32,7 @@ CASES: Final[list[dict[str, Any]]] = yaml.safe_load(
 
 
 def cases_of(format_: str) -> list[Any]:
-    """(its name, its mapping, its value, what is found or the reason) of each case of a format."""
+    """Return name, mapping, value, and expected fields or reason of each case of a format."""
     return [
         (each["case"], _mapping(each.get("fields", {})), _written(each[format_]), expected(each))
         for each in CASES

@@ -1,5 +1,7 @@
-"""Events for the tests of the core: made from milliseconds, and copied so that a test may use them
-again (an operator changes what it is given)."""
+"""Make events from milliseconds, and copy them so that a test may use them again.
+
+An operator changes the events that it takes.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,10 @@ def event(
     late: str = "",
     offset: int | None = None,
 ) -> Event:
-    """An event stamped at `ts` that arrives at `at` (by default at `ts`), both in ms, as
-    the error is. Its offset is its number where none is given."""
+    """Return an event with timestamp `ts` that arrives at `at` (by default at `ts`), all in ms.
+
+    Its offset is its sequence number unless one is given.
+    """
     ts_ns = round(ts * MS)
     at_ns = ts_ns if at is None else round(at * MS)
     offset = seq if offset is None else offset
@@ -50,8 +54,10 @@ def watermark(
     stream: str = "default",
     error: float = 0,
 ) -> Event:
-    """A watermark at `to`, complete up to `complete`, sent at `at`, in ms; each is `to` by
-    default."""
+    """Return a watermark at `to`, complete up to `complete`, sent at `at`, all in ms.
+
+    `complete` and `at` are `to` by default.
+    """
     at = to if at is None else at
     made = event(0, to, at, "", stream=stream, kind=WATERMARK, error=error)
     made.complete_ns = round((to if complete is None else complete) * MS)
@@ -59,7 +65,7 @@ def watermark(
 
 
 def copy_of(event: Event) -> Event:
-    """As it came: held by nobody."""
+    """Return a copy of the event that no operator holds."""
     copy = twin(event)
     copy.held_by = 0
     return copy
@@ -70,7 +76,7 @@ def copies(events: Iterable[Event]) -> list[Event]:
 
 
 def made_once(stream: Callable[[int], list[Event]]) -> Callable[[int], list[Event]]:
-    """The stream, made once for each seed; every call gives copies of its own."""
+    """Cache the stream by seed; each call returns fresh copies."""
     made = lru_cache(maxsize=64)(stream)
 
     @wraps(stream)

@@ -1,8 +1,8 @@
-"""Counts what grows in one process in which the same work is done again and again.
+"""Count memory that grows in a process while the same work is repeated.
 
-Three things are counted after each round: the objects of each type that the collector knows, the
-blocks that Python's allocator has given out, and the bytes that the C library has. A compiled class
-may hide from the collector what it holds, so the first alone is not enough.
+Three counts are taken after each round: objects of each type that the collector knows, blocks of
+Python's allocator, and bytes of the C library. A compiled class may hide its contents from the
+collector, so the first count alone is not enough.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ WARM_UP: Final = 3
 
 ROUNDS: Final = 4
 RUNS: Final = 2
-"""Runs of the work in a round. A leak grows in each round, by one object a run at the least."""
+"""Runs of the work in a round. A leak grows in each round, by at least one object a run."""
 
 BLOCKS: Final = "blocks of Python's allocator"
 BYTES: Final = "bytes of the C library"
 OF_ONE: Final = {BLOCKS: 1, BYTES: 16}
-"""What an object takes at the least."""
+"""The least growth that one object causes."""
 
 MALLINFO: Final = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
@@ -33,7 +33,7 @@ MALLINFO: Final = (
 
 
 class Mallinfo(ctypes.Structure):
-    """The answer of glibc's `mallinfo2`: the bytes in use are `uordblks` and `hblkhd`."""
+    """An answer of glibc's `mallinfo2`: the bytes in use are `uordblks` and `hblkhd`."""
 
     _fields_ = [(name, ctypes.c_size_t) for name in MALLINFO]
 
@@ -44,10 +44,10 @@ if _mallinfo is not None:
 
 
 def leaks(work: Callable[[], object]) -> list[str]:
-    """Return what grows as `work` is done: its name, and by how much a run."""
+    """Return the name of each count that grows with `work`, and its growth a run."""
     for _ in range(WARM_UP):
         work()
-    # One after the other: a census of the objects takes blocks and bytes itself.
+    # The counts run one after the other, because counting objects takes blocks and bytes itself.
     return [*_growing(work, _allocated), *_growing(work, _by_type)]
 
 
@@ -67,8 +67,10 @@ def _growing(work: Callable[[], object], census: Callable[[], Mapping[str, int]]
 
 
 def _forget_names() -> None:
-    """The interpreter keeps the names of attributes that were looked up, by their address: those
-    that are made as it goes fill that table for a while."""
+    """Clear the interpreter's cache of attribute names.
+
+    Names that are made at run time fill that table for a while.
+    """
     clear = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
     clear()
 

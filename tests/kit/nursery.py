@@ -1,12 +1,12 @@
-"""Commands of `inorder` that are forked from a process that has imported them.
+"""Run commands of `inorder` by forking a process that has imported them.
 
-The imports are most of what a start costs: a second of a processor, hundreds of times in a run. So
-one process for each of pytest imports, and waits; a command that is asked of it is forked. It has a
-session, an environment, a folder and a log of its own, no thread, and Python's own end. What Python
-reads as it starts is the forking process's: `PYTHON...` variables, and the seed of hashes, by which
-sets have their order. So workers that are killed and begun anew (tests.end_to_end.trouble) are real
-ones, as are those of tests/end_to_end/test_worker.py and tests/cli. A worker starts its stages in
-the same way (agents.process.child_process).
+The imports are most of the cost of a start: a second of CPU, hundreds of times in a run. So there
+is one importing process for each process of pytest, and it forks each command. A command has its
+own session, environment, folder and log, no thread, and ends as Python does. Settings that Python
+reads at its start are the forking process's: `PYTHON...` variables and the seed of hashes, which
+orders sets. So workers that are killed and restarted (tests.end_to_end.trouble) are separate
+processes, as are those of tests/end_to_end/test_worker.py and tests/cli. A worker starts its stages
+in the same way (agents.process.child_process).
 
 This module is both sides: run as a program, it is the process that forks.
 """
@@ -40,7 +40,7 @@ IMPORTED: Final = (
     "sinks.postgres",
     "sinks.redis",
 )
-"""Without `pyarrow`, which has threads: who has some cannot fork."""
+"""Without `pyarrow`, because it starts threads and a process with threads cannot fork safely."""
 
 TOPOLOGY: Final = """\
 streams: {default: {}}
@@ -48,13 +48,13 @@ queries:
   p: {pattern: "PATTERN SEQ(A a, B b) WHERE a.x = b.x WITHIN 1 s RETURN a.i AS i"}
   w: {window: tumbling 1s, aggregate: {n: count()}}
 """
-"""What is read once is not read again: the grammar of patterns takes half a second."""
+"""Parsed once before forking, because the grammar of patterns takes half a second to load."""
 
 POLL_S: Final = 0.01
 
 
 class Forked:
-    """What a Process uses of a `subprocess.Popen`."""
+    """A forked process with the part of `subprocess.Popen` that a Process uses."""
 
     def __init__(self, pid: int, nursery: Nursery) -> None:
         self.pid = pid
@@ -86,7 +86,7 @@ class Forked:
 
 
 class Nursery:
-    """The process that forks, as the tests see it. It ends with them: then nobody asks it."""
+    """A handle of the process that forks; that process ends with the tests."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -94,12 +94,12 @@ class Nursery:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the tests, which end what they have begun
+            start_new_session=True,  # Ctrl-C is for the tests, which end their processes
         )
         self._lock = threading.Lock()
 
     def ask(self, what: Mapping[str, Any]) -> int | None:
-        """The id of what it has forked, or the exit code of what it has forked before."""
+        """Return the id of the forked process, or the exit code of an earlier one."""
         with self._lock:
             asks, answers = self._process.stdin, self._process.stdout
             assert asks is not None
@@ -113,12 +113,12 @@ class Nursery:
 
 @cache
 def nursery() -> Nursery:
-    """The one of this process."""
+    """Return the nursery of this process."""
     return Nursery()
 
 
 class ForkedProcess(Process):
-    """A command of `inorder`, started in a tenth of the time."""
+    """A command of `inorder`, started in a tenth of the usual time."""
 
     def _begin(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         made = nursery()
@@ -138,8 +138,8 @@ class ForkedProcess(Process):
 
 
 def serve() -> Mapping[str, Any]:
-    """Answer until the tests end; in a child, return what it is to become."""
-    codes: dict[int, int] = {}  # of those that ended: threads may ask twice
+    """Answer until the tests end; in a child, return the command to run."""
+    codes: dict[int, int] = {}  # of ended processes, because threads may ask twice
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         if "ended" in asked:
@@ -151,7 +151,7 @@ def serve() -> Mapping[str, Any]:
             answer = codes.get(forked)
         else:
             answer = os.fork()
-            codes.pop(answer, None)  # ids are given to others in time
+            codes.pop(answer, None)  # the system reuses ids
             if answer == 0:
                 return cast("Mapping[str, Any]", asked)
         sys.stdout.write(f"{json.dumps(answer)}\n")
@@ -160,7 +160,7 @@ def serve() -> Mapping[str, Any]:
 
 
 def become(asked: Mapping[str, Any]) -> None:
-    """Be the command, as if by an interpreter of its own."""
+    """Run the command as if in an interpreter of its own."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     log = os.open(asked["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -1,4 +1,4 @@
-"""The output of an operator as values that can be compared."""
+"""Convert the output of an operator to values that can be compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, WATERMARK, 
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 
 CONTROL = (BLOCKED, UNBLOCKED, PROGRESS, WATERMARK)
-"""Made by operators; no record of the input stands behind them."""
+"""The kinds of events that operators make without a record of the input."""
 
 
 class Released(NamedTuple):
@@ -60,7 +60,7 @@ def report_values(report: Report) -> tuple[Any, ...]:
 
 
 class Outputs:
-    """All outputs of an operator, call after call."""
+    """All outputs of an operator, over several calls."""
 
     def __init__(self) -> None:
         self.released: list[Released] = []
@@ -82,7 +82,10 @@ class Outputs:
 def settled_offsets(
     released: Iterable[Event], reports: Iterable[Report], data: set[int]
 ) -> list[int]:
-    """The offsets of the data events that were let go or reported; `data` are all."""
+    """Return the offsets of the data events that were emitted or reported.
+
+    `data` holds the offsets of all data events.
+    """
     offsets = [event.offset for event in released if event.kind == DATA]
     for report in reports:
         if isinstance(report, Late | Duplicate):

@@ -1,4 +1,4 @@
-"""Servers that outlive a test run, and the end of those that a killed one has left."""
+"""Handle servers that outlive a test run, and stop those that a killed run has left."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from cli.local.process import Process
 
 
 def leave(process: Process) -> None:
-    """Let it run on when this process ends; `sweep` ends it."""
+    """Let the process run on when this one ends; `sweep` ends it."""
     child = process._child
     if child is not None and child.poll() is None:
-        child.returncode = 0  # else Python warns of a child that is still running
+        child.returncode = 0  # otherwise Python warns of a child that is still running
 
 
 def sweep(root: Path) -> list[int]:
-    """Kill what was started below `root` and is still there; the ids of it.
+    """Kill the processes that were started below `root` and still run; return their ids.
 
-    A process is ours if it works in the folder of its id file: an id alone may
-    have been given to somebody else since.
+    A process is ours if it works in the folder of its id file, because the system may reuse an id.
     """
     killed = []
     for file in _id_files(root):
-        with suppress(OSError, ValueError):  # ended, not ours, or no file of an id alone
+        with suppress(OSError, ValueError):  # ended, not ours, or no id in the file
             pid = int(file.read_text())
             file.unlink()
             if Path(f"/proc/{pid}/cwd").resolve(strict=True) == file.parent.resolve():
@@ -36,6 +35,9 @@ def sweep(root: Path) -> list[int]:
 
 
 def _id_files(root: Path) -> Iterator[Path]:
-    """Those who still run make and remove folders meanwhile, over which `rglob` would fail."""
+    """Yield the id files below `root`.
+
+    Running tests create and remove folders meanwhile, on which `rglob` would fail.
+    """
     for folder, _, names in os.walk(root):
         yield from (Path(folder, name) for name in names if name.endswith(".pid"))

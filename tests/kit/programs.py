@@ -1,4 +1,4 @@
-"""Programs run to their end, each as a process of its own."""
+"""Run programs until they end, each as a process of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ended = subprocess.CompletedProcess[str]
 def ended(
     *words: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = None, stdin: str = ""
 ) -> Ended:
-    """Run a program to its end. `env` is added to this process's, without its PYTHONPATH."""
+    """Run a program until it ends. `env` is added to this process's, without its PYTHONPATH."""
     others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [str(each) for each in words],
@@ -33,12 +33,12 @@ def ended(
 
 
 def python(*words: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> Ended:
-    """Run Python with these words."""
+    """Run Python with these arguments."""
     return ended(sys.executable, *words, cwd=cwd, env=env)
 
 
 def printed(*words: str | Path, cwd: Path = ROOT) -> str:
-    """Run Python with these words to a good end, and return what it printed."""
+    """Run Python with these arguments, assert that it succeeds, and return its output."""
     done = python(*words, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout

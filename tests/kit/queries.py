@@ -1,4 +1,4 @@
-"""Windows and joins as a test asks for them: in one line each, with paths into the payload."""
+"""Build queries for windows and joins in one line each, with paths into the payload."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Side(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A value of a join's rows: of which side, and where it lies."""
+    """A value of a join's rows: its name, its side, and its path in the payload."""
 
     name: str
     side: int
@@ -67,7 +67,7 @@ def window_query(
     clock: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> WindowSettings:
-    """Return what asks for windows. `clock`: of its stream."""
+    """Return the settings of a window query; `clock` is that of its stream."""
     if kind == "count":
         window = Window(kind, events=events)
     else:
@@ -95,8 +95,10 @@ def join_query(
     plays: Sequence[Play] = (STEADY,),
     **settings: Any,
 ) -> JoinSettings:
-    """Return what asks for a join. `plays`: of the clocks of its streams, however bad. The bounds
-    of an interval are for that kind alone, and so is the size of windows."""
+    """Return the settings of a join; `plays` gives the clocks of its streams, however bad.
+
+    The bounds of an interval are for that kind alone, and so is the size of windows.
+    """
     condition = JoinCondition(kind, size_ns=size_ns, every_ns=every_ns)
     if kind == "interval":
         condition = JoinCondition(kind, low_ns, high_ns)
@@ -141,7 +143,7 @@ def quality_of(accuracy_ppm: int, max_wait_ns: int, idle_ns: int = NEVER) -> Qua
 
 
 def beginnings_in(state: State, query: str = "") -> list[Any]:
-    """Return since when windows and joins count that began amid their streams."""
+    """Return the beginnings of windows and joins that began in the middle of their streams."""
     assert WINDOWS.fields[-1] == JOIN.fields[-1] == "beginnings"
     rows = [row for key, row in state.items() if f"\n{key}".endswith(f"{query}\n{QUERY}")]
     return [row[-1] for row in rows if row[-1]]

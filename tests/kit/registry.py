@@ -1,7 +1,8 @@
-"""A schema registry of the tests: the documented REST interface, in a thread of its own.
+"""A schema registry for the tests: the documented REST interface, in a thread of its own.
 
-It has what `agents.registry.client` and confluent-kafka's serializers ask for. `status` makes it
-answer so, `asked` counts requests by path, `authorized` has what was sent as authorization.
+It implements the requests of `agents.registry.client` and of confluent-kafka's serializers.
+`status` is the status of all answers, `asked` counts requests by path, and `authorized` contains
+the authorization headers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from urllib.parse import unquote, urlsplit
 
 
 class Registry:
-    """`url` while it serves; `register` as a client would."""
+    """A registry with its schemas; `url` is set while it serves, `register` adds a schema as a
+    client does.
+    """
 
     def __init__(self) -> None:
         self.schemas: dict[int, dict[str, Any]] = {}
@@ -73,7 +76,7 @@ class Registry:
 
 @contextmanager
 def serving(registry: Registry, port: int = 0) -> Iterator[Registry]:
-    """Serve on loopback; `port` to come back where it was."""
+    """Serve on the loopback; `port` allows a restart at the same address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -103,7 +106,7 @@ def serving(registry: Registry, port: int = 0) -> Iterator[Registry]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Silent."""
+            """Write no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     registry.url = f"http://127.0.0.1:{server.server_port}"

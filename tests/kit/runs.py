@@ -1,4 +1,4 @@
-"""Running an operator or a stage: in calls of any size, to its end, and through restarts."""
+"""Run an operator or a stage in calls of any size, to its end, and through restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = (0, 1, 1, 2, 3, 10, 50)
 
 
 class Runnable(Protocol):
-    """What an operator and a stage have in common."""
+    """An operator or a stage, by the methods that they have in common."""
 
     def on_batch(self, events: list[Event], now_ns: int) -> Step: ...
 
@@ -27,7 +27,7 @@ class Runnable(Protocol):
 def cut(
     events: Sequence[Event], rng: Random, sizes: Sequence[int] = SIZES
 ) -> Iterator[list[Event]]:
-    """The events in batches of these sizes, drawn anew for each."""
+    """Yield the events in batches, each of a size drawn from `sizes`."""
     at = 0
     while at < len(events):
         size = rng.choice(sizes)
@@ -36,7 +36,7 @@ def cut(
 
 
 def results_of(operator: Runnable, *events: Event) -> list[Any]:
-    """The results of one call for each event; the last instant stays open."""
+    """Return the results of one call for each event; the last instant stays open."""
     results: list[Any] = []
     for each in events:
         results += operator.on_batch([each], each.at_ns).results
@@ -44,7 +44,7 @@ def results_of(operator: Runnable, *events: Event) -> list[Any]:
 
 
 def results_to_end(operator: Runnable, batches: Iterable[list[Event]]) -> list[Any]:
-    """The results of a call for each batch, and of the end at the instant of the last event."""
+    """Return the results of a call for each batch, and of the end at the time of the last event."""
     results: list[Any] = []
     now_ns = 0
     for batch in batches:
@@ -55,13 +55,16 @@ def results_to_end(operator: Runnable, batches: Iterable[list[Event]]) -> list[A
 
 
 def through_changelog(state: Any) -> Any:
-    """A state as a changelog gives it back."""
+    """Return the state as a changelog restores it."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(state))
 
 
 def held_after_restart(operator: Operator, raw: Sequence[Event], stamped_from: int) -> list[Event]:
-    """What the operator holds, as a restart has it: read from the input again, in log order, marked
-    late or not as it was; from place `stamped_from` on, with what had been found out about it."""
+    """Return the events that the operator buffers, as a restart reads them.
+
+    They are read from the input again in log order, with the old mark of lateness. From place
+    `stamped_from` on they also keep their corrected timestamps.
+    """
     by_offset = {event.offset: event for event in raw}
     events = []
     for held in sorted(operator.iter_held(), key=lambda event: event.offset):

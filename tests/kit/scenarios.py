@@ -1,4 +1,4 @@
-"""Examples as text tables: a row is what is given, then after an arrow what is said."""
+"""Examples as text tables: a row has the input, and after an arrow the expected output."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from typing import Any
 import yaml
 
 Table = list[tuple[Any, ...]]
-"""Rows: the instant and what is given then (None: only the time), and the list of what is said."""
+"""Rows: the instant, the input at it (None: only the time), and the list of expected outputs."""
 
 Scenarios = dict[str, tuple[dict[str, Any], Table]]
 
 
 def table(text: str) -> Table:
-    """Return the rows of a text; what follows a # is a comment."""
+    """Return the rows of a text; a # begins a comment."""
     return [_row(line) for line in text.splitlines() if line.partition("#")[0].strip()]
 
 
 def scenarios(text: str) -> Scenarios:
     """Return by title the settings and the table of each scenario of a text.
 
-    A title stands at the margin, with settings in braces where there are any. Its rows are
-    indented below it.
+    A title is not indented, and may have settings in braces. Its rows are indented below it.
     """
     found: dict[str, tuple[dict[str, Any], list[str]]] = {}
     rows: list[str] = []

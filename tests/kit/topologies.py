@@ -1,4 +1,4 @@
-"""Topologies whose text may hold what only code sets."""
+"""Build topologies whose text may contain fields that only code sets."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from topology.config import Topology
 
 
 def in_code(text: str) -> Topology:
-    """Return the topology of the text, which may name the fields that no file can set."""
+    """Return the topology of the text, which may have fields that a file cannot set."""
     return Topology.model_validate(yaml.safe_load(text))

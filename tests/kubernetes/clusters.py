@@ -1,4 +1,4 @@
-"""The cluster of the tests: a node of their own, or the one that a kubeconfig names."""
+"""Provide the cluster of the tests: a node of their own, or the one that a kubeconfig names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.services import require
 
 VOLUMES: Final = 4
 COUNTS: Final = re.compile(r"^#.*\n|\[\d+:\d+\]", re.M)
-"""What iptables-save says beside the rules: the time, and how many packets met them."""
+"""Output of iptables-save beside the rules: the time, and the number of matched packets."""
 SETTINGS: Final = (
     ("ip", "-brief", "link"),
     ("ip", "route"),
@@ -54,7 +54,7 @@ class GivenCluster:
 
 @contextmanager
 def given_cluster(kubeconfig: str) -> Iterator[Cluster]:
-    """A cluster that has none of the tests' namespaces, before and after."""
+    """Yield a cluster that has none of the tests' namespaces, before and after."""
     cluster = GivenCluster(kubeconfig)
     found = cluster.kubectl("get", "namespaces", *SPACES, "--ignore-not-found", "-o", "name")
     assert not found, f"the cluster is not fresh, delete these from it: {found}"

@@ -1,4 +1,4 @@
-"""The cluster that all tests of this folder share."""
+"""Provide the cluster that all tests of this folder share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plant on a cluster: Kafka as a pod, the chart, a client, and what is judged of its events."""
+"""A plant on a cluster: Kafka as a pod, the chart, a client, and a judgement of its output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VALUES: Final = Path(__file__).parent / "values.yaml"
 BROKERS: Final = "kafka-bootstrap.kafka:9092"
 SPACE: Final = "plant"
 SPACES: Final = ("kafka", SPACE)
-"""The namespaces that the tests make."""
+"""The namespaces that the tests create."""
 SOURCES: Final = 20
 WORKERS: Final = ("plant-all-0", "plant-all-1")
 SENT_PER_S: Final = 300
@@ -37,7 +37,7 @@ READ_EVERY_S: Final = 2
 
 
 class Cluster(Protocol):
-    """What a cluster does. Its calls raise subprocess.CalledProcessError, with the reason."""
+    """A cluster's calls; a failed one raises subprocess.CalledProcessError with the reason."""
 
     def kubectl(self, *words: str, given: str | None = None) -> str: ...
     def helm(self, program: str, *words: str) -> str: ...
@@ -46,15 +46,15 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True)
 class Judged:
-    """What came out of the events that were sent.
+    """A judgement of the emitted events.
 
     Attributes:
         sent: The number of events.
-        missing: Those that did not come out.
-        repeated: Those that came out more than once.
-        foreign: Those that came out and were not sent.
-        disordered: Those that came after a later one of their source, and are not marked as late.
-        late: Those that are marked so.
+        missing: The number of events that were not emitted.
+        repeated: The number of events that were emitted more than once.
+        foreign: The number of emitted events that were not sent.
+        disordered: The number that came after a later one of their source, not marked as late.
+        late: The number of events that are marked as late.
     """
 
     sent: int
@@ -79,9 +79,9 @@ class Judged:
 
 @dataclass
 class Plant:
-    """The namespace of the release; `sent` counts its events, and `judged` is the last judgement.
+    """A namespace with the release; `sent` counts its events, `judged` is the last judgement.
 
-    The names of its topics begin with `topics`.
+    Names of its topics begin with `topics`.
     """
 
     cluster: Cluster
@@ -120,7 +120,7 @@ class Plant:
         return found
 
     def await_workers(self) -> None:
-        """Until all workers are there and ready."""
+        """Wait until all workers run and are ready."""
 
         def are_ready() -> bool:
             try:
@@ -155,7 +155,7 @@ class Plant:
         return self.kubectl("exec", "-i", "client", "--", "inorder", *words, given=given)
 
     def send(self, count: int, rate: float | None = SENT_PER_S) -> None:
-        """Publish events of all sources, each in disorder by up to ten places."""
+        """Publish events of all sources, each out of order by up to ten places."""
         self._produce("-", rate, given=self._write_events(count, rate))
         self.sent += count
 
@@ -182,7 +182,7 @@ class Plant:
         self.client("produce", *where, *paced, events, given=given)
 
     def send_during(self, disturb: Callable[[], object]) -> None:
-        """Publish events until the disturbance has returned, and a piece more.
+        """Publish events until the disturbance has returned, and then one more piece.
 
         AssertionError if `MOST_PIECES` were published before it returned.
         """
@@ -225,9 +225,9 @@ class Plant:
         return [line for line in lines if line.get("kind", "event") == "event"]
 
     def judge(self) -> Judged:
-        """Judge what came out once it is all and has not changed between two readings.
+        """Judge the output once it is complete and has not changed between two readings.
 
-        `sent` and `late` count since the last judgement. AssertionError if events never come.
+        `sent` and `late` count since the last judgement. AssertionError if events never arrive.
         """
         found: list[dict[str, Any]] = []
 

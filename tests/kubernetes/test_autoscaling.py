@@ -1,4 +1,4 @@
-"""End to end: KEDA scales the pods of a stage by its lag, while every event leaves once, in order.
+"""End to end: KEDA scales the pods of a stage by its lag; each event is emitted once, in order.
 
 KEDA comes from its Go module, with its own manifests.
 """
@@ -18,7 +18,7 @@ from infra.kubernetes.node import Node
 from tests.kubernetes.plant import SPACE, Cluster, Plant, is_ready
 from tests.waiting import wait_until
 
-# The first test builds the programs, in an hour or more on a new machine that is busy.
+# The first test builds the programs, which takes an hour or more on a new busy machine.
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(7200)]
 
 VALUES: Final = Path(__file__).parent / "scaled.yaml"
@@ -30,7 +30,7 @@ PODS: Final = "app.kubernetes.io/instance=scaled,app.kubernetes.io/component=reo
 
 @pytest.fixture
 def scaled(cluster: Cluster, tmp_path: Path) -> Iterator[Plant]:
-    """A release with cut stages, beside KEDA."""
+    """Yield a release with separate stages, beside KEDA."""
     if not isinstance(cluster, Node):
         pytest.skip("KEDA's images are made for the node of the tests alone")
     plant = Plant(cluster, "scaled")
@@ -38,7 +38,7 @@ def scaled(cluster: Cluster, tmp_path: Path) -> Iterator[Plant]:
     for archive in keda.archives(tmp_path):
         cluster.load(archive)
     manifests = keda.manifests()
-    # The definitions are too long for a note of what was applied last.
+    # The definitions are too long for kubectl's annotation of the last applied state.
     cluster.kubectl("apply", "--server-side", "-f", "-", given=manifests)
     try:
         for name in ("keda-operator", "keda-metrics-apiserver"):
@@ -47,7 +47,7 @@ def scaled(cluster: Cluster, tmp_path: Path) -> Iterator[Plant]:
         try:
             plant.install("scaled", values=VALUES)
             yield plant
-        finally:  # Also what an install that failed has made.
+        finally:  # Remove the parts of a failed install too.
             plant.helm("uninstall", "scaled", "--ignore-not-found", "--wait")
     finally:
         cluster.kubectl("delete", "--wait=false", "-f", "-", given=manifests)
@@ -68,7 +68,7 @@ def ready_pods(plant: Plant) -> list[str]:
     return sorted(pod["metadata"]["name"] for pod in pods if is_ready(pod))
 
 
-def test_a_backlog_makes_pods_more(scaled: Plant) -> None:
+def test_backlog_adds_a_pod(scaled: Plant) -> None:
     scaled.wait_for(SPACE, "scaledobject/scaled-reorder")
     scaled.send(WARM_UP)
     judged = scaled.judge()

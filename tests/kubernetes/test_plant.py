@@ -1,7 +1,7 @@
-"""End to end: the chart on a node of Kubernetes, while its pods are replaced, killed and evicted.
+"""End to end: the chart on a Kubernetes node, while its pods are replaced, killed and evicted.
 
 `make kubernetes` starts a node of its own (`infra.kubernetes.node`). INORDER_KUBECONFIG names
-another cluster, such as one of kind, which has the images already.
+another cluster, such as one of kind, which already has the images.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from infra.kubernetes.node import Node
 from tests.kubernetes.plant import BROKERS, WORKERS, Cluster, Judged, Plant, is_ready
 from tests.waiting import wait_until
 
-# The first test builds the programs, in an hour or more on a new machine that is busy.
+# The first test builds the programs, which takes an hour or more on a new busy machine.
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(7200)]
 
 COUNT = 1_500
 CALM_S = 20
 LATE_MARGIN = 0.05
-"""The share of a new stream, whose waits are not learned, is 0.04."""
+"""The share of a new stream, which has not learned its waits yet, is 0.04."""
 LIVENESS_S = 300
 """Much longer than the probes and the grace, after which a container that hangs is killed."""
 RATE, FLOOD = 10_000, 200_000
 ENOUGH_FOR = 10_000
-"""The events a second for which the chart's request is enough, as values.yaml says."""
+"""The events a second for which the chart's request is enough, by values.yaml."""
 REST_S = 10
 SELECTED = "app.kubernetes.io/instance=plant,app.kubernetes.io/component=all"
 
@@ -45,7 +45,7 @@ def plant(cluster: Cluster) -> Plant:
     notes = plant.install()
     assert "kubectl logs -n plant job/plant-topics" in notes
     plant.await_workers()
-    plant.send(COUNT)  # The waits of a new stream are not learned yet.
+    plant.send(COUNT)  # A new stream has not learned its waits yet.
     judge(plant)
     return plant
 
@@ -57,18 +57,18 @@ def judge(plant: Plant) -> Judged:
     return judged
 
 
-def test_the_release_tests_itself_and_shows_the_logs(plant: Plant) -> None:
+def test_helm_test_succeeds(plant: Plant) -> None:
     said = plant.helm("test", "plant", "--logs")
     assert "Phase:          Succeeded" in said
     assert BROKERS in said
 
 
-def test_a_volume_belongs_to_the_worker(plant: Plant) -> None:
+def test_volume_belongs_to_worker(plant: Plant) -> None:
     for name in WORKERS:
         claims = [each.get("persistentVolumeClaim") for each in plant.pod(name)["spec"]["volumes"]]
         assert {"claimName": f"state-{name}"} in claims
         if not isinstance(plant.cluster, Node):
-            continue  # Volumes of kind are folders of its node, whose owner Kubernetes leaves.
+            continue  # Volumes of kind are folders, whose owner Kubernetes does not set.
         listed = plant.kubectl("exec", name, "--", "ls", "-ldn", "/var/lib/inorder").split()
         assert listed[0].startswith("drwxrws"), "by fsGroup"
         assert listed[3] == "10001"
@@ -93,7 +93,7 @@ def restarts(plant: Plant, name: str) -> int:
 
 
 def kill(plant: Plant) -> None:
-    """Kill the worker by the number of its process on the node."""
+    """Kill the worker's processes from the node."""
     name = plant.working()
     count = restarts(plant, name)
     if isinstance(plant.cluster, Node):
@@ -107,7 +107,7 @@ def kill(plant: Plant) -> None:
 
 
 def drain(plant: Plant) -> None:
-    """The only node is drained: the second pod stays, because the first finds no other node."""
+    """Drain the only node; the second pod stays, because the first finds no other node."""
     (name,) = plant.cluster.kubectl("get", "nodes", "-o", "name").split()
     words = ("--delete-emptydir-data", "--ignore-daemonsets", f"--pod-selector={SELECTED}")
     try:
@@ -120,23 +120,23 @@ def drain(plant: Plant) -> None:
 
 
 def upgrade(plant: Plant) -> None:
-    """Another file of functions changes the pods' settings, so they are replaced one by one."""
+    """Change the file of functions, so that the pods are replaced one by one."""
     plant.install("plant", "--set-string", r"functions.f\.py=functions = {}")
 
 
 @pytest.fixture(scope="module")
 def calm(plant: Plant) -> Judged:
-    """What came out while nothing disturbed the workers."""
+    """Return the judgement of a time in which nothing disturbed the workers."""
     plant.await_workers()
     plant.send_during(lambda: time.sleep(CALM_S))
     return judge(plant)
 
 
 @pytest.mark.parametrize("disturb", [restart, delete, delete_by_force, kill, drain, upgrade])
-def test_each_event_leaves_once_in_order(
+def test_each_event_is_emitted_once(
     plant: Plant, calm: Judged, disturb: Callable[[Plant], None]
 ) -> None:
-    """And hardly more of them late than in a calm time."""
+    """Hardly more events are late than in a calm time."""
     plant.await_workers()
     plant.send_during(lambda: disturb(plant))
     plant.await_workers()
@@ -151,8 +151,8 @@ def measure_takeover(plant: Plant, gone: str) -> float:
     return time.monotonic() - began_s
 
 
-def test_a_worker_ends_well_within_its_grace(plant: Plant) -> None:
-    """The last line of its log is one of its own, and the exit code is 0."""
+def test_worker_stops_in_time(plant: Plant) -> None:
+    """Its log ends with a line of its own, and its exit code is 0."""
     name = plant.working()
     log = plant.popen("logs", name, "--follow", "--tail=5")
     ended = ";code={.status.containerStatuses[*].state.terminated.exitCode}"
@@ -170,8 +170,8 @@ def test_a_worker_ends_well_within_its_grace(plant: Plant) -> None:
     assert codes - {"", "code="} == {"code=0"}
 
 
-def test_a_worker_that_hangs_is_restarted(plant: Plant) -> None:
-    """Its probe fails, so kubelet ends it, and the standby has its task long before."""
+def test_hanging_worker_is_restarted(plant: Plant) -> None:
+    """Its probe fails, so kubelet ends it; the standby has its task long before that."""
     own = plant.cluster
     if not isinstance(own, Node):
         pytest.skip("the processes of another cluster's nodes cannot be stopped")
@@ -199,8 +199,8 @@ def test_a_worker_that_hangs_is_restarted(plant: Plant) -> None:
     assert "Container worker failed liveness probe, will be restarted" in events
 
 
-def test_a_wrong_address_of_brokers_is_told(cluster: Cluster, plant: Plant) -> None:
-    """The Job fails before Helm gives up, and its log stays."""
+def test_wrong_brokers_fail_install(cluster: Cluster, plant: Plant) -> None:
+    """A Job fails before Helm gives up, and its log remains."""
     with pytest.raises(subprocess.CalledProcessError) as failed:
         plant.install("wrong", "--set", "brokers=nowhere.kafka:9092")
     assert "BackoffLimitExceeded" in failed.value.stderr
@@ -208,8 +208,8 @@ def test_a_wrong_address_of_brokers_is_told(cluster: Cluster, plant: Plant) -> N
     plant.helm("uninstall", "wrong")
 
 
-def test_only_who_may_reaches_a_worker(cluster: Cluster, plant: Plant) -> None:
-    """The client is no pod of the release, unless it has the labels of one."""
+def test_network_policy_is_enforced(cluster: Cluster, plant: Plant) -> None:
+    """A client that is no pod of the release is refused, unless it has the labels of one."""
     if not isinstance(cluster, Node):
         pytest.skip("what enforces the policies of another cluster is not known")
     cluster.enforce_policies()
@@ -234,8 +234,8 @@ def test_only_who_may_reaches_a_worker(cluster: Cluster, plant: Plant) -> None:
     judge(plant)
 
 
-def test_a_worker_takes_what_the_chart_asks_for(plant: Plant) -> None:
-    """Printed are the figures of values.yaml; a busy machine may reach a lower rate."""
+def test_requested_cpu_is_enough(plant: Plant) -> None:
+    """It prints the figures of values.yaml; a busy machine may reach a lower rate."""
     own = plant.cluster
     if not isinstance(own, Node):
         pytest.skip("another cluster does not say what its containers take")
@@ -257,7 +257,7 @@ def test_a_worker_takes_what_the_chart_asks_for(plant: Plant) -> None:
 
     def flood() -> None:
         took_s.append(plant.flood(FLOOD, RATE))
-        judge(plant)  # The work is over when all events have come out.
+        judge(plant)  # The work is over when all events have been emitted.
 
     whole_s, cpu_s, mb = measure(flood)
     each_s = (cpu_s - at_rest * whole_s) / FLOOD

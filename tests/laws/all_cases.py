@@ -1,4 +1,4 @@
-"""All cases of all operators: the lists `CASES` of the modules `cases*.py`, for every law."""
+"""Collect the cases of all operators for all laws: the lists `CASES` of the modules `cases*.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator in many settings, each with the streams it is run on."""
+"""Each operator in many settings, with the streams on which it is run."""
 
 from __future__ import annotations
 
@@ -57,12 +57,15 @@ NEVER_STAMPED = 99
 
 @dataclass(frozen=True)
 class Case:
-    """`stamped_from`: the place in the chain from which a held event keeps what was
-    found out about it. `retains`: it keeps events that it has let pass. `replays`: the same input
-    once more gives nothing new (not so where the table of sources is too small to remember them,
-    nor of an operator that remembers no events). `aligned`: its input are upstream partitions.
-    `reorders`: what it lets pass is in another order than its input. `several_operators`: it is a
-    chain. A filter behind MERGE takes the stream `merged`, and neither replays nor reorders."""
+    """An operator with its settings and its stream.
+
+    `stamped_from`: the place in the chain from which a buffered event keeps its corrected
+    timestamp. `retains`: the operator keeps events that it has passed on. `replays`: the same input
+    once more gives nothing new. That is not so if the table of sources is too small to remember
+    them, or if the operator remembers no events. `aligned`: the input are upstream partitions.
+    `reorders`: the output has another order than the input. `several_operators`: it is a chain. A
+    filter after MERGE takes the stream `merged`, and neither replays nor reorders.
+    """
 
     name: str
     make: Callable[[], Operator]
@@ -87,7 +90,9 @@ class Case:
 def measured_clock(
     unsynced: Any, max_sources: int = 100, made: Callable[..., Clock] = Clock
 ) -> Clock:
-    """Rounds for s0 (right, then set back), s1 (too few), s2 (a declared offset)."""
+    """Return a clock with rounds for s0 (right, then set back), s1 (too few), s2 (a declared
+    offset).
+    """
     table = DriftTable()
     for i in range(60):
         at = START + 5 * i
@@ -168,7 +173,7 @@ def stage_case(
     stream: Callable[[int], list[Event]] = raw,
     **more: Any,
 ) -> Case:
-    """Several operators, of which the first takes what comes from a topic."""
+    """Return the case of several operators, of which the first reads a topic."""
     return Case(name, make, stream, stamped_from=4, several_operators=True, **more)
 
 

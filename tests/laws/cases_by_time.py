@@ -24,7 +24,7 @@ from topology.wire.checker import digest_of_id
 
 
 def fixed(wait_ms: int) -> Callable[[], SlackPolicy]:
-    """Return what makes a wait of a given length."""
+    """Return a factory of waits of a given length."""
     return partial(KSlack, wait_ms * MS, idle_ns=0)
 
 
@@ -48,7 +48,7 @@ def _sources_case(
 
 
 def with_ids(seed: int) -> list[Event]:
-    """As `raw`, but most events have an id, and some share it."""
+    """Return events as `raw`, but most of them have an id, and some share it."""
     rng = Random(seed)
     events = raw(seed)
     for event in events:
@@ -58,8 +58,11 @@ def with_ids(seed: int) -> list[Event]:
 
 
 def mixed(seed: int, sources: int = 4) -> list[Event]:
-    """As `raw`, but some sources number nothing, and a few events are of the other kind than their
-    source. What has no number says so by a `seq` below 0."""
+    """Return events as `raw`, but some sources have no numbers.
+
+    A few events are of the other kind than their source. An event without a number has a `seq`
+    below 0.
+    """
     rng = Random(seed)
     events = raw(seed, sources=sources)
     for event in events:
@@ -93,7 +96,7 @@ def _mixed_case(
 
 @cache
 def _topology(reorder: str, experimental: str, more: str) -> Any:
-    """The streams `default` and `odd` by time, beside one that numbers."""
+    """Return a topology with the streams `default` and `odd` by time, and one with numbers."""
     timed = (
         f"{{reorder: {{rule: time, max_wait: {MAX_WAIT}{reorder}}},"
         f" merge: {{max_wait: {MAX_WAIT}}}, experimental: {{{experimental}}}}}"

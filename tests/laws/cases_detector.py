@@ -1,4 +1,4 @@
-"""Detectors, behind the merge and ahead of it, each with the streams it is run on."""
+"""Detectors, speculative and after the merge, each with the streams on which it is run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SETTINGS = DetectorSettings(
 
 
 def _pairs(state: tuple[int, ...], event: Seen) -> tuple[tuple[int, ...], Any]:
-    """The last three of a key, told at every third; quiet for 20 ms, they are forgotten."""
+    """Report the last three events of a key at every third event; 20 ms of silence clear them."""
     state = (*state, event.time_ns)[-3:]
     return state, {"since": state[0]} if len(state) == 3 and event.seq % 3 == 0 else None
 
@@ -67,7 +67,7 @@ def operator_of(answer: Answer, *, is_speculative: bool) -> Any:
 
 
 class Ahead:
-    """MERGE, and detectors that read what it accepts; ended as a stage is."""
+    """MERGE, and detectors that read the events that it accepts; it is ended as a stage is."""
 
     keeps_passed = True
 
@@ -84,7 +84,7 @@ class Ahead:
 
 
 def _after(state: str, event: Seen) -> tuple[str, Any]:
-    """What follows on what, of events and of what the two below tell."""
+    """Report which source follows which, for events and for results of the two queries below."""
     return event.source, {"first": state, "then": event.source}
 
 
@@ -95,7 +95,9 @@ def _reader(name: str, answer: Answer, inputs: Inputs, **settings: Any) -> Detec
 
 
 def chain_of(answer: Answer, *, is_speculative: bool) -> Any:
-    """One that reads two others, and one above, that reads this one, one of the two, and all."""
+    """Return a detector that reads two others, and one above that reads it, one of the two, and
+    all.
+    """
     below = operator_of(answer, is_speculative=is_speculative)
     queries = below.nodes[-1].operator if is_speculative else below
     detecting = list(queries._queries)
@@ -109,7 +111,9 @@ def chain_of(answer: Answer, *, is_speculative: bool) -> Any:
 
 
 class Reader:
-    """What different operators find at one instant has no order that a law could hold."""
+    """A chain without the results of its windows, because results of one instant have no fixed
+    order.
+    """
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
@@ -133,7 +137,7 @@ def _without_windows(step: Step) -> Step:
 
 
 def behind_windows(answer: Answer) -> Any:
-    """A chain of the flow: windows, and a detector that reads them."""
+    """Return a chain with windows, and a detector that reads them."""
     windows = window_query(
         "w",
         "tumbling",

@@ -1,5 +1,7 @@
-"""The work that may leave nothing behind (tests/laws/test_leaks.py), by name. As a program it does
-one of them again and again, and prints what grows."""
+"""Work that may leave nothing in memory (tests/laws/test_leaks.py), by name.
+
+Run as a program, this module repeats one of them and prints the counts that grow.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def refused_patterns() -> None:
 
 
 def headers_written() -> None:
-    """Each as it came, and with another number, at the ends of what 64 bits hold."""
+    """Write the headers of events as they came, and with other numbers up to 64 bits."""
     writer = HeaderWriter(HeaderConfig())
     for number in (0, 7, LARGE):
         said = tuple((name, b"%d" % number if name == "seqNum" else v) for name, v in SOUND)
@@ -96,14 +98,14 @@ def _mapped() -> list[tuple[Topology, Any]]:
 
 @cache
 def _chain() -> tuple[Topology, list[list[Fed]]]:
-    """REORDER, CLOCK, MERGE, windows, patterns, joins and a detector."""
+    """Return a topology with all operators, and its inputs."""
     topology = parse(OPEN.replace("trust", "estimate"), detectors={"jumps": jumps()})
     worlds = [world("queries", seed) for seed in SEEDS]
     return topology, [*worlds, [_with_large_numbers(each) for each in worlds[0]]]
 
 
 def _with_large_numbers(each: Fed) -> Fed:
-    """An epoch and numbers near the last of 64 bits, as where they are drawn at random."""
+    """Return the input with an epoch and a number near the bound of 64 bits."""
     given = each.input
     if not isinstance(given, RawEvent):
         return each
@@ -134,7 +136,7 @@ def snapshots() -> None:
 
 
 def operators() -> None:
-    """A third of the laws' settings each day, ended and begun again on the way."""
+    """Run a third of the laws' settings each day, restarted on the way."""
     for case in TODAYS:
         run = Run(case, 0, cut)
         for number, _ in enumerate(run.steps()):

@@ -1,9 +1,9 @@
-"""Seeded topologies over several streams of which some fall quiet, and what happens on them.
+"""Draw topologies over several streams of which some become silent, and their recordings.
 
-A topology has two to five streams with rules, clocks and patience of their own, and windows,
-patterns and joins of every kind over them. Its recording has what `tests.laws.streams` has for one
-stream, and silences: of a stream, of a source, and of all of them at once; it ends while some of
-them are silent. Times fall on few instants, so ties are the rule, between streams too.
+A topology has two to five streams with rules, clocks and waits of their own. It has windows,
+patterns and joins of each kind over them. Its recording has the faults of `tests.laws.streams` for
+each stream, and silences: of a stream, of a source, and of all at once. It ends while some of them
+are silent. Times fall on few instants, so ties are common, between streams too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MS: Final = 1_000_000
 START_MS: Final = 1_700_000_000_000
 SILENCES_MS: Final = (700, 2_500, 8_000, 40_000, 300_000)
 TICK_MS: Final = 10
-"""Most times are multiples of it."""
+"""Most times are multiples of this."""
 
 Values = Mapping[str, Any]
 
@@ -41,7 +41,7 @@ CLOCK: Final = (
     "clock: {activation: 20ms}, |clock: thesis",
     "clock: {unsynced: reject, activation: 20ms}, ",
 )
-"""Behind a bar: what stands in `experimental`."""
+"""Text after a bar goes to `experimental`."""
 MERGE: Final = (
     "",
     "merge: {max_wait: 100ms, idle_after: 400ms, quiet_after: 1s}",
@@ -141,19 +141,19 @@ def _join(rng: Random, names: str) -> str:
 
 
 def _answer(rng: Random) -> str:
-    """Whether the query reads what MERGE accepts."""
+    """Return the key `answer`, or nothing: a third of the queries is speculative."""
     return rng.choice((", answer: speculate", "", ""))
 
 
 def contents_of(topology: Topology, seed: int, n: int = 150) -> list[Content]:
-    """New ones at each call: a run changes its events."""
+    """Return fresh contents at each call, because a run changes its events."""
     reader = LineReader(topology.reading())
     rows = recording(tuple(topology.streams), seed, n)
     return [reader.read(Row(number, row)) for number, row in enumerate(rows, start=1)]
 
 
 def recording(names: tuple[str, ...], seed: int, n: int) -> list[Values]:
-    """Lines of a replay, in the order of their arrival."""
+    """Return the lines of a replay, in the order of their arrival."""
     rng = Random(seed)
     seqs: dict[str, int] = {}
     silent_ms: dict[str, int] = {}
@@ -179,7 +179,7 @@ def recording(names: tuple[str, ...], seed: int, n: int) -> list[Values]:
 def _lines(
     rng: Random, stream: str, source: str, ms: int, seqs: dict[str, int]
 ) -> Iterator[tuple[int, Values]]:
-    """With the time at which each arrives."""
+    """Yield lines with the time at which each arrives."""
     fate = rng.random()
     arrival_ms = ms + rng.choice((0, TICK_MS, TICK_MS, 3 * TICK_MS))
     if rng.random() < 0.15:

@@ -1,7 +1,7 @@
-"""Seeded streams full of trouble, for the laws. Times are small so that they collide.
+"""Draw streams with many faults, for the laws.
 
-One unit is a millisecond. Arrivals fall on few instants, so ties are the rule;
-`max_wait` in the configurations is 50 units.
+Times are small so that they collide. One unit is a millisecond. Arrivals fall on few instants, so
+ties are common; `max_wait` in the configurations is 50 units.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from topology.model.event import BYE, DATA, DEAD, HEARTBEAT, NO_EPOCH, Event
 
 MS: Final = 1_000_000
 START: Final = 1_000_000
-"""In ms; far from 0, so that no stamp is negative."""
+"""In ms; far from 0, so that no timestamp is negative."""
 
 
 def raw(seed: int, n: int = 80, sources: int = 3, modulus: int = 0, first: int = 0) -> list[Event]:
-    """Overtaking, loss, copies (some in conflict), holes that never fill, restarts with
-    and without epoch, stragglers, numbers that jump, dead letters, heartbeats, byes,
-    silences, a start at any number. Numbers have `modulus` values from `first` on."""
+    """Return a stream with all faults: reordering, loss, duplicates, conflicts, gaps that never
+    fill.
+
+    There are also restarts with and without epoch, very late events, jumps of numbers, dead
+    letters, heartbeats, end-of-stream markers, silences, and any first number. Numbers have
+    `modulus` values from `first` on.
+    """
     rng = Random(seed)
     tame = rng.random() < 0.3
     per_source = [_source(f"s{i}", rng, n // sources, tame) for i in range(sources)]
@@ -35,7 +39,7 @@ def in_log_order(events: list[Event]) -> list[Event]:
 
 
 def numbered(events: list[Event]) -> list[Event]:
-    """Return the same, with their places as offsets, and held by nobody."""
+    """Return the same events, with their positions as offsets, and held by no operator."""
     for offset, event in enumerate(events):
         event.offset, event.held_by = offset, 0
     return events
@@ -86,7 +90,7 @@ def _event(name: str, epoch: int, seq: int, ts: int, arrival: int, kind: str) ->
 
 
 def orderly(seed: int, n: int = 60) -> list[Event]:
-    """Each of three sources in sequence from 0, without loss; delays unlike."""
+    """Return three sources in sequence from 0, without loss, with different delays."""
     rng = Random(seed)
     events = []
     for i in range(3):

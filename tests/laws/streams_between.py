@@ -1,4 +1,4 @@
-"""Streams that reach operators further on: what those before them let go."""
+"""Streams as later operators read them: the output of the operators before."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def merge_of(
 
 @made_once
 def sequenced(seed: int) -> list[Event]:
-    """A raw stream behind REORDER and CLOCK, numbered anew as in a topic."""
+    """Return a raw stream after REORDER and CLOCK, numbered anew as in a topic."""
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
     return copies(_let_go(chain, raw(seed, n=120, sources=4)))
 
@@ -73,13 +73,13 @@ def falling(seed: int) -> list[Event]:
 
 @made_once
 def set_back(seed: int) -> list[Event]:
-    """The same behind REORDER and CLOCK."""
+    """Return the falling stream after REORDER and CLOCK."""
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
     return copies(_let_go(chain, falling(seed)))
 
 
 def _let_go(chain: Chain, events: list[Event]) -> list[Event]:
-    """What leaves the chain of events that come one by one."""
+    """Return the output of the chain for events that arrive one by one."""
     released: list[Event] = []
     for event in events:
         released += chain.on_batch([event], event.at_ns).released
@@ -88,8 +88,10 @@ def _let_go(chain: Chain, events: list[Event]) -> list[Event]:
 
 @made_once
 def written_again(seed: int) -> list[Event]:
-    """The same behind a REORDER that has crashed now and then: what it wrote last stands in the
-    topic twice, under `at_least_once`."""
+    """Return the sequenced stream after crashes of REORDER with `at_least_once`.
+
+    The events that it wrote last before a crash are in the topic twice.
+    """
     rng = Random(seed)
     topic: list[Event] = []
     for event in sequenced(seed):
@@ -104,7 +106,10 @@ def written_again(seed: int) -> list[Event]:
 
 @made_once
 def paused(seed: int) -> list[Event]:
-    """The same with a pause of the whole log: what comes after it was kept, then all is as ever."""
+    """Return the sequenced stream with a pause of the whole log.
+
+    Events of the middle third were kept during the pause; later ones are as usual.
+    """
     events = sequenced(seed)
     for place, event in enumerate(events):
         if 3 * place >= len(events):
@@ -117,7 +122,7 @@ def paused(seed: int) -> list[Event]:
 
 @cache
 def merged(seed: int) -> list[Event]:
-    """What leaves the whole chain, with values, and errors of the clocks."""
+    """Return the output of the whole chain, with values and time errors."""
     rng = Random(seed)
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()), ("merge", merge_of()))
     released = _let_go(chain, raw(seed, n=64, sources=4))
@@ -135,7 +140,7 @@ def _fill(events: list[Event], rng: Random) -> None:
 
 @cache
 def accepted(seed: int) -> list[Event]:
-    """The same before MERGE: each source in its order, no watermarks."""
+    """Return the events before MERGE: each source in its order, without watermarks."""
     events = sequenced(seed)
     _fill(events, Random(seed))
     return events
@@ -143,7 +148,7 @@ def accepted(seed: int) -> list[Event]:
 
 @made_once
 def marked(seed: int) -> list[Event]:
-    """The same with MERGE's marks: the input of queries that read accepted events."""
+    """Return the accepted events with MERGE's marks, as speculative queries read them."""
     events = accepted(seed)
     reading = Accepted(events)
     merge = merge_of()
@@ -158,8 +163,10 @@ def marked(seed: int) -> list[Event]:
 
 @made_once
 def aligned(seed: int) -> list[Event]:
-    """The output of several partitions in one topic: each lane in its order, the lanes
-    interleaved anyhow, with `progress` between."""
+    """Return the output of several partitions in one topic, with `progress` between.
+
+    Each partition is in its order, and they are interleaved at random.
+    """
     rng, lanes = Random(seed), 3
     queues: list[list[Event]] = [[] for _ in range(lanes)]
     for event in sequenced(seed):
@@ -197,7 +204,7 @@ def two_streams(seed: int) -> list[Event]:
 
 @made_once
 def headerless(seed: int) -> list[Event]:
-    """No epochs, tame: what a small counter can carry."""
+    """Return a stream without epochs and with few faults, as a small counter can carry it."""
     events = orderly(seed, n=90)
     rng = Random(seed)
     kept = []

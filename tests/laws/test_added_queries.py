@@ -1,13 +1,14 @@
-"""Law: a query that begins amid its streams says nothing that an unbroken run would not say, and
-the others say what they would have said.
+"""Law: a query that begins in the middle of its streams agrees with an unbroken run.
 
-A query is added to a stage that runs, or removed and put back, at any event, with late events,
-copies, losses and restarts around it. The run in which the query was there from the first event on
-is the definition. What the last life of the query has found, and stands confirmed at the end,
-stands there too, with the same values; what an earlier life found nobody corrected while it was
-away. What begins there at or after the instant from which on the query counts is found. That is the
-instant after all that had passed when the state was written, whatever has come since. No id is
-emitted twice under revision 0, whichever life of the query found it.
+A query is added to a running stage, or removed and put back, at any event. There are late events,
+duplicates, losses and restarts around it. The definition is the run in which the query was there
+from the first event on.
+
+A confirmed current result of the query's last run exists there too, with the same values. Results
+of an earlier run were not corrected while the query was away. All results that begin at or after
+the instant from which the query counts are found. That instant follows all events that had passed
+when the state was written. No id is emitted twice with revision 0. The other queries are not
+affected.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from topology.model.result import CONFIRMED, EMIT, RETRACT, Result
 from topology.model.saved import unpack
 from topology.query.beginning import UNKNOWN
 
-SEEDS = (8, *seeds_of_today(2))  # 8: each kind of query confirms something there
+SEEDS = (8, *seeds_of_today(2))  # with seed 8 each kind of query confirms a result
 GAP = 6 * MS
 REACH = 40 * MS
 HEAD = """
@@ -111,7 +112,7 @@ def arriving(seed: int) -> list[Event]:
 
 @cache
 def ordered(seed: int) -> list[Event]:
-    """What the ordered topic holds of them, each source with an error of its own."""
+    """Return the ordered topic of these events, each source with an error of its own."""
     stage = Stage(topology_of("chain", None), CHAIN)
     events = arriving(seed)
     released = stage.on_batch(events, events[-1].at_ns).released
@@ -134,33 +135,33 @@ def events_of(mode: str, seed: int) -> list[Event]:
 
 
 def lives_of(rng: Random, n: int) -> list[tuple[int, bool]]:
-    """Up to which event the query is there or not: added, or removed and put back."""
+    """Return up to which event the query is there or not: added, or removed and put back."""
     first, second = sorted(rng.sample(range(n // 8, 5 * n // 8), 2))
     if rng.random() < 0.5:
         return [(first, False), (n, True)]
     if rng.random() < 0.3:
-        second = first  # put back before anything came
+        second = first  # put back before any event arrived
     return [(first, True), (second, False), (n, True)]
 
 
 class Run:
-    """A stage through restarts, and what it found of the added query."""
+    """A stage through restarts, and the results of the added query."""
 
     def __init__(self, make: Callable[[bool], Stage], seed: int) -> None:
         self._make = make
         self._rng = Random(seed)
         self._has_added = True
         self.begun = 0
-        """What was found before is of an earlier life of the query."""
+        """The number of results that belong to an earlier run of the query."""
         self.before_ns: int | None = None
-        """The newest event before this life; None: there is none before."""
+        """The newest event before the query's present run; None if there is none."""
         self.begun_ns: int | None = None
-        """From when on the window or join counted as this life began."""
+        """The instant from which the window or join counted at the begin of this run."""
         self._newest_ns: int | None = None
         self._state: dict[str, Any] = {}
         self.found: list[Result] = []
         self.others: list[Result] = []
-        """What those queries found that were there all the time."""
+        """The results of the queries that were there all the time."""
         self.stage: Stage | None = None
 
     def restart(self, *, has_added: bool) -> None:
@@ -207,8 +208,9 @@ class Run:
                 (self.found if result.query == "added" else self.others).append(result)
 
     def since_ns(self) -> int | None:
-        """The latest instant from which on the added window or join counts; None: from the
-        beginning."""
+        """Return the latest instant from which the added window or join counts; None: from the
+        beginning.
+        """
         assert self.stage is not None
         found = beginnings_in(self.stage.snapshot(), "added")
         return max(int(unpack(each)) for each in found[0]) if found else None
@@ -261,7 +263,7 @@ CASES = [
 
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize(("mode", "kind"), CASES)
-def test_it_says_nothing_that_an_unbroken_run_would_not(mode: str, kind: str) -> None:
+def test_law_added_query_agrees(mode: str, kind: str) -> None:
     checked = 0
     for seed in SEEDS:
         unbroken, broken = runs_of(mode, kind, seed)
@@ -287,7 +289,7 @@ def test_it_says_nothing_that_an_unbroken_run_would_not(mode: str, kind: str) ->
 
 
 @pytest.mark.parametrize(("mode", "kind"), CASES)
-def test_it_finds_all_that_begins_after_it(mode: str, kind: str) -> None:
+def test_law_later_results_are_found(mode: str, kind: str) -> None:
     if kind == "count" or (mode != "chain" and "session" in kind):
         pytest.skip("where its windows lie depends on what came before")
     if "quality" in kind:
@@ -296,7 +298,7 @@ def test_it_finds_all_that_begins_after_it(mode: str, kind: str) -> None:
     if "session" in kind:
         allowance_ns = GAP
     checked = 0
-    for seed in {*SEEDS, 9}:  # 9: each kind begins something there
+    for seed in {*SEEDS, 9}:  # with seed 9 each kind begins a result
         unbroken, broken = runs_of(mode, kind, seed)
         since_ns = broken.before_ns if kind.startswith("pattern") else broken.since_ns()
         if since_ns is not None:
@@ -305,7 +307,9 @@ def test_it_finds_all_that_begins_after_it(mode: str, kind: str) -> None:
 
 
 def found_from(begin_ns: int, unbroken: Run, broken: Run, seed: int) -> int:
-    """How many results begin at or after this instant; the broken run has found all of them."""
+    """Return the number of results that begin at or after this instant; the broken run has all of
+    them.
+    """
     seen = standing(broken.found)
     wanted = {i: r for i, r in standing(unbroken.found).items() if r.start_ns >= begin_ns}
     for id_, result in wanted.items():
@@ -315,8 +319,10 @@ def found_from(begin_ns: int, unbroken: Run, broken: Run, seed: int) -> int:
 
 
 def behind(mode: str, seed: int, at: int) -> list[Event]:
-    """The events, of which those from `at` on arrived while no stage ran; it gets no watermark
-    amid them."""
+    """Return the events, of which those from `at` on arrived while no stage ran.
+
+    The stage gets no watermark among them.
+    """
     events = events_of(mode, seed)
     if mode == "unsure":
         return [e for n, e in enumerate(events) if n < at or e.kind != WATERMARK]
@@ -327,8 +333,8 @@ def behind(mode: str, seed: int, at: int) -> list[Event]:
 
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize(("mode", "kind"), CASES)
-def test_a_backlog_is_told_from_where_the_state_ends(mode: str, kind: str) -> None:
-    """Be it the very first query."""
+def test_added_query_reads_backlog(mode: str, kind: str) -> None:
+    """An added query may be the first one of the topology."""
     if kind == "count" or "session" in kind or "quality" in kind:
         pytest.skip("as above")
     checked = 0
@@ -368,8 +374,8 @@ def said(found: Sequence[Result]) -> dict[tuple[str, int], Any]:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("kind", ADDED)
-def test_a_driver_may_say_that_a_stage_begins_amid(kind: str) -> None:
-    """Without any state: what came before is not known, and nothing rests on it."""
+def test_stage_begins_midstream(kind: str) -> None:
+    """Without any state the earlier events are unknown, and no confirmed result depends on them."""
     checked = 0
     for seed in SEEDS:
         true = standing(runs_of("unsure", kind, seed)[0].found)
@@ -392,7 +398,7 @@ def test_a_driver_may_say_that_a_stage_begins_amid(kind: str) -> None:
     assert checked
 
 
-def test_streams_that_begin_later_are_told_too() -> None:
+def test_later_stream_is_midstream() -> None:
     stage = Stage(topology_of("unsure", "left"), ("window", "join"), streams=["a", "b"])
     stage.begin_midstream(LATE_QUERIES)
     stage.begin(["a", "b"])

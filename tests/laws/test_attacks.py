@@ -1,9 +1,9 @@
-"""Laws: whatever one source sends hurts that source; the others are as they would be without it.
+"""Laws: hostile input of one source affects that source alone.
 
-The whole topology in the process, five honest sources beside one that means harm (SECURITY.md). "As
-without it" is meant word for word: which events, in which order, at which reference time, none of
-them late; and what they wait is within what the file allows. A pattern looks on, and is no dearer
-for it (`tests/topology/pattern/run/test_reach.py` counts that).
+The whole topology runs in the process, with five honest sources beside a hostile one (SECURITY.md).
+The others are exactly as they would be without it: the same events, order and corrected timestamps,
+none of them late. Their wait is within the file's limits. A pattern runs too, and does not become
+more expensive (`tests/topology/pattern/run/test_reach.py` counts that).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROUNDS = 80
 HONEST = [f"honest-{n}" for n in range(5)]
 MAX_SOURCES = 50
 LONGEST_WAIT_NS = 800 * MS
-"""`max_wait` of the merge, behind `idle_after` of a source that is heard for the first time."""
+"""`max_wait` of the merge, after `idle_after` of a new source."""
 
 
 FILE = f"""
@@ -68,43 +68,43 @@ def sent(
 
 
 def numbers(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """Jumps to any number, back and forth, and copies."""
+    """Yield jumps to any number, back and forth, and duplicates."""
     seq = dice.choice((turn, turn, dice.randrange(2**63), 2**63 - 1, dice.randrange(turn + 1)))
     yield sent("bad", seq, now_ns, now_ns, "A")
 
 
 def epochs(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """A new life with each event, and lives long over."""
+    """Yield a new epoch with each event, and epochs that are long over."""
     epoch = dice.choice((turn, dice.randrange(2**63), 2**63 - 1, 0))
     yield sent("bad", dice.randrange(3), now_ns, now_ns, "A", epoch=epoch)
 
 
 def stamps(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """Any time there is."""
+    """Yield timestamps of any time."""
     ts_ns = dice.choice((dice.choice(EDGES), now_ns + dice.randrange(-400 * S, 400 * S)))
     yield sent("bad", turn, ts_ns, now_ns, "A")
 
 
 def words(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """Comes and goes, and says that nothing older follows."""
+    """Yield heartbeats and end-of-stream markers at odd times."""
     kind = dice.choice(("heartbeat", "bye", ""))
     yield sent("bad", turn, dice.choice((now_ns, now_ns + 300 * S)), now_ns, kind=kind)
 
 
 def names(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """More sources than the stage keeps, each heard once or twice."""
+    """Yield more sources than the stage keeps, each with one or two events."""
     for number in range(10):
         yield sent(f"bad-{turn}-{number}", dice.randrange(2), now_ns, now_ns, "A")
 
 
 def holes(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """Every other number, so that there is always something to wait for."""
+    """Yield every other number, so that there is always a gap."""
     for step in range(5):
         yield sent("bad", 10 * turn + 2 * step, now_ns, now_ns, "B", {"v": 1, "k": "bad"})
 
 
 def payloads(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """What no formula has in mind: deep, huge, of other types, a key of its own for each."""
+    """Yield unexpected payloads: deep, huge, of other types, each with a key of its own."""
     deep: object = turn
     for _ in range(dice.choice((1, 400))):
         deep = [deep]
@@ -144,10 +144,13 @@ ENDS = (OrderedEvent, LateRecord, DuplicateRecord, DeadRecord)
 
 @cache
 def ordered(attack: Attack | None, unsynced: str) -> list[OrderedEvent]:
-    """What comes out of the honest sources. Whatever came in has come to one end."""
+    """Return the ordered events of the honest sources.
+
+    Each input has exactly one outcome.
+    """
     inputs = list(stream(attack))
     records = list(replay(parse(FILE % unsynced), inputs))
-    if attack is not words:  # which are no events, and counted apart
+    if attack is not words:  # heartbeats are no events, and are counted apart
         assert sum(isinstance(record, ENDS) for record in records) == len(inputs)
     return [r for r in records if isinstance(r, OrderedEvent) and r.source in HONEST]
 
@@ -158,7 +161,7 @@ def rendered(events: list[OrderedEvent]) -> list[tuple[str, int, int, str]]:
 
 @pytest.mark.parametrize("unsynced", ["trust", "estimate"])
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_law_one_source_hurts_itself_alone(attack: Attack, unsynced: str) -> None:
+def test_law_attack_hurts_one_source(attack: Attack, unsynced: str) -> None:
     expected, found = ordered(None, unsynced), ordered(attack, unsynced)
     assert len(expected) == ROUNDS * len(HONEST)
     assert not any(event.late for event in found)
@@ -170,5 +173,5 @@ def test_law_one_source_hurts_itself_alone(attack: Attack, unsynced: str) -> Non
 
 
 @pytest.mark.parametrize("value", [b"[" * 100_000, b'{"a":' * 100_000, b"[" * 3_000 + b"]" * 3_000])
-def test_a_payload_nested_without_end_is_no_json(value: bytes) -> None:
+def test_nested_payload_is_no_json(value: bytes) -> None:
     assert read_payload(value) is UNREADABLE

@@ -1,8 +1,7 @@
-"""Law: a stream begins with its first event, and nothing follows from that.
+"""Law: a stream begins with its first event, and this has no effect on results.
 
-A stage whose operators all begin at once is the definition. One where they begin as their streams
-come gives the same, batch after batch, through marks of time and restarts: what it emits, holds and
-keeps.
+The definition is a stage whose operators all begin at once. A stage whose operators begin with
+their streams emits, buffers and stores the same, batch after batch, through time and restarts.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ STAGES: dict[str, Callable[[], Stage]] = {
 
 
 def arriving(seed: int) -> list[Event]:
-    """Sources of four streams, some of which begin late."""
+    """Return events of four streams, some of whose sources begin late."""
     rng = Random(seed)
     events = raw(seed, n=200, sources=6)
     later = {source: rng.choice((0, 0, 300, 900)) * MS for source in {e.source for e in events}}
@@ -84,7 +83,7 @@ def kept(state: State, streams: Sequence[str]) -> State:
 
 @pytest.mark.parametrize("name", STAGES)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_is_the_same_when_streams_begin(name: str, seed: int) -> None:
+def test_late_begin_has_no_effect(name: str, seed: int) -> None:
     rng = Random(seed)
     make = STAGES[name]
     behind = name == "behind the ordered topic"
@@ -129,7 +128,7 @@ def test_it_is_the_same_when_streams_begin(name: str, seed: int) -> None:
     assert vars(ends[0]) == vars(ends[1])
 
 
-def test_streams_that_are_joined_begin_together() -> None:
+def test_joined_streams_begin_at_once() -> None:
     stage = STAGES["all"]()
     stage.begin(["d"])
     assert list(stage.chains) == ["a", "d"]

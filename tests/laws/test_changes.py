@@ -1,8 +1,8 @@
-"""Law: changes applied to the last snapshot are the snapshot, after each single event.
+"""Law: changes applied to the last snapshot give the next snapshot, after each single event.
 
-A mark that is forgotten loses state after a restart, and nothing says so. In a larger batch another
-mark often covers it, so here each event is a batch and a checkpoint of its own, over the streams of
-all laws and over those that are long in order.
+A forgotten mark of change loses state after a restart without a warning. In a larger batch another
+mark often covers it. So each event here is a batch and a checkpoint of its own. The streams are
+those of all laws, and those that are in order for long.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Log:
 
 
 @pytest.mark.parametrize("case", [*ALL, *CALM], ids=repr)
-def test_the_changes_of_each_event_make_the_snapshot(case: Case) -> None:
+def test_changes_give_the_snapshot(case: Case) -> None:
     for seed in SEEDS:
         run, log = Run(case, seed, one_by_one), Log()
         for _ in run.steps():

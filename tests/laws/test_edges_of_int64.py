@@ -1,9 +1,8 @@
-"""Laws: at the edges of what 64 bits hold, nothing is lost, and the compiled core says what Python
-says.
+"""Laws: at the bounds of 64 bits nothing is lost, and the compiled core equals Python.
 
-Stamps, numbers, epochs, and declared errors of clocks lie around 0, ±2^53, ±2^62 and ±2^63, among
-events as they mostly are. What the door takes comes to exactly one end; what is beyond 64 bits is
-dead there, and its report says which field, what it is and what to write.
+Timestamps, numbers, epochs, and declared clock errors lie around 0, ±2^53, ±2^62 and ±2^63, among
+ordinary events. Each accepted event has exactly one outcome. A value beyond 64 bits makes a dead
+letter, whose report names the field, the value and the remedy.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ from tests.laws.test_edges_of_int64 import answers
 for seed in sys.argv[2:]:
     sys.stdout.write("".join(answers(int(seed))))
 """
-"""The answers of these seeds, by the sources in Python even where they are compiled as well."""
+"""A program that prints the answers of these seeds, by the Python sources in any case."""
 
 
 def edge(rng: Random) -> int:
@@ -83,7 +82,7 @@ def rows(seed: int) -> Iterator[Row]:
 
 
 def ends(seed: int, file: str) -> tuple[list[Content], list[Step]]:
-    """What the lines mean, and what becomes of them."""
+    """Return the contents of the lines, and the steps of their replay."""
     reader, replay = LineReader(), Replay(parse(file))
     contents = [reader.read(row) for row in rows(seed)]
     steps = [replay.on_inputs(contents[at : at + 7]) for at in range(0, LINES, 7)]
@@ -91,7 +90,7 @@ def ends(seed: int, file: str) -> tuple[list[Content], list[Step]]:
 
 
 def of_headers(seed: int) -> Iterator[tuple[dict[str, int], Event | Malformed]]:
-    """The same at the other door."""
+    """Yield values and what the reader of headers makes of them."""
     rng, contract = Random(seed), HeaderContract()
     reader, names = HeaderReader(contract), contract.names()
     for offset in range(LINES):
@@ -112,7 +111,7 @@ def answers(seed: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_all_that_comes_has_one_end(file: str) -> None:
+def test_each_event_has_one_outcome(file: str) -> None:
     for seed in SEEDS:
         contents, steps = ends(seed, file)
         told = Outputs()
@@ -125,7 +124,7 @@ def test_all_that_comes_has_one_end(file: str) -> None:
         assert all(MIN_INT64 <= event.ref_time_ns <= MAX_INT64 for event in told.released), seed
 
 
-def test_what_is_beyond_is_dead_and_says_why() -> None:
+def test_larger_values_are_dead() -> None:
     within = {"seq": (0, MAX_INT64), "ts": (-MAX_INT64, MAX_INT64), "epoch": (0, MAX_EPOCH)}
     for seed in SEEDS:
         taken = [(row.values, LineReader().read(row)) for row in rows(seed)]
@@ -148,7 +147,7 @@ def test_what_is_beyond_is_dead_and_says_why() -> None:
 @pytest.mark.skipif(
     topology.model.event.__file__.endswith(".py"), reason="the core is not compiled here"
 )
-def test_the_compiled_core_says_what_python_says() -> None:
+def test_compiled_core_equals_python() -> None:
     command = [sys.executable, "-c", PYTHON_ALONE, str(ROOT), *map(str, SEEDS)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "".join("".join(answers(seed)) for seed in SEEDS)

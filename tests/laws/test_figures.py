@@ -1,7 +1,7 @@
-"""Laws: an operator's figures are what a count of everything gives, at any time.
+"""Laws: an operator's figures equal a full count at any time.
 
-They are kept in passing, so that asking for them costs the same for any number of sources;
-here each is compared with the slow count, through restarts too.
+They are kept incrementally, so that reading them costs the same for any number of sources. Here
+each is compared with the slow count, through restarts too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOTALS = {name for name, figure in figures_of_all().items() if figure.is_total}
 
 
 def counted(operator: object) -> Figures:
-    """By looking at everything; what cannot be counted so is left out."""
+    """Count by looking at all state; leave out figures that cannot be counted so."""
     if isinstance(operator, Reorder):
         buffers = list(operator._table.values())
         held = list(operator.iter_held())
@@ -72,7 +72,7 @@ def figures_of(operator: object) -> Figures:
 
 
 def lasting(figures: Figures) -> Figures:
-    """Those that a restart must not change."""
+    """Return the figures that a restart must not change."""
     return {key: value for key, value in figures.items() if key not in TOTALS}
 
 
@@ -86,7 +86,7 @@ TOLD = [
 
 @pytest.mark.parametrize("case", TOLD, ids=repr)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_figures_are_what_a_count_gives(case: Case, seed: int) -> None:
+def test_figures_equal_full_count(case: Case, seed: int) -> None:
     rng = Random(seed)
     operator = case.make()
     raw = case.stream(seed)
@@ -106,8 +106,8 @@ def test_figures_are_what_a_count_gives(case: Case, seed: int) -> None:
             operator, before = again, figures_of(again)
 
 
-def test_the_slow_count_meets_every_state_of_a_source() -> None:
-    """Else the law above would hold of nothing."""
+def test_count_meets_each_state() -> None:
+    """Otherwise the law above would compare only zeros."""
     met: dict[str, int] = {}
     for case in TOLD:
         operator = case.make()

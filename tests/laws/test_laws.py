@@ -1,6 +1,7 @@
-"""Laws: what every operator owes, whatever comes (DESIGN.md section 4, topology/model/operator.py).
+"""Laws: the duties of each operator, for any input (DESIGN.md section 4,
+topology/model/operator.py).
 
-Each law runs over all operators and settings of `all_cases.py`, and over seeded streams; a failure
+Each law runs over all operators and settings of `all_cases.py`, and over seeded streams. A failure
 names settings and seed.
 """
 
@@ -27,7 +28,7 @@ from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 SEEDS = seeds_of_today(1)
 
 QUIET_NS = 1_000_000_000
-"""The longest time the laws look at the clock after an event."""
+"""The longest time for which the laws advance the clock after an event."""
 
 
 Law = Callable[[Case, int], None]
@@ -38,7 +39,7 @@ def every(case: Case) -> bool:
 
 
 def law_where(applies: Callable[[Case], bool]) -> Callable[[Law], Callable[[Case], None]]:
-    """One test per operator and settings that the law speaks of, over all seeds."""
+    """Make one test for each operator and settings to which the law applies, over all seeds."""
 
     def over_cases(holds: Law) -> Callable[[Case], None]:
         cases = [case for case in ALL if applies(case)]
@@ -60,7 +61,7 @@ def law_where(applies: Callable[[Case], bool]) -> Callable[[Law], Callable[[Case
 law = law_where(every)
 
 IN_MERGE = 1
-"""`held_by` of what MERGE alone holds; no operator that keeps what has passed has this place."""
+"""`held_by` of events that MERGE alone holds; no operator that keeps passed events has it."""
 
 
 def one_by_one(events: list[Event], rng: Random) -> Iterator[list[Event]]:
@@ -76,8 +77,7 @@ Cut = Callable[[list[Event], Random], Iterator[list[Event]]]
 
 
 class Run:
-    """One run of an operator over a stream, step by step. `now_ns` is the latest instant
-    it was told of."""
+    """One run of an operator over a stream, step by step; `now_ns` is its latest instant."""
 
     def __init__(self, case: Case, seed: int, how: Cut = all_at_once) -> None:
         self.case = case
@@ -93,7 +93,7 @@ class Run:
         self._batches = list(how(copies(self.raw), self.rng))
 
     def steps(self) -> Iterator[None]:
-        """Stops after each batch, for a look."""
+        """Yield after each batch, so that a law can look at the operator."""
         for batch in self._batches:
             self.taken += batch
             self.now_ns = max([self.now_ns, *(event.at_ns for event in batch)])
@@ -116,8 +116,10 @@ class Run:
         self.now_ns = max(self.now_ns, now_ns)
 
     def quiet(self, at_most_ns: int = QUIET_NS) -> range:
-        """The instants at which time may be told: not before the last event, and before
-        the next. Behind lanes time comes from the lanes, so any will do."""
+        """Return the instants at which time may advance: from the last event until before the next.
+
+        With upstream partitions time comes from them, so any instant is valid.
+        """
         if self.case.aligned:
             return range(self.now_ns, self.now_ns + 1)
         end_ns = self.now_ns + at_most_ns
@@ -126,7 +128,7 @@ class Run:
         return range(self.now_ns, end_ns)
 
     def restart(self) -> None:
-        """Down and up again, as a worker does."""
+        """Stop and start again, as a worker does."""
         state = through_changelog(self.operator.snapshot())
         held = held_after_restart(self.operator, self.raw, self.case.stamped_from)
         again = self.case.make()
@@ -138,12 +140,14 @@ class Run:
         self.outputs.add(step)
         self.released += step.released
         self.reports += step.reports
-        # REORDER also lists what it holds again.
+        # REORDER also lists events that it holds again.
         self.freed += [event for event in dict.fromkeys(step.freed) if not event.held_by]
 
     def outcome(self) -> tuple[Any, ...]:
-        """All but the watermark records, which come with the ticks. Where operators
-        stand in a row, the reports of one instant have no order among them."""
+        """Return all output but the watermarks, which come with the ticks.
+
+        In a chain of operators, the reports of one instant have no order.
+        """
         reports = self.outputs.reports
         if self.case.several_operators:
             reports = sorted(reports, key=repr)
@@ -151,7 +155,10 @@ class Run:
 
 
 def by_stream(events: list[Released]) -> dict[str, list[Released]]:
-    """Streams share a stage, not an order. (In the tests the odd sources are one.)"""
+    """Group events by stream, because streams in one stage have no common order.
+
+    In these tests the odd sources are a stream of their own.
+    """
     streams: dict[str, list[Released]] = {}
     for event in events:
         streams.setdefault(event.stream, []).append(event)
@@ -159,7 +166,7 @@ def by_stream(events: list[Released]) -> dict[str, list[Released]]:
 
 
 @law
-def test_the_same_answer_however_the_input_is_cut(case: Case, seed: int) -> None:
+def test_batches_do_not_change_output(case: Case, seed: int) -> None:
     whole = Run(case, seed).to_end()
     assert Run(case, seed).to_end().outputs.released == whole.outputs.released
     for how in (one_by_one, cut):
@@ -170,7 +177,7 @@ def test_the_same_answer_however_the_input_is_cut(case: Case, seed: int) -> None
 
 
 @law
-def test_looking_at_the_clock_changes_nothing(case: Case, seed: int) -> None:
+def test_ticks_do_not_change_output(case: Case, seed: int) -> None:
     ticking = Run(case, seed, cut)
     for _ in ticking.steps():
         for _ in range(ticking.rng.choice((0, 1, 3))):
@@ -184,7 +191,7 @@ def test_looking_at_the_clock_changes_nothing(case: Case, seed: int) -> None:
 
 
 @law
-def test_before_the_deadline_nothing_happens(case: Case, seed: int) -> None:
+def test_deadline_is_not_too_late(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     for _ in run.steps():
         deadline_ns = run.operator.next_deadline_ns()
@@ -197,7 +204,7 @@ def test_before_the_deadline_nothing_happens(case: Case, seed: int) -> None:
 
 
 @law
-def test_a_restart_changes_nothing(case: Case, seed: int) -> None:
+def test_restart_changes_nothing(case: Case, seed: int) -> None:
     steady = Run(case, seed).to_end()
     shaken = Run(case, seed, cut)
     for _ in shaken.steps():
@@ -207,8 +214,8 @@ def test_a_restart_changes_nothing(case: Case, seed: int) -> None:
 
 
 @law
-def test_an_end_after_a_restart_is_that_of_an_unbroken_run(case: Case, seed: int) -> None:
-    """The input is over at a place in it, where no later word of it can mend what was not kept."""
+def test_restart_just_before_end(case: Case, seed: int) -> None:
+    """An input ends right after the restart, so that no later event can repair lost state."""
     rng, events = Random(seed), len(case.stream(seed))
     for until in (rng.randrange(events), rng.randrange(events), events - 1):
         steady, shaken = Run(case, seed, one_by_one), Run(case, seed, one_by_one)
@@ -220,7 +227,7 @@ def test_an_end_after_a_restart_is_that_of_an_unbroken_run(case: Case, seed: int
 
 
 @law
-def test_all_changes_in_turn_make_the_snapshot(case: Case, seed: int) -> None:
+def test_changes_give_the_snapshot(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     table: dict[str, Any] = {}
     for _ in run.steps():
@@ -235,7 +242,7 @@ def test_all_changes_in_turn_make_the_snapshot(case: Case, seed: int) -> None:
 
 
 @law_where(lambda case: not case.retains)
-def test_nothing_is_lost_and_nothing_doubled(case: Case, seed: int) -> None:
+def test_each_event_has_one_outcome(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     all_data = {event.offset for event in run.raw if event.kind == DATA}
     for _ in run.steps():
@@ -250,9 +257,10 @@ def test_nothing_is_lost_and_nothing_doubled(case: Case, seed: int) -> None:
 
 
 @law_where(lambda case: case.retains)
-def test_what_is_kept_beyond_passing_is_freed_once(case: Case, seed: int) -> None:
-    """MERGE, in front of detectors that read ahead, may alone hold an event that they left out; it
-    lets it pass, and that is all."""
+def test_retained_event_is_freed_once(case: Case, seed: int) -> None:
+    """MERGE before speculative detectors may alone hold an event that they left out. It emits that
+    event without listing it as freed.
+    """
     run = Run(case, seed, cut)
     kept: set[int] = set()
     for _ in run.steps():
@@ -267,7 +275,7 @@ def test_what_is_kept_beyond_passing_is_freed_once(case: Case, seed: int) -> Non
 
 
 @law
-def test_bounds_hold_at_every_step(case: Case, seed: int) -> None:
+def test_bounds_hold_at_each_step(case: Case, seed: int) -> None:
     run = Run(case, seed, one_by_one)
     known: set[str] = set()
     for _ in run.steps():
@@ -275,7 +283,7 @@ def test_bounds_hold_at_every_step(case: Case, seed: int) -> None:
         assert sum(held.values()) <= case.max_held
         assert max(held.values(), default=0) <= case.max_held_per_source
         before, known = known, known_sources(run.operator)
-        if known - before:  # A newcomer makes room, but what holds events cannot be forgotten.
+        if known - before:  # A new source makes room, but one with buffered events stays.
             assert len(known - held.keys() - known_blocked(run.operator)) <= case.max_sources
 
 
@@ -284,7 +292,7 @@ def known_sources(operator: Operator) -> set[str]:
 
 
 def known_blocked(operator: Operator) -> set[str]:
-    """Sources whose events wait in REORDER, as MERGE knows."""
+    """Return the sources whose events wait in REORDER, as MERGE knows."""
     found = set()
     for key, value in operator.snapshot().items():
         if key.startswith("feed/") and value[SOURCE.fields.index("blocked")]:
@@ -315,8 +323,8 @@ def test_time_does_not_go_back(case: Case, seed: int) -> None:
         spoken_ns = max(spoken_ns, step.now_ns)
 
 
-@law_where(lambda case: case.replays)  # it remembers what it has heard
-def test_what_was_heard_before_gives_only_duplicates_and_late(case: Case, seed: int) -> None:
+@law_where(lambda case: case.replays)  # it remembers the events that it has read
+def test_repeated_input_is_not_new(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     for _ in run.steps():
         pass
@@ -332,20 +340,20 @@ def test_what_was_heard_before_gives_only_duplicates_and_late(case: Case, seed: 
         again = event.offset >= len(run.raw) and event.kind == DATA
         name = event.source, event.epoch, event.seq
         if again and run.raw[event.offset - len(run.raw)].epoch == NO_EPOCH and name not in heard:
-            heard.add(name)  # Its epoch is inferred, and it may be the next event of the newest.
+            heard.add(name)  # Its epoch is inferred, and it may be the next event.
         else:
             assert not again or event.late, event
     for report in step.reports:
         assert not isinstance(report, Gap) or held
-        # What was held may be given up, because suspects are held, too.
+        # Buffered events may be given up, because suspects are buffered too.
         is_given_up = isinstance(report, Malformed) and report.offset in held
         assert is_given_up or isinstance(report, Gap | Late | Duplicate)
 
 
 @law
-def test_watermarks_keep_their_word(case: Case, seed: int) -> None:
+def test_watermarks_are_never_broken(case: Case, seed: int) -> None:
     if "unmerged" in case.name:
-        return  # It gets accepted events, in no order, and emits none.
+        return  # It reads accepted events, in no order, and emits none.
     run = Run(case, seed, cut)
     for _ in run.steps():
         if run.rng.random() < 0.3 and (quiet := run.quiet()):
@@ -361,11 +369,11 @@ def test_watermarks_keep_their_word(case: Case, seed: int) -> None:
             assert event.ref_time_ns >= watermark_ns
 
 
-@law_where(  # while it knows the source
+@law_where(  # only while the operator knows the source
     lambda case: case.reorders and case.max_sources > 1 and "one of each known" not in case.name
 )
-def test_each_source_leaves_in_sequence(case: Case, seed: int) -> None:
-    """If MERGE puts it in order of time, this needs timestamps that rise with the numbers."""
+def test_each_source_is_in_sequence(case: Case, seed: int) -> None:
+    """If MERGE sorts by time, this requires timestamps that rise with the numbers."""
     sources: dict[str, list[Released]] = {}
     for event in Run(case, seed, cut).to_end().outputs.in_order():
         sources.setdefault(event.source, []).append(event)

@@ -1,7 +1,8 @@
-"""Law: the same work, done again and again in one process, leaves nothing behind. `make compiled`
-shows it of the compiled core, where a fault of the compiler may keep what nobody refers to any
-more (python/mypy#21716: the attributes of exceptions, until 2.4). Examples: leaks that are
-planted."""
+"""Law: repeated work in one process leaves nothing in memory. Examples: planted leaks are found.
+
+`make compiled` checks the compiled core, where a fault of the compiler may keep unreferenced
+objects (python/mypy#21716: the attributes of exceptions, until 2.4).
+"""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ from tests.laws.leaking import WORK
 pytestmark = pytest.mark.slow
 
 EXACT = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-"""The C library counts what it keeps for the next call as in use: let it keep nothing."""
+"""The C library counts its cache as memory in use, so it is switched off."""
 
 
 def lines_of(*program: str) -> list[str]:
-    """What it prints. In a process of its own, in which nothing else is made."""
+    """Return the output of a program, which runs in a process of its own so that nothing else
+    allocates.
+    """
     run = subprocess.run(
         [sys.executable, *program], cwd=ROOT, env=EXACT, check=True, capture_output=True, text=True
     )
@@ -32,7 +35,7 @@ def lines_of(*program: str) -> list[str]:
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_nothing_grows(work: str) -> None:
+def test_work_leaks_nothing(work: str) -> None:
     assert lines_of("-m", "tests.laws.leaking", work) == []
 
 
@@ -54,11 +57,11 @@ def names(grown: list[str]) -> set[str]:
     ("plant", "named"),
     [
         (lambda: Saved(next(NUMBERS)), {f"{__name__}.Saved", BLOCKS}),
-        (lambda: next(NUMBERS), {BLOCKS}),  # the collector does not know numbers
-        (lambda: bytes(5_000), {BYTES}),  # nor does Python's allocator have this one
+        (lambda: next(NUMBERS), {BLOCKS}),  # the collector does not track numbers
+        (lambda: bytes(5_000), {BYTES}),  # too large for Python's allocator
     ],
     ids=["exceptions", "numbers", "bytes"],
 )
-def test_a_leak_is_found_and_named(plant: Any, named: set[str]) -> None:
+def test_planted_leak_is_found(plant: Any, named: set[str]) -> None:
     assert names(leaks(lambda: KEPT.append(plant()))) >= named
     KEPT.clear()

@@ -1,5 +1,7 @@
-"""Law: a source that is heard for the first time after others had passed its first events changes
-what was told, and the last word is that of a run in order; nothing that is known is held back."""
+"""Law: results with a late new source are corrected to those of a run in order.
+
+The source's first events come after the others have passed them. No known result is delayed for it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def stage(query: str, merge: str = "") -> Stage:
 
 
 def history(seed: int) -> list[Event]:
-    """In order. Sources b and c speak from some time on only."""
+    """Return events in order; sources b and c begin only after a while."""
     rng = Random(seed)
     seqs = {"a": 0, "b": 0, "c": 0}
     begins = {"a": 0, "b": rng.randrange(150), "c": rng.randrange(100, 300)}
@@ -88,7 +90,7 @@ def last_word(found: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_the_last_word_is_that_of_a_run_in_order(name: str) -> None:
+def test_last_results_are_in_order(name: str) -> None:
     changed = 0
     for seed in SEEDS:
         events = history(seed)
@@ -102,7 +104,7 @@ def test_the_last_word_is_that_of_a_run_in_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tumbling", "join", "pattern at its end"])
-def test_what_is_known_is_told_and_confirmed_at_once_all_the_same(name: str) -> None:
+def test_allowance_delays_only_finals(name: str) -> None:
     finals = [0, 0]
     for seed in SEEDS:
         events = history(seed)
@@ -117,7 +119,7 @@ def test_what_is_known_is_told_and_confirmed_at_once_all_the_same(name: str) -> 
 
 
 def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], int]:
-    """Last word of each window of 1 s, and the counted; how many events came for final ones."""
+    """Return the last value of each window of 1 s, the true counts, and the expired events."""
     try:
         rows = jr_umts(session)
     except TraceAbsent as missing:
@@ -136,8 +138,8 @@ def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], in
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("session", ["d1", "d2", "d4"])
-def test_of_recorded_phones_no_window_is_wrong(session: str) -> None:
-    """They come in over some seconds, each with events that are late by as much."""
+def test_phones_have_no_wrong_window(session: str) -> None:
+    """Recorded phones begin over some seconds, each with events that are late by as much."""
     told, counted, expired = recorded(session, "new_source_allowance: 0s")
     assert told != counted
     assert expired
@@ -147,7 +149,7 @@ def test_of_recorded_phones_no_window_is_wrong(session: str) -> None:
 
 
 def ordered(n: int) -> list[Event]:
-    """One stream as it leaves the merge: an A and a B every 2 ms, a watermark every 20 ms."""
+    """Return one stream as the merge emits it: an A and a B every 2 ms, a watermark every 20 ms."""
     events = []
     for at_ms in range(n):
         at_ns = START + at_ms * MS
@@ -160,7 +162,7 @@ def ordered(n: int) -> list[Event]:
     return events
 
 
-def test_a_pattern_gives_up_room_for_newcomers_before_events_that_are_known() -> None:
+def test_full_pattern_finds_matches() -> None:
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 3 ms"))
     running = Pattern(Engine([query], max_retained=400), {"": PatternSettings()})
     found: list[Any] = []
@@ -174,7 +176,7 @@ def test_a_pattern_gives_up_room_for_newcomers_before_events_that_are_known() ->
     assert 0 < figures["given_up"] < 100
 
 
-def test_so_does_a_join() -> None:
+def test_full_join_finds_partners() -> None:
     sides = Side("x", "default", "A"), Side("y", "default", "B")
     config = join_query("q", sides, "interval", high_ns=MS, outer="left", max_events=400)
     running = Join(config)

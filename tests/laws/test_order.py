@@ -29,7 +29,7 @@ every_seed = pytest.mark.parametrize("seed", SEEDS)
 
 
 def run(operator: Operator, events: list[Event]) -> tuple[list[Event], list[Report]]:
-    """To the end; control events left out."""
+    """Run the operator until the end, and return its output without control events."""
     now_ns = events[-1].at_ns
     step = operator.on_batch(copies(events), now_ns)
     end = operator.on_end(now_ns)
@@ -54,7 +54,7 @@ def key(event: Event) -> tuple[int, str, int, int]:
 
 
 @every_seed
-def test_what_comes_in_order_is_not_held(seed: int) -> None:
+def test_events_in_order_do_not_wait(seed: int) -> None:
     released, reports = run(reorder(), orderly(seed))
     assert [event.offset for event in released] == list(range(len(released)))
     assert all(event.at_ns == event.arrival_ns for event in released)
@@ -62,8 +62,8 @@ def test_what_comes_in_order_is_not_held(seed: int) -> None:
 
 
 @every_seed
-def test_no_event_waits_longer_than_a_hole_and_a_start(seed: int) -> None:
-    """One hold for a hole, and one for the start of the epoch or of the one before."""
+def test_wait_is_bounded(seed: int) -> None:
+    """An event waits for a gap, and for the start of its epoch or of the one before."""
     released, _ = run(reorder(max_jump=100), raw(seed))
     assert max(event.at_ns - event.arrival_ns for event in released) <= 3 * MAX_WAIT_NS
     released, _ = run(reorder(start="zero"), tame(seed))
@@ -71,7 +71,7 @@ def test_no_event_waits_longer_than_a_hole_and_a_start(seed: int) -> None:
 
 
 def tame(seed: int) -> list[Event]:
-    """One epoch from 0; overtaking, loss and copies."""
+    """Return one epoch from 0, with reordering, loss and duplicates."""
     rng = Random(seed)
     events = []
     for event in orderly(seed, n=90):
@@ -84,7 +84,7 @@ def tame(seed: int) -> list[Event]:
 
 
 @every_seed
-def test_every_number_is_released_or_declared_lost_once(seed: int) -> None:
+def test_each_number_has_one_outcome(seed: int) -> None:
     events = tame(seed)
     released, reports = run(reorder(start="zero", late="side"), events)
     settled: dict[str, list[int]] = defaultdict(list)
@@ -102,7 +102,7 @@ def test_every_number_is_released_or_declared_lost_once(seed: int) -> None:
 
 
 @every_seed
-def test_disorder_shorter_than_the_deadline_is_undone(seed: int) -> None:
+def test_short_disorder_is_sorted(seed: int) -> None:
     rng = Random(seed)
     events = orderly(seed)
     for event in events:
@@ -121,13 +121,13 @@ def test_disorder_shorter_than_the_deadline_is_undone(seed: int) -> None:
 
 
 def heard(seed: int) -> list[Event]:
-    """Each source in sequence, without control events; ref_time = ts."""
+    """Return each source in sequence, without control events; the corrected timestamp is `ts`."""
     return [e for e in sequenced(seed) if e.kind == DATA and not e.late]
 
 
 @every_seed
-def test_who_waits_for_ever_sorts(seed: int) -> None:
-    """Until 64 delays are known a source is waited for as long as `max_wait` says."""
+def test_endless_wait_sorts_all(seed: int) -> None:
+    """Until 64 delays are known, MERGE waits for a source as long as `max_wait`."""
     events = heard(seed)[:63]
     names = sorted({event.source for event in events})
     patient = merge(max_wait="1h", idle_after="2h", expected_sources=names)
@@ -138,8 +138,8 @@ def test_who_waits_for_ever_sorts(seed: int) -> None:
 
 
 @every_seed
-def test_who_does_not_wait_lets_go_in_order_of_arrival(seed: int) -> None:
-    """And marks what is older than the newest so far; one instant is sorted first."""
+def test_no_wait_keeps_arrival_order(seed: int) -> None:
+    """Events older than the newest are marked as late; events of one instant are sorted first."""
     released, _ = run(merge(max_wait="0ms"), heard(seed))
     assert all(event.at_ns >= event.arrival_ns for event in released)
     newest_ns = 0
@@ -149,7 +149,7 @@ def test_who_does_not_wait_lets_go_in_order_of_arrival(seed: int) -> None:
 
 
 @every_seed
-def test_a_silent_source_changes_nothing_once_it_is_idle(seed: int) -> None:
+def test_idle_source_changes_nothing(seed: int) -> None:
     first = Event("default", "aa", 0, 0, (START - 100) * MS, (START - 100) * MS)
     events = [first, *heard(seed)]
     alone, _ = run(merge(), events)
@@ -161,7 +161,7 @@ def test_a_silent_source_changes_nothing_once_it_is_idle(seed: int) -> None:
 
 @every_seed
 @pytest.mark.parametrize("made", [Merge, PacedMerge])
-def test_the_hour_makes_no_difference(seed: int, made: type[Merge]) -> None:
+def test_time_shift_changes_nothing(seed: int, made: type[Merge]) -> None:
     events = sequenced(seed)
     shifted = copies(events)
     by_ns = 3_600_000_000_007
@@ -182,7 +182,7 @@ def test_the_hour_makes_no_difference(seed: int, made: type[Merge]) -> None:
 
 
 @every_seed
-def test_lanes_leave_by_instant_then_lane_then_offset(seed: int) -> None:
+def test_alignment_orders_by_time(seed: int) -> None:
     events = aligned(seed)
     alignment = Alignment(lanes_of("raw", 3), max_queued=10_000)
     step = alignment.on_batch(copies(events), 0)
@@ -194,7 +194,7 @@ def test_lanes_leave_by_instant_then_lane_then_offset(seed: int) -> None:
 
 
 @every_seed
-def test_a_lane_that_lags_is_waived_at_the_bound_and_counted(seed: int) -> None:
+def test_lagging_lane_is_waived(seed: int) -> None:
     events = aligned(seed)
     alignment = Alignment(lanes_of("raw", 3), max_queued=3)
     released: list[Event] = []
@@ -212,7 +212,7 @@ def test_a_lane_that_lags_is_waived_at_the_bound_and_counted(seed: int) -> None:
     assert alignment.waivers or not alignment.overtaken
 
 
-def test_a_silent_lane_holds_the_others_until_it_says_progress() -> None:
+def test_silent_lane_is_awaited() -> None:
     alignment = Alignment(lanes_of("raw", 2), max_queued=100)
     event = Event("default", "a", 0, 0, 5, 5)
     assert not alignment.on_batch([event], 5).released
@@ -223,7 +223,7 @@ def test_a_silent_lane_holds_the_others_until_it_says_progress() -> None:
     assert alignment.waiting_for() == ["raw/0"]
 
 
-def test_what_a_waived_lane_brings_counts_as_arriving_now_and_leaves_at_once() -> None:
+def test_waived_lane_arrives_now() -> None:
     alignment = Alignment(lanes_of("raw", 2), max_queued=1)
     events = [Event("default", "a", 0, seq, at, at) for seq, at in enumerate((5, 6))]
     for event in events:
@@ -236,4 +236,4 @@ def test_what_a_waived_lane_brings_counts_as_arriving_now_and_leaves_at_once() -
     next_one = Event("default", "a", 0, 2, 8, 8)
     next_one.lane = 1
     assert alignment.on_batch([caught_up, next_one], 8).released == [caught_up]
-    assert alignment.waiting_for() == ["raw/0"]  # again
+    assert alignment.waiting_for() == ["raw/0"]  # the caught-up lane is waited for again

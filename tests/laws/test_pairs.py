@@ -1,8 +1,8 @@
-"""Law: queries that share a stage leave each other alone, whatever each of them reads.
+"""Law: queries that share a stage do not affect each other, whatever each of them reads.
 
-Each kind of query is there with ordered and with accepted events. A query says the same at the same
-instants, alone and beside any other, also where the stage is restarted; and after the last
-correction it says the same with either input.
+Each kind of query is there with ordered and with accepted events. A query gives the same results at
+the same instants, alone and beside any other, also with restarts of the stage. After the last
+correction its results are the same with either input.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def alone(name: str, seed: int, late: str) -> list[Any]:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=" + ".join)
-def test_each_says_what_it_says_alone(pair: tuple[str, str]) -> None:
+def test_query_equals_itself_alone(pair: tuple[str, str]) -> None:
     for seed in SEEDS:
         for late in ("pass", "drop"):
             found = told(stage_of(late, *pair), seed, late)
@@ -103,7 +103,7 @@ def test_each_says_what_it_says_alone(pair: tuple[str, str]) -> None:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("pair", PAIRS[:: max(1, len(PAIRS) // 20)], ids=" + ".join)
-def test_a_restart_changes_nothing(pair: tuple[str, str]) -> None:
+def test_restart_changes_nothing(pair: tuple[str, str]) -> None:
     for seed in SEEDS:
         steady = told(stage_of("pass", *pair), seed, "pass")
         hurt = told(stage_of("pass", *pair), seed, "pass", restarts=0.3)
@@ -112,7 +112,7 @@ def test_a_restart_changes_nothing(pair: tuple[str, str]) -> None:
 
 
 def standing(found: list[Any]) -> list[str]:
-    """The content of the results that stand, without what depends on the query's name and time."""
+    """Return the content of the current results, without the query's name and times."""
     left: dict[str, Any] = {}
     for each in found:
         left[each.id] = None if each.op == "retract" else each
@@ -126,7 +126,7 @@ def standing(found: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("late", ["pass", "drop"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_in_the_end_both_inputs_give_the_same(kind: str, late: str) -> None:
+def test_both_inputs_end_alike(kind: str, late: str) -> None:
     for seed in SEEDS:
         early, ahead = (alone(f"{kind}, {answer}", seed, late) for answer in ("early", "speculate"))
         assert standing(ahead) == standing(early), seed

@@ -1,8 +1,8 @@
-"""Laws: the plain case says what the general way says, and is met.
+"""Laws: the fast path for plain events equals the general path, and is used.
 
-With `takes_plain` off every event goes the general way, which is the definition. Answers, figures,
-deadlines, what is held, changes and snapshots are the same after every batch, byte for byte, over
-streams that go to and fro between what is plain and what is not.
+With `takes_plain` off each event goes the general path, which is the definition. Results, figures,
+deadlines, buffered events, changes and snapshots are the same after each batch, byte for byte. The
+streams alternate between plain and other events.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ BATCHES = (1, 7, 100, 1000)
 
 @made_once
 def calm(seed: int) -> list[Event]:
-    """Long stretches in order, so that every source is known well, between every kind of trouble:
-    overtaking and losses in bursts, copies, control events, silences, restarts, errors of clocks,
-    and payloads; several events of a source arrive at one instant."""
+    """Return long stretches in order, so that each source is well known, between faults of all
+    kinds.
+
+    The faults are reordering and losses in bursts, duplicates, control events, silences, restarts,
+    errors of clocks, and payloads. Several events of a source arrive at one instant.
+    """
     rng, n, sources = Random(seed), 400, 3
     numbers = [rng.choice((0, 0, 5))] * sources
     epochs = [0] * sources
@@ -57,7 +60,7 @@ def calm(seed: int) -> list[Event]:
         if trouble and rng.random() < 0.005:
             epochs[at], numbers[at] = epochs[at] + 1, 0
         for _ in range(rng.choice((1, 1, 3, 8))):
-            ts += rng.choice((0, 1, 1, 1))  # Several events of a source may have one time.
+            ts += rng.choice((0, 1, 1, 1))  # Several events of a source may have the same time.
             delay = rng.randint(0, 60) if rng.random() < trouble else rng.choice((0, 0, 1))
             arrival = (ts + 8 + delay) * MS
             name, number = f"s{at}", numbers[at]
@@ -77,7 +80,7 @@ def calm(seed: int) -> list[Event]:
 
 @made_once
 def sequenced(seed: int) -> list[Event]:
-    """The same behind REORDER and CLOCK, with errors and lanes."""
+    """Return the calm stream after REORDER and CLOCK, with time errors and lanes."""
     rng = Random(seed)
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
     events = calm(seed)
@@ -98,8 +101,11 @@ def set_back(seed: int) -> list[Event]:
 
 @made_once
 def crowded(seed: int) -> list[Event]:
-    """More sources than the rate serves within a wait, so that only the clock limits what is
-    emitted: some are overdue, some idle, some have become idle and come back, some end."""
+    """Return more sources than the rate serves within a wait, so that only the clock limits the
+    output.
+
+    Some are overdue, some are idle, some become idle and return, some end.
+    """
     rng, sources = Random(seed), 30
     names = [*range(sources)]
     numbers = [0] * sources
@@ -171,7 +177,7 @@ def without_plain(operator: Operator) -> Operator:
 def course(
     case: Case, seed: int, size: int, make: Callable[[], Operator]
 ) -> Iterator[tuple[Any, ...]]:
-    """Everything that can be seen of the operator after each batch."""
+    """Yield everything that can be observed of the operator after each batch."""
     operator, rng = make(), Random(seed)
     events = copies(case.stream(seed))
     now_ns = 0
@@ -215,7 +221,7 @@ def course(
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("case", CASES, ids=repr)
-def test_the_general_way_says_the_same(case: Case) -> None:
+def test_fast_path_equals_general(case: Case) -> None:
     for seed in SEEDS:
         for size in BATCHES:
             plain = course(case, seed, size, case.make)
@@ -224,9 +230,10 @@ def test_the_general_way_says_the_same(case: Case) -> None:
                 assert one == other, (seed, size, number)
 
 
-def test_the_streams_go_to_and_fro() -> None:
-    """Else the law above would say little: much is the next one of its source, much is not, and
-    several come at one instant."""
+def test_streams_alternate() -> None:
+    """Otherwise the law above would show little. Many events are the next of their source, many are
+    not, and several arrive at one instant.
+    """
     for seed in (0, 2, 4):
         newest: dict[str, int] = {}
         plain: list[bool] = []
@@ -245,10 +252,8 @@ MERGES = [case for case in CALM if case.name.startswith("merge")]
 
 
 @pytest.mark.parametrize("case", MERGES, ids=repr)
-def test_an_instant_that_a_plain_event_leaves_closed_would_emit_nothing(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An event that is said to open nothing (`Stretches.opens`) changes nothing that is emitted."""
+def test_skipped_opening_has_no_effect(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event for which `Stretches.opens` is false changes no output."""
     if not hasattr(Stretches.opens, "__code__"):
         pytest.skip("methods of the compiled core cannot be replaced")
     for seed in (*SEEDS, 1, 2, 3):
@@ -258,8 +263,8 @@ def test_an_instant_that_a_plain_event_leaves_closed_would_emit_nothing(
             assert said == [[*each[:3]] for each in course(case, seed, 7, case.make)], seed
 
 
-def test_time_alone_emits_most_of_many_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the law would say little about events that only the clock holds back."""
+def test_clock_emits_most_of_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the law would show little about events that only the clock delays."""
     if not hasattr(Queues.take_first, "__code__"):
         pytest.skip("methods of the compiled core cannot be replaced")
     taken, take_first = 0, Queues.take_first

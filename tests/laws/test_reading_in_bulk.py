@@ -1,8 +1,8 @@
-"""Laws: what is read in bulk is what is read one by one, and leaves the same state behind.
+"""Laws: reading in bulk gives the contents and the state of reading one by one.
 
-Good lines stand among odd ones: fields that are absent or of any other kind, numbers and times at
-the edges of what they may be, texts that are too long, subclasses, control lines, readings of
-clocks. `LineReader.read` is the definition.
+There are odd lines among good ones: absent fields or fields of another kind, numbers and times at
+their bounds. Others have texts that are too long, subclasses, control lines, or readings of clocks.
+`LineReader.read` is the definition.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ READINGS: Final = {
 
 
 def lines(seed: int | str, reading: Reading = AS_WRITTEN) -> Iterator[dict[str, Any]]:
-    """Lines in the order of arrival, some of which are odd."""
+    """Yield lines in the order of arrival, some of which are odd."""
     rng = Random(seed)
     oddness = rng.choice((0.0, 0.1, 0.5))
     has_arrivals, has_times = rng.random() < 0.6, rng.random() < 0.8
@@ -104,7 +104,7 @@ def lines(seed: int | str, reading: Reading = AS_WRITTEN) -> Iterator[dict[str, 
 
 
 def shape(content: Content) -> tuple[str, ...]:
-    """All that a content has but its record."""
+    """Return all of a content but its record."""
     if isinstance(content, Event):
         return "Event", *map(repr, fields(content, "record").values())
     names = [each.name for each in dataclasses.fields(content) if each.name != "record"]
@@ -118,13 +118,13 @@ def state(reader: LineReader) -> tuple[object, ...]:
 
 
 def cut(rng: Random, whole: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The whole in pieces, some of which have one part."""
+    """Return the pieces of the whole; some have one item."""
     edges = sorted({0, len(whole), *(rng.randrange(len(whole)) for _ in range(9)), 1, 2})
     return (whole[begin:end] for begin, end in pairwise(edges))
 
 
-def test_the_lines_are_good_and_bad() -> None:
-    """The laws below do not hold of nothing."""
+def test_lines_are_good_and_bad() -> None:
+    """Otherwise the laws below would show little."""
     kinds: Counter[str] = Counter()
     reasons: set[str] = set()
     for seed in range(20):
@@ -143,7 +143,7 @@ def test_the_lines_are_good_and_bad() -> None:
 
 @pytest.mark.parametrize("judges", [False, True])
 @pytest.mark.parametrize("name", READINGS)
-def test_rows_in_bulk_are_rows_one_by_one(name: str, judges: bool) -> None:
+def test_read_many_equals_read(name: str, judges: bool) -> None:
     for seed in SEEDS:
         rng, reading = Random(seed), READINGS[name]
         rows = []
@@ -164,7 +164,7 @@ def test_rows_in_bulk_are_rows_one_by_one(name: str, judges: bool) -> None:
 
 @pytest.mark.parametrize("is_ticked", [False, True])
 @pytest.mark.parametrize("name", READINGS)
-def test_lines_and_columns_are_rows_one_by_one(name: str, is_ticked: bool) -> None:
+def test_lines_and_columns_equal_rows(name: str, is_ticked: bool) -> None:
     for seed in SEEDS:
         rng, reading = Random(seed), READINGS[name]
         names = rng.sample(NAMES, rng.choice((len(NAMES), 6, 3)))
@@ -196,7 +196,7 @@ def _compare(
     lines: Sequence[dict[str, Any]],
     found: Read,
 ) -> None:
-    """Compare what was found in bulk with the lines one by one, and both states."""
+    """Compare the contents read in bulk with those read one by one, and both states."""
     wanted = [read(one, number, line) for number, line in enumerate(lines, first)]
     assert list(map(shape, found.contents)) == list(map(shape, wanted))
     assert state(many) == state(one)
@@ -206,7 +206,7 @@ def _compare(
         assert id(content) in others or (isinstance(content, Event) and content.kind == DATA)
 
 
-def test_rows_before_a_failure_are_read() -> None:
+def test_rows_before_error_are_read() -> None:
     def rows() -> Iterator[Row]:
         for number in range(1, 6):
             yield Row(number, {})
@@ -237,7 +237,7 @@ FILES: Final = {
 
 
 def told(call: Callable[[], list[Any]]) -> list[str]:
-    """The records that a call returns, or what it raises, which ends the run."""
+    """Return the records of a call, or its exception, which ends the run."""
     try:
         return list(map(repr, call()))
     except (TypeError, UnicodeError) as wrong:
@@ -245,10 +245,10 @@ def told(call: Callable[[], list[Any]]) -> list[str]:
 
 
 def looked_at(order: Ordering) -> tuple[object, ...]:
-    """All that one can ask of it."""
+    """Return all that can be asked of an Ordering."""
     safe = [order.safe_offset(partition) for partition in range(3)]
     try:
-        # The same values may be written as other bytes, by what else refers to them.
+        # Equal values may be written as different bytes, because marshal counts references.
         kept = repr(marshal.loads(order.snapshot().partition(b"\n")[2]))
     except ValueError as wrong:
         kept = str(wrong)
@@ -256,8 +256,8 @@ def looked_at(order: Ordering) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_law_a_call_with_dicts_or_rows_is_a_call_with_other_mappings(name: str) -> None:
-    """An input that is no dict is read alone."""
+def test_law_dicts_equal_mappings(name: str) -> None:
+    """An input that is no dict is read one by one."""
     topology = parse(FILES[name])
     for seed in SEEDS:
         rng = Random(f"{seed} {name}")

@@ -1,7 +1,7 @@
-"""Law: a replay of a dump of several partitions says what the task of a worker says.
+"""Law: a replay of a dump of several partitions equals the task of a worker.
 
-The worlds are those of `make answers`. The task reads its lanes at paces of their own, in batches
-of any size, through the alignment. The replay reads the dump from one file, whose partitions are
+The worlds are those of `make answers`. The task reads its partitions at paces of their own, in
+batches of any size, through the alignment. The replay reads the dump from one file, with partitions
 interleaved as a consumer fetches them, or from one file for each partition.
 """
 
@@ -35,11 +35,11 @@ SEED: Final = seeds_of_today(1)[0]
 SIZES: Final = (1, 7, 50, 200)
 PARTS: Final = 4
 QUEUE: Final = ", merge: {max_queued: 20}"
-"""If a queue is full, the task waives a lane that its polls have left behind: the pace counts."""
+"""Removed, because with a full queue the task waives slow partitions and the pace matters."""
 
 
 def cases() -> dict[str, tuple[str, World]]:
-    """The topologies of `make answers` whose worlds have arrivals, by name."""
+    """Return the topologies of `make answers` whose worlds have arrivals, by name."""
     found: dict[str, tuple[str, World]] = {}
     for name, (settings, world) in STREAMS.items():
         query = "{window: tumbling 1s, key: payload.k, aggregate: {n: count()}}"
@@ -59,7 +59,7 @@ def cases() -> dict[str, tuple[str, World]]:
 
 
 def dumped(world: World, rng: Random, partitions: int) -> list[Line]:
-    """The lines of a world as a dump has them; each source is in one partition."""
+    """Return the lines of a world as in a dump; each source is in one partition."""
     lines: list[Line] = []
     arrival_ns = 0
     for offset, line in enumerate(world.lines(rng)):
@@ -67,7 +67,7 @@ def dumped(world: World, rng: Random, partitions: int) -> list[Line]:
             lines.append({**line, "arrival": arrival_ns})
             continue
         if line["stream"] not in world.streams:
-            continue  # A line of no stream is in no lane.
+            continue  # A line of an unknown stream is in no partition.
         partition = crc32(str(line.get("source")).encode()) % partitions
         lines.append({**line, "partition": partition, "offset": offset})
         arrival_ns = line["arrival"]
@@ -75,7 +75,7 @@ def dumped(world: World, rng: Random, partitions: int) -> list[Line]:
 
 
 class Task:
-    """The task of a worker that reads all partitions of all input topics."""
+    """A task of a worker that reads all partitions of all input topics."""
 
     def __init__(self, topology: Topology, lines: Sequence[Line], partitions: int) -> None:
         topics = sorted({stream.input for stream in topology.streams.values()})
@@ -144,12 +144,12 @@ def progress(lane: int, at_ns: int) -> Event:
 
 
 def said(steps: Sequence[Step], form: str) -> tuple[list[JsonObject], list[str]]:
-    """The events in their order before the end, and all that was said, without its order."""
+    """Return the events before the end in their order, and all output without its order."""
     end_ns = max(step.now_ns for step in steps)
     lines = [line for step in steps for line in step_lines(step)]
     for line in lines:
         if line.get("line") is not None:
-            # A line has another number in a file of another form.
+            # Line numbers differ between the forms of files.
             line["line"] = offset_in_lane(line["line"]) if form == "a dump" else None
     events = [each for each in lines if each["kind"] == "event" and each["at"] < end_ns]
     return events, sorted(map(str, lines))
@@ -162,7 +162,9 @@ def replay_of(topology: Topology, paths: Sequence[Path]) -> list[Step]:
 
 
 def fetched(lines: Sequence[Line], rng: Random) -> list[Line]:
-    """The lines as a consumer fetches them: runs of one partition each, after the clock lines."""
+    """Return the lines as a consumer fetches them: runs of one partition each, after the clock
+    lines.
+    """
     left: dict[Any, list[Line]] = {}
     for line in lines:
         left.setdefault((line.get("stream"), line.get("partition")), []).append(line)
@@ -194,9 +196,7 @@ def written(folder: Path, lines: Sequence[Line], form: str, rng: Random) -> list
     ("partitions", "form"),
     [(1, "a dump"), (3, "as fetched"), (8, "a dump"), (8, "a file for each partition")],
 )
-def test_a_replay_of_partitions_says_what_the_task_says(
-    partitions: int, form: str, part: int, tmp_path: Path
-) -> None:
+def test_replay_equals_task(partitions: int, form: str, part: int, tmp_path: Path) -> None:
     for name, (text, world) in [*cases().items()][part::PARTS]:
         rng = Random(f"{SEED} {name}")
         topology = parse(text)

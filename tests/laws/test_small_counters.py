@@ -1,6 +1,8 @@
-"""Law: while disorder is below half a cycle, a counter that wraps says as much as one that
-does not. The same streams go through REORDER with and without the range of the counter. What either
-says is the same but for a multiple of the cycle (reorder_drift_merge.md 1.5, wrap).
+"""Law: a counter that wraps gives the same output as one that does not.
+
+This holds while the disorder is below half a cycle. The same streams go through REORDER with and
+without the range of the counter. The outputs are equal but for a multiple of the cycle
+(reorder_drift_merge.md 1.5, wrap).
 """
 
 from __future__ import annotations
@@ -29,8 +31,11 @@ SEEDS = seeds_of_today(30)
 
 
 def stream(seed: int, counter: SeqRange) -> list[Event]:
-    """Sources that begin about a wrap, with loss, copies, and delays beyond `max_wait`. The first
-    number opens at once, which it does not after a wrap, so those are lost."""
+    """Return sources that begin near a wrap, with loss, duplicates, and delays beyond `max_wait`.
+
+    The first number opens an epoch at once without a wrap, but not after one; so those events are
+    lost.
+    """
     rng = Random(seed)
     events = []
     for source in range(3):
@@ -61,7 +66,7 @@ def wrapped(events: list[Event], counter: SeqRange) -> list[Event]:
 
 
 def said(step: Step, counter: SeqRange) -> list[tuple[Plain, ...]]:
-    """Return what a step says; a control event may name a number of no record."""
+    """Return the output of a step; a control event may name a number of no record."""
     released = [
         (e.source, sent(e.seq, counter) if e.kind == DATA else 0, e.kind, e.late, e.at_ns)
         for e in step.released
@@ -80,7 +85,7 @@ def _reported(report: Report, counter: SeqRange) -> tuple[Plain, ...]:
 
 @pytest.mark.parametrize("counter", COUNTERS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_small_counter_says_as_much_as_a_large_one(seed: int, counter: SeqRange) -> None:
+def test_small_counter_equals_large(seed: int, counter: SeqRange) -> None:
     large = Reorder("default", ReorderConfig(max_wait_ns=50 * MS))
     bits = counter.bits
     config = ReorderConfig(max_wait_ns=50 * MS, seq_range=counter)
@@ -96,8 +101,8 @@ def test_a_small_counter_says_as_much_as_a_large_one(seed: int, counter: SeqRang
 
 
 @pytest.mark.parametrize("counter", COUNTERS, ids=str)
-def test_the_streams_are_of_the_kind_that_matters(counter: SeqRange) -> None:
-    """Some source is first heard above a wrap, then below it."""
+def test_streams_cross_a_wrap(counter: SeqRange) -> None:
+    """Some source has its first event above a wrap, and later ones below it."""
     turned = 0
     for seed in SEEDS:
         first: dict[str, int] = {}
@@ -108,8 +113,8 @@ def test_the_streams_are_of_the_kind_that_matters(counter: SeqRange) -> None:
 
 
 @pytest.mark.parametrize("early", [2, 20])
-def test_copies_are_known_after_a_raise(early: int) -> None:
-    """An event of before the wrap raises the numbers that are remembered."""
+def test_duplicate_after_raise(early: int) -> None:
+    """An event from before the wrap raises the remembered numbers."""
     reorder = Reorder("default", ReorderConfig(max_wait_ns=50 * MS, seq_range=SeqRange(1, 300)))
     rows = [(early, early), (299, -2), (early, early)]
     reports: list[Report] = []

@@ -1,10 +1,10 @@
-"""Law: time passes for all streams alike, however an input is cut and whoever runs it.
+"""Law: time passes alike for all streams, however an input is cut and whoever runs it.
 
-Seeded topologies over several streams, some of which fall quiet (`tests.laws.many_streams`): what a
-replay says is the same, line by line, for batches of 1, 7, 64 and 256 lines and for all of it at
-once. Groups of streams that nothing ties together, run apart in batches of their own, say
-together what all say in one replay, byte for byte. A stage as a worker runs it, cut within instants
-and told the time in between, says the same lines; which of an instant comes first is not said.
+The topologies are drawn, over several streams of which some become silent
+(`tests.laws.many_streams`). A replay's output is the same, line by line, for batches of 1, 7, 64
+and 256 lines and for all at once. Independent groups of streams, replayed apart in batches of their
+own, together give the output of one replay, byte for byte. A stage as a worker runs it, cut within
+instants and ticked in between, gives the same lines; their order within an instant may differ.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CUTS: Final = (1, 7, 64, 1 << 30)
 KINDS: Final = {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}
 
 
-def test_time_passes_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_do_not_change_output(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: Counter[str] = Counter()
     for seed in SEEDS:
         topology = topology_of(seed)
@@ -58,7 +58,7 @@ def test_time_passes_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines(steps: Iterable[Step], topology: Topology) -> list[bytes]:
-    """What a replay prints."""
+    """Return the lines that a replay prints."""
     return [
         line_json(line) for step in whole_instants(steps, topology) for line in step_lines(step)
     ]
@@ -71,7 +71,7 @@ def replayed(topology: Topology, seed: int) -> Iterator[Step]:
 def steps_of(
     replay: Replay, contents: Iterable[Content], end_ns: int | None = None
 ) -> Iterator[Step]:
-    """`end_ns`: the last arrival of the whole, where these are a part."""
+    """Return the steps of a replay; `end_ns` is the last arrival of the whole, if it is a part."""
     steps = [replay.on_inputs(*batch) for batch in batches(contents)]
     if end_ns is not None:
         steps.append(replay.on_others(end_ns))
@@ -79,7 +79,7 @@ def steps_of(
 
 
 def together(topology: Topology, seed: int) -> Step:
-    """All groups, each run apart, and what concerns none of them."""
+    """Return the output of all groups, each replayed apart, and of the contents of no group."""
     contents = contents_of(topology, seed)
     end_ns = max(each.at_ns for each in contents if not isinstance(each, Sample | Declared))
     whole = Step(end_ns)
@@ -99,7 +99,7 @@ def concerns(content: Content, streams: list[str], topology: Topology) -> bool:
 
 
 def worked_off(topology: Topology, seed: int) -> Iterator[Step]:
-    """As a worker does: batches end anywhere, and where nothing comes the clock is looked at."""
+    """Yield the steps of a worker: batches end anywhere, and the clock ticks during silences."""
     rng = Random(seed)
     table = DriftTable()
     stage = Stage(topology, topology.operators, table=table)

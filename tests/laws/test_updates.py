@@ -1,4 +1,4 @@
-"""Law: an update says something new, or that the result is final, also at the end of the input."""
+"""Law: an update changes the result, or makes it final, also at the end of the input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def said(result: Result) -> str:
     return repr([(name, getattr(result, name)) for name in names])
 
 
-def test_an_update_says_something_new() -> None:
+def test_update_changes_the_result() -> None:
     for seed in seeds_of_today(12):
         topology = topology_of(seed)
         replay, before = Replay(topology), dict[str, str]()

@@ -1,1 +1,1 @@
-"""MUTANTS: plants small faults in the core and the shell, and lists those that no test catches."""
+"""MUTANTS: plant small faults in the core and the shell, and list those that no test catches."""

@@ -1,20 +1,19 @@
-"""`make mutants`: runs each planted fault against the tests that reach it, in this process's forks.
+"""`make mutants`: run each planted fault against the tests that reach it, in forks of this process.
 
-First the tests of the rooms and the laws that need no service run once, to see which mutants each
-one reaches. Then each mutant meets those tests, the quickest first, until one fails or takes longer
-than it may. A test that starts another process does not meet the fault there. The names of those
-that no test catches are compared with `uncaught.txt`: exit 1 where one is new, 0 otherwise. WRITE=1
-takes from the list what is caught now, if none is new. A new one that behaves as the original is
-added by hand.
+First the tests of the packages and the laws that need no service run once, to find which mutants
+each test reaches. Then each mutant meets those tests, the quickest first, until one fails or takes
+too long. A test that starts another process does not meet the fault there. The mutants that no test
+catches are compared with `uncaught.txt`: exit 1 if one is new, 0 otherwise. WRITE=1 removes caught
+ones from the list, if none is new. A new one that behaves as the original is added by hand.
 
 SEED draws others (then nothing is compared), PART=10 only a tenth of them, JOBS is the number of
-processes. TURN=0 takes the cases of one turn (`tests.seeds`) in place of all. TIER=first takes the
-tests of `make test` alone, and tells which part of the faults they catch that are not in
-`uncaught.txt`; SAMPLE=60 tries so many of these.
+processes. TURN=0 takes the cases of one turn (`tests.seeds`) instead of all. TIER=first takes the
+tests of `make test` alone, and prints the share of faults that they catch, without those in
+`uncaught.txt`. SAMPLE=60 tries that many of these.
 
-Each result is added to a file in `build/mutants`, and each fault that is caught, with the first
-test that catches it, to another. RESUME=1 takes what a stopped run with the same SEED, PART, TIER
-and TURN has found from there, and from its record of what each test reaches.
+Each result is added to a file in `build/mutants`. Each caught fault, with the first test that
+catches it, is added to another. RESUME=1 continues a stopped run with the same SEED, PART, TIER and
+TURN from these files, and from its record of the tests' reach.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ DAY: Final = "0"
 """A mutant meets the same seeds in each run."""
 
 TEST_S: Final = 300
-"""A test that runs longer has met an endless loop."""
+"""A test that runs longer is in an endless loop."""
 
 
 class Files(NamedTuple):
-    """The files of a run: each result, each test that catches something, what each test reaches."""
+    """A run's files: each result, each test that catches a fault, and the reach of each test."""
 
     found: Path
     catches: Path
@@ -85,7 +84,7 @@ def run(
         if name.startswith("INORDER_"):
             del os.environ[name]
     os.environ |= {"INORDER_DAY": DAY, "INORDER_TURN": turn}
-    # Only now: it reads the day and the turn as it is imported.
+    # Imported only now, because it reads the day and the turn on import.
     from tests.tiers.selection import Selection
 
     quiet = ["-qs", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={TEST_S}"]
@@ -104,7 +103,7 @@ def known_results(found: Path) -> dict[str, bool]:
 
 
 def told(results: Mapping[str, bool], known: Sequence[str]) -> list[str]:
-    """Return the names that are newly not caught, after telling what changed."""
+    """Print the changes, and return the names that are newly not caught."""
     uncaught = [name for name, caught in results.items() if not caught]
     new = sorted(set(uncaught) - set(known))
     print(f"{len(results)} mutants, {len(uncaught)} not caught, {len(new)} of them new")

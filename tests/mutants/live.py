@@ -1,7 +1,7 @@
-"""Plants a fault in the running process: loaded functions get the code of the faulty module.
+"""Plant a fault in the running process: loaded functions get the code of the faulty module.
 
-So nothing is imported or collected anew for a mutant. What a module computed when it was imported
-stays as it is; the functions that the draw takes are called by tests.
+So nothing is imported or collected again for a mutant. Values that a module computed on import are
+unchanged; the functions that are drawn are called by tests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def watch(root: Path, mutants: Iterable[Mutant]) -> set[int]:
 
 
 def _probe(tree: ast.AST, starts: list[int], place: int, number: int) -> None:
-    """Call `HIT` before the innermost statement of the function that the place is in."""
+    """Call `HIT` before the innermost statement that contains the place."""
     found: tuple[list[ast.stmt], ast.stmt] | None = None
     blocks: list[ast.AST] = [tree]
     while blocks:
@@ -67,7 +67,7 @@ def _probe(tree: ast.AST, starts: list[int], place: int, number: int) -> None:
 
 
 def _replace(path: Path, module: CodeType, mutants: Iterable[Mutant]) -> int:
-    """Give the functions of the mutants their code in `module`; return how many it were."""
+    """Give the functions of the mutants their code in `module`; return the number of functions."""
     outermost = {mutant.function for mutant in mutants}
     new = {
         (code.co_qualname, code.co_firstlineno): code

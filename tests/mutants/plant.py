@@ -1,12 +1,20 @@
-"""Finds the places where a fault can be planted, and plants one.
+"""Find the places where a fault can be planted, and plant one.
 
-Five kinds of faults: a comparison that includes its bound or does not, a bound that is one off or
-on the wrong side, a branch that is dropped, two arguments that are swapped, and a change of state
-that is not noted for the next checkpoint.
+There are five kinds of faults:
 
-A mutant is named by its module, function, kind, text and place among equals, so that a change
-elsewhere in the module leaves it its name. The draw goes by a hash of the name: a tree that changes
-keeps most of its draw.
+* a comparison that includes its bound or does not,
+
+* a bound that is one off or on the wrong side,
+
+* a branch that is dropped,
+
+* two arguments that are swapped,
+
+* a change of state that is not noted for the next checkpoint.
+
+A mutant is named by its module, function, kind, text and place among equals. So a change elsewhere
+in the module does not rename it. The draw uses a hash of the name, so a changed tree keeps most of
+its draw.
 """
 
 from __future__ import annotations
@@ -31,20 +39,20 @@ COMPARISONS: Final = {
 }
 OTHER_SIDE: Final = {"min": "max", "max": "min"}
 NOTES: Final = frozenset({"changed", "mark", "note", "touch"})
-"""Methods that note what the next checkpoint has to write."""
+"""Methods that note a change for the next checkpoint."""
 
 KINDS: Final = {"comparison": 60, "bound": 50, "branch": 50, "arguments": 20, "note": 20}
 """The kinds, each with its share of 200 mutants."""
 
 
 class Mutant(NamedTuple):
-    """A fault to plant: what is at bytes `begin`..`end` of the module becomes `after`."""
+    """A fault to plant: `after` replaces the bytes `begin`..`end` of the module."""
 
     name: str
     kind: str
     module: str
     function: str
-    """The outermost one that the place is in, as `__qualname__` has it."""
+    """The `__qualname__` of the outermost function that contains the place."""
 
     begin: int
     end: int
@@ -52,13 +60,15 @@ class Mutant(NamedTuple):
 
 
 def starts_of(source: bytes) -> list[int]:
-    """The byte at which each line begins, and the end."""
+    """Return the byte at which each line begins, and the end."""
     return list(accumulate(map(len, source.splitlines(keepends=True)), initial=0))
 
 
 class Finder(ast.NodeVisitor):
-    """Collects the mutants of a module, as (kind, names it is in, outermost function, begin, end,
-    before, after)."""
+    """A visitor that collects the mutants of a module.
+
+    Each is (kind, enclosing names, outermost function, begin, end, before, after).
+    """
 
     def __init__(self, source: bytes) -> None:
         self.found: list[tuple[str, str, str, int, int, str, str]] = []

@@ -1,4 +1,4 @@
-"""Examples: the faults that are planted, and how they are named and drawn."""
+"""Examples: faults are planted, named and drawn."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Box:
         ("note: self.note(key) -> pass (2)", "self.note(key)\n            pass"),
     ],
 )
-def test_a_fault_of_each_kind_is_planted(name: str, line: str) -> None:
+def test_each_kind_is_planted(name: str, line: str) -> None:
     found = {mutant.name: mutant for mutant in mutants_of("box.py", MODULE)}
     text = planted(MODULE, found[f"box.py::Box.put {name}"]).decode()
     assert line in text
     assert text.count("\n") == MODULE.decode().count("\n")
 
 
-def test_constants_defaults_and_docstrings_get_none() -> None:
+def test_constants_get_no_fault() -> None:
     texts = [mutant.name for mutant in mutants_of("box.py", MODULE)]
     assert not [name for name in texts if "3 ->" in name or "4 ->" in name or "5 ->" in name]
 
 
-def test_the_draw_has_its_number_of_each_kind_and_compiles() -> None:
+def test_draw_has_each_kind() -> None:
     mutants = drawn(ROOT, ROOMS, SEED)
     kinds = [mutant.kind for mutant in mutants]
     assert {kind: kinds.count(kind) for kind in KINDS} == KINDS
@@ -60,7 +60,7 @@ def test_the_draw_has_its_number_of_each_kind_and_compiles() -> None:
         compile(planted((ROOT / mutant.module).read_bytes(), mutant), mutant.module, "exec")
 
 
-def test_loaded_functions_get_the_fault_and_probes(tmp_path: Path) -> None:
+def test_loaded_functions_get_fault(tmp_path: Path) -> None:
     path = tmp_path / "box.py"
     path.write_bytes(MODULE)
     space: dict[str, Any] = {"put": lambda key, row: 10 * key + row}
@@ -78,6 +78,6 @@ def test_loaded_functions_get_the_fault_and_probes(tmp_path: Path) -> None:
     assert box.put(2, 1) == 21
 
 
-def test_a_mutant_that_is_newly_not_caught_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_uncaught_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert told({"a": False, "b": False, "c": True}, ["a", "c"]) == ["b"]
     assert "3 mutants, 2 not caught, 1 of them new" in capsys.readouterr().out

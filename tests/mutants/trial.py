@@ -1,5 +1,6 @@
-"""Runs the tests that reach a mutant's statement, the quickest first, in a fork of the process that
-has collected all tests.
+"""Run the tests that reach a mutant's statement, the quickest first.
+
+They run in a fork of the process that has collected all tests.
 """
 
 from __future__ import annotations
@@ -24,23 +25,25 @@ from tests.mutants.live import plant, watch
 from tests.mutants.plant import Mutant
 
 FIRST_S: Final = 60.0
-"""Each mutant meets this much of its tests before one meets all."""
+"""The time of the tests in the first round, which each mutant meets before the others."""
 
 MOST_S: Final = 7200
-"""Seconds of a processor. The tests of a mutant that take more are stuck."""
+"""The limit of CPU seconds for the tests of a mutant; above it they are stuck."""
 
 MOST_BYTES: Final = 12 << 30
 CAUGHT: Final = 1
 UNCAUGHT: Final = 0
 BROKEN: Final = 2
-"""The fault could not be planted, or the trial itself has one."""
+"""The fault could not be planted, or the trial itself has failed."""
 
 Tests = list[tuple[pytest.Item, float]]
-"""Those that reach a mutant, with their seconds."""
+"""The tests that reach a mutant, with their seconds."""
 
 
 class Reach(NamedTuple):
-    """What a test does without a fault: its seconds, whether it passes, which mutants it meets."""
+    """A test's run without a fault: its seconds, whether it passes, and the mutants that it
+    reaches.
+    """
 
     test: str
     took_s: float
@@ -49,7 +52,7 @@ class Reach(NamedTuple):
 
 
 class Trial:
-    """A plugin of pytest: collects as always, and then tries the mutants in place of the tests."""
+    """A plugin of pytest that collects as usual, and then tries mutants instead of tests."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class Trial:
         return True
 
     def _record(self, items: Sequence[pytest.Item]) -> None:
-        """Run all tests once, with probes in place of faults; a run that is stopped leaves none."""
+        """Run all tests once, with probes in place of faults; a stopped run leaves no record."""
         part = self._reach.with_suffix(".part")
         part.unlink(missing_ok=True)
 
@@ -112,7 +115,7 @@ class Trial:
         tests: Mapping[str, Tests],
         is_last: bool,
     ) -> list[Mutant]:
-        """Return the mutants that may still be caught, and tell of the others."""
+        """Return the mutants that may still be caught, and report the others."""
 
         def run(mutant: Mutant) -> int:
             before_s = list(accumulate(took_s for _, took_s in tests[mutant.name]))
@@ -143,10 +146,10 @@ class Trial:
         return left
 
     def _run(self, items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, bool, float]]:
-        """Run tests, and yield each with whether it passed, and its seconds.
+        """Run tests, and yield each with its success and its seconds.
 
-        What serves the session stays to the end of the process: librdkafka's broker, for one, waits
-        for ever where it is closed in a fork.
+        Fixtures of the session stay until the process ends: closing librdkafka's broker in a fork,
+        for one, never returns.
         """
         for item, following in zip_longest(items, items[1:]):
             item.config.pluginmanager.unregister(name="terminalreporter")
@@ -167,14 +170,14 @@ class Trial:
                     _child(call)
                 running[pid] = place, time.monotonic()
             pid, status = os.wait()
-            with suppress(ProcessLookupError):  # what its fixtures have started
+            with suppress(ProcessLookupError):  # processes that its fixtures have started
                 os.killpg(pid, signal.SIGKILL)
             place, began_s = running.pop(pid)
             yield place, os.waitstatus_to_exitcode(status), time.monotonic() - began_s
 
 
 def _child(call: Callable[[], int]) -> None:
-    """Exit with what the call returns. A fault that kills the process is caught, too."""
+    """Exit with the result of the call; a fault that kills the process counts as caught."""
     code = BROKEN
     try:
         os.setpgid(0, 0)

@@ -1,11 +1,10 @@
-"""REORDER by time, by definition: slow, over plain lists, one source, a given wait.
+"""Oracle of REORDER by time: slow, over plain lists, one source, a given wait.
 
-Time goes through every tick. At the end of a tick (all its arrivals are in) the source's clock
-is taken to stand at its newest time and what has passed since that arrived. Everything at or
-below that clock less the wait may leave, for ever after; an event that has waited for `max_wait`
-leaves with all that is before it. What leaves does so in the order (time, place in the log).
-
-An event that comes at a time below (time, place) of the last one that left in order is late.
+Time goes through each tick. At the end of a tick, when all its arrivals are in, the source's clock
+is its newest time plus the time since that arrived. All events at or below that clock less the wait
+may be emitted, from then on. An event that has waited for `max_wait` is emitted with all events
+before it. Emitted events are in the order (time, place in the log). An event with (time, place)
+below the last one emitted in order is late.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Left(NamedTuple):
 
 
 def by_time(arrivals: Sequence[Arrival], wait: int, max_wait: int) -> list[Left]:
-    """In the order of leaving; at one tick the late ones first."""
+    """Return the emitted events in order; at one tick the late ones come first."""
     left: list[Left] = []
     held: list[Arrival] = []
     newest: Arrival | None = None

@@ -1,9 +1,9 @@
-"""The slow, obvious answer to: what offsets do these rounds leave possible?
+"""Oracle of CLOCK: the slow, obvious computation of the offsets that rounds leave possible.
 
-A line is (theta, rho), its value and rate at t0. `exact` crosses every two limits, keeps the
-points that violate none, and takes the smallest and largest value at t, in fractions:
-the extremes of a linear function over a polygon are at its corners. `on_grid` tries every
-line of a grid. reorder_drift_merge.md 2.3.
+A line is (theta, rho), its value and rate at t0. `exact` crosses every two limits, keeps the points
+that violate none, and takes the smallest and largest value at t, in fractions. The extremes of a
+linear function over a polygon are at its corners. `on_grid` tries each line of a grid. See
+reorder_drift_merge.md 2.3.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ NS_PER_MIN = 60 * 10**9
 
 
 class Rounds(NamedTuple):
-    """D <= u at t for (t, u) in `uppers`; D >= l at t for (t, l) in `lowers`; ns."""
+    """Limits of an offset: D <= u at t for (t, u) in `uppers`, D >= l at t for (t, l) in `lowers`;
+    ns.
+    """
 
     uppers: Sequence[tuple[int, int]]
     lowers: Sequence[tuple[int, int]]
@@ -30,7 +32,7 @@ class Rounds(NamedTuple):
         return max(t for t, _ in (*self.uppers, *self.lowers))
 
     def strayed(self, t_ns: int) -> Fraction:
-        """How far the clock can be from its line of t0 by then."""
+        """Return the largest distance of the clock at `t_ns` from its line of t0."""
         x = t_ns - self.t0_ns
         wander = Fraction(self.wander_ppb_per_min, PPB * NS_PER_MIN)
         return min(wander * x * x / 2, 2 * Fraction(self.skew_ppb, PPB) * abs(x))
@@ -65,7 +67,7 @@ def corners(rounds: Rounds, slack_ns: int = 0) -> Iterator[tuple[Fraction, Fract
 
 
 def exact(rounds: Rounds, t_ns: int, slack_ns: int = 0) -> tuple[Fraction, Fraction] | None:
-    """The smallest and the largest offset at t; None if the rounds contradict."""
+    """Return the smallest and the largest offset at t; None if the rounds contradict."""
     x = t_ns - rounds.t0_ns
     values = [theta + rho * x for theta, rho in corners(rounds, slack_ns)]
     if not values:
@@ -77,7 +79,7 @@ def exact(rounds: Rounds, t_ns: int, slack_ns: int = 0) -> tuple[Fraction, Fract
 def on_grid(
     rounds: Rounds, t_ns: int, thetas: Sequence[int], rates_ppb: Sequence[int]
 ) -> tuple[Fraction, Fraction] | None:
-    """The same over the lines of a grid."""
+    """Return the smallest and the largest offset at t over the lines of a grid."""
     every = limits(rounds)
     x = t_ns - rounds.t0_ns
     values = []

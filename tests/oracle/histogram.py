@@ -1,16 +1,16 @@
-"""The quantile of times in its slow form; see reorder_drift_merge.md 1.3 and 3.2.
+"""Oracle of the quantile of times, in its slow form; see reorder_drift_merge.md 1.3 and 3.2.
 
-Buckets: 0 .. 15 ns have one each; above, each octave [2^k, 2^(k+1)) is cut into 8
-equal parts. A bucket's upper edge is the largest value in it: what takes just as long
-as the wait is still in time. The quantile at `miss_ppm` is 0 or an upper edge: the
-smallest w for which
+Buckets: 0 .. 15 ns have one each; above, each octave [2^k, 2^(k+1)) has 8 equal parts. A bucket's
+upper edge is the largest value in it, because a delay equal to the wait is still in time. The
+quantile at `miss_ppm` is 0 or an upper edge: the smallest w for which
 
     (values in buckets whose upper edge is above w) * 1_000_000 <= n * miss_ppm
 
-where n is what the caller counts: holes opened (reorder) or values (merge).
-After every 4 096 of n all counts are halved, rounded down: each bucket's and n. One
-value counts as `UNIT`; with 1 a bucket that holds a single value is forgotten at once
-(a short tail, waits too short), with 1 024 the halving is exact ten times over.
+Here n is counted by the caller: opened gaps (reorder) or values (merge).
+
+After every 4 096 of n all counts are halved, rounded down: each bucket's and n. One value counts as
+`UNIT`. With 1, a bucket with a single value would be forgotten at once, so the tail and the waits
+would be too short. With 1 024 the halving is exact ten times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNIT: Final = 1_024
 
 
 def upper_edge(value_ns: int) -> int:
-    """The upper edge of the bucket that holds `value_ns`; below 0 counts as 0."""
+    """Return the upper edge of the bucket of `value_ns`; a value below 0 counts as 0."""
     value_ns = max(0, value_ns)
     width = 1
     while value_ns >= 2 * PARTS * width:
@@ -34,7 +34,7 @@ def upper_edge(value_ns: int) -> int:
 
 
 class Histogram:
-    """Counts by upper edge. `values` and `total` count everything ever seen."""
+    """Counts by upper edge; `values` and `total` count everything ever added."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
@@ -47,7 +47,7 @@ class Histogram:
         self.values += 1
 
     def count(self) -> None:
-        """One more of n."""
+        """Add one to n."""
         self.n += UNIT
         self.total += 1
         if self.total % HALVE_EVERY == 0:

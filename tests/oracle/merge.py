@@ -1,69 +1,80 @@
-"""MERGE by definition: slow, and meant to be read beside reorder_drift_merge.md 3.
+"""Oracle of MERGE: slow, and meant to be read beside reorder_drift_merge.md 3.
 
-Time goes from one instant to the next at which anything could happen: an arrival, or
-a deadline of any head for any source. At the end of each instant (everything of it is
-in) the rule is applied as printed, over plain lists, until nothing moves.
+Time goes from one instant to the next at which anything can happen: an arrival, or a deadline of
+any head for any source. At the end of each instant, when all of it is in, the rule is applied as
+printed, over plain lists, until nothing changes.
 
-    h = the smallest head by (ref, source, epoch, seq)
-    h with a time below that of the last one that left unmarked, or below a published W: it
-        leaves at once, marked late(merge)
-    h leaves if for every other source s: s has a head; s is idle and not dozing, or catching up;
-        h is below the newest key of s, or below its heartbeat; or s is not blocked and
-        ref_h + D_s is due
+h is the smallest head by (ref, source, epoch, seq). If its time is below that of the last event
+emitted unmarked, or below a published W, it is emitted at once, marked late(merge). Otherwise h is
+emitted if one of these holds for each other source s:
 
-A deadline d is due at the end of instant d. Readings taken where the spec leaves room:
+* s has a head;
 
-1. D_s is read at the end of the instant, with the samples of that instant in it. A
-   sample is max(0, arrival - ref) of every event that comes, late ones too, but not of
-   those marked late before the merge (the hole rule saw to them), nor of control
-   records. It enters the source's and the
-   stream's counts, each halved for itself after 4 096 samples. n is the number of
-   samples (oracle.histogram). 64 samples ever make a source, or the stream, known.
-2. A source is idle when idle_after has passed since its last arrival (the record's own
-   arrival, not the instant at which it came here), inclusive, or since bye; any later
-   record makes it active again, a heartbeat too. A blocked source is not idle.
-3. A source is catching up when the last event of it that left was marked here, and had taken
-   longer than D_s as that stood with it (under `wait: thesis`: when it was marked). It may
-   hold others back again when one of its events has left unmarked. So an active source
-   that is passed by its D_s catches up by the same rule as one that was idle.
-4. "Newest key": the largest key of any event received from s.
-5. An expected source that has not been heard is an active, empty one until max_wait
-   after the first instant of the stream, then idle; another one that only said that it
-   is blocked until idle_after has passed since the first record of it.
-6. A record that is marked late already joins the queue of its source, unmarked, where its
-   number had been skipped, its time lies between those of its neighbours by number, and its
-   place has not been passed. Else it leaves at the end of its instant, before the others.
-   Either way it takes no part but as a sign of life: it keeps its source from becoming
-   idle, and does not call it back.
-7. A record that is not marked says that its source is no longer blocked.
-8. Heartbeat and bye raise the source's heartbeat to their ref when they come, also
-   with events of the source still queued. They do not leave.
-9. `wait: thesis`: s is passed when its time-out has run since the end of the instant,
-   or the point in it, at which s was empty while another source had a head; the
-   time-out is read then and fixed. The flag stays until s is heard. After idle_after
-   it is not waited for either.
-10. W as printed, over the sources heard; a source that is catching up counts as idle;
-   with all idle W stays. It is looked at and published at the end of the instants that
-   are multiples of `heartbeat_ns` only, and if it has passed the last unmarked ref and
-   the last one published. Printed, only what is below the last one that left is late;
-   but W may pass that by now - D_s while nothing leaves, and what comes below a
-   published W and unmarked would break the promise of W. So it is late, too. Without
-   `heartbeat_ns` nothing is published and the printed rule holds.
+* s is idle and not expected back (12), or catching up;
 
-12. An idle source with 8 samples dozes if it was silent for longer than idle_after before and
-   spoke again, for twice its silence since its last arrival: the longest one, of which each shorter
-   one takes away a fourth of the difference. It is waited for like an active one, but for W; D_s
-   is that of its own samples then, however few.
+* h is below the newest key of s, or below its heartbeat;
 
-11. What is ahead of the clock leaves when the clock has reached it, and W is never ahead of it:
-   who lets it pass is no matter.
+* s is not blocked, and ref_h + D_s is due.
+
+A deadline d is due at the end of instant d. Readings of the specification where it is open:
+
+1. D_s is read at the end of the instant, with the samples of that instant. A sample is max(0,
+arrival - ref) of each event, late ones too. Events marked late before the merge (REORDER's rule for
+gaps has judged them) and control records give no sample. A sample enters the counts of the source
+and of the stream; each is halved for itself after 4 096 samples. The number of samples is n
+(oracle.histogram). A source, or the stream, is known after 64 samples.
+
+2. A source is idle when idle_after has passed since its last arrival, inclusive, or since its
+end-of-stream marker. The arrival is the record's own, not the instant at which it came here. Any
+later record makes the source active again, a heartbeat too. A blocked source is not idle.
+
+3. A source is catching up if its last emitted event was marked here, and had taken longer than D_s
+at that time. Under `wait: thesis` the time of the mark counts. The others wait for it again after
+one of its events was emitted unmarked. So an active source that is passed by its D_s catches up by
+the same rule as an idle one.
+
+4. The newest key is the largest key of any event received from s.
+
+5. An expected source without any record is active and empty until max_wait after the first instant
+of the stream, then idle. Another source with nothing but a blocked record is so until idle_after
+has passed since its first record.
+
+6. A record that is marked late already may join the queue of its source, unmarked. This requires
+that its number had been skipped, its time lies between those of its neighbours by number, and its
+place has not been passed. Otherwise it is emitted at the end of its instant, before the others.
+Either way it counts only as a sign of life: it keeps its source from becoming idle, but does not
+end its idleness.
+
+7. A record that is not marked shows that its source is no longer blocked.
+
+8. Heartbeats and end-of-stream markers raise the source's heartbeat to their ref when they arrive,
+also with events of the source still queued. They are not emitted.
+
+9. `wait: thesis`: s is passed when its time-out has run since it was empty while another source had
+a head. It runs from the end of that instant, or from the point in it; the time-out is read then and
+fixed. The flag remains until the next record of s. After idle_after s is not waited for either.
+
+10. W is as printed, over the sources with records; a source that is catching up counts as idle;
+with all idle W is unchanged. It is computed only at the end of instants that are multiples of
+`heartbeat_ns`. It is published if it has passed the last unmarked ref and the last published W. In
+the printed rule only events below the last emitted one are late. But W may pass that by now - D_s
+while nothing is emitted, and an unmarked event below a published W would break W's guarantee. So it
+is late too. Without `heartbeat_ns` nothing is published and the printed rule holds.
+
+11. An event that is ahead of the clock is not emitted before the clock has reached it, even if all
+other sources let it pass. W is never ahead of the clock.
+
+12. An idle source with 8 samples is expected back if it was silent for longer than idle_after
+before and then returned. This lasts for twice its silence since its last arrival. Its silence is
+the longest one, of which each shorter one subtracts a fourth of the difference. It is waited for
+like an active source, but W ignores it. D_s is then that of its own samples, however few.
 
 13. An event in sequence whose time is below an earlier one of its source is set back. It joins the
-   queue in its place; only the newest one of a source says whether it is catching up. One that
-   leaves after another of the same time and a larger key is late. In a source that set back, what
-   was lost fits at any time.
-   With `max_set_back_ns` the newest key and the heartbeat of a source count as so much smaller, D_s
-   is so much larger, a sample is arrival - newest, and a source holds back its own events, too.
+queue in its place; only the newest event of a source decides whether the source is catching up. One
+that is emitted after another of the same time and a larger key is late. In a source that set back,
+a lost event fits at any time. With `max_set_back_ns` the newest key and the heartbeat of a source
+are smaller by it, and D_s is larger by it. A sample is then arrival - newest, and a source waits
+for its own events too.
 
 Not modelled: max_queued, C, error bounds, pauses of the log; W with `max_set_back_ns`.
 """
@@ -93,7 +104,7 @@ Timeout = Callable[[str, int], int]
 
 @dataclass(slots=True)
 class Item:
-    """What reaches the merge at `at_ns`, in that order. `late`: marked before."""
+    """A record that reaches the merge at `at_ns`, in that order; `late`: already marked."""
 
     at_ns: int
     ref_ns: int
@@ -115,9 +126,11 @@ class Item:
 
 @dataclass(slots=True)
 class Leaving:
-    """`index` of the item that leaves at `at_ns`; `late`: marked by the merge, by
-    `by_ns` (ref of the last unmarked one, or W if that is above, less its own);
-    `stays_late`: marked before, and it found no place."""
+    """An emitted item: `index` is emitted at `at_ns`.
+
+    `late`: marked by the merge, by `by_ns` (the ref of the last unmarked one, or W if that is
+    above, less its own). `stays_late`: marked before, and without a place in the queue.
+    """
 
     at_ns: int
     index: int
@@ -128,8 +141,11 @@ class Leaving:
 
 @dataclass(slots=True)
 class Answer:
-    """`leaving` in the order in which they leave; `watermarks` (instant, W) as they are
-    published; `held` the indices that have not left."""
+    """An output of the merge.
+
+    `leaving` is in the order of emission; `watermarks` has (instant, W) as published; `held` has
+    the indices of items that are not emitted yet.
+    """
 
     leaving: list[Leaving] = field(default_factory=list)
     watermarks: list[tuple[int, int]] = field(default_factory=list)
@@ -138,7 +154,9 @@ class Answer:
 
 @dataclass(slots=True)
 class Settings:
-    """`timeout`: `wait: thesis` instead of `wait: delay`. `heartbeat_ns`: publish W."""
+    """Settings of the merge. `timeout`: `wait: thesis` instead of `wait: delay`. `heartbeat_ns`:
+    publish W.
+    """
 
     max_wait_ns: int
     idle_after_ns: int
@@ -167,7 +185,7 @@ class _Source:
     sets_back: bool = False
     silence_ns: int = 0
     passed_at_ns: int | None = None
-    """`wait: thesis`: when its time-out is over; None while it does not run."""
+    """`wait: thesis`: the instant at which its time-out ends; None while it does not run."""
 
 
 def merge(
@@ -177,11 +195,11 @@ def merge(
     until_ns: int | None = None,
     end_ns: int | None = None,
 ) -> Answer:
-    """What MERGE must answer to `items`.
+    """Return the output that MERGE must give for `items`.
 
-    The instant of the last item is not over; or time is told up to and including
-    `until_ns`; or the input ends at `end_ns`: what is due by then leaves, then all
-    the rest, in order.
+    The instant of the last item is not over. With `until_ns`, time advances up to and including it.
+    With `end_ns` the input ends: items that are due by then are emitted, then all the rest, in
+    order.
     """
     merging = _Merge(items, settings)
     horizon = until_ns if end_ns is None else end_ns
@@ -224,7 +242,7 @@ class _Merge:
         for name in settings.expected:
             self.sources[name] = _Source(name)
 
-    # What comes.
+    # Arrivals.
 
     def take(self, index: int) -> None:
         item = self.items[index]
@@ -294,7 +312,7 @@ class _Merge:
             source.silence_ns = max(silent_ns, before_ns) - less_ns
 
     def fits(self, source: _Source, item: Item) -> bool:
-        """A number that was skipped, with a time between those of its neighbours."""
+        """Return whether the number was skipped, and the time fits those of its neighbours."""
         own = [one for one in source.taken if one.epoch == item.epoch]
         below = [one for one in own if one.seq < item.seq]
         above = [one for one in own if one.seq > item.seq]
@@ -330,7 +348,7 @@ class _Merge:
             self.publish_watermark(now_ns)
 
     def late_ones_first(self, begin: int) -> None:
-        """They leave in order among themselves, as the others of the instant do."""
+        """Move the late items of an instant to the front, in order among themselves."""
         left = self.answer.leaving[begin:]
         late = [one for one in left if one.late or one.stays_late]
         late.sort(key=lambda one: self.items[one.index].key)
@@ -338,7 +356,7 @@ class _Merge:
         self.answer.leaving[begin:] = late + others
 
     def smallest_head(self) -> Item | None:
-        """The next one to leave: one that is set back and late, though others of its time wait."""
+        """Return the next item: one that is set back and late comes before others of its time."""
         queued = [self.items[index] for each in self.sources.values() for index in each.queue]
         late = [item for item in queued if id(item) in self.set_back and self.is_late(item)]
         return min(late or queued, key=lambda item: item.key, default=None)
@@ -353,7 +371,9 @@ class _Merge:
         return below_last or (self.watermark_ns is not None and head.ref_ns < self.watermark_ns)
 
     def is_passed(self, item: Item) -> bool:
-        """One whose number was skipped: its own source may be beyond it at the same time."""
+        """Return whether a skipped number is too late: its own source may be beyond it at the same
+        time.
+        """
         below_last = self.last_unmarked is not None and item.key < self.last_unmarked
         return below_last or self.is_late(item)
 
@@ -379,7 +399,7 @@ class _Merge:
         if beat_ns is not None and head.key[:2] <= (beat_ns - back_ns, source.name.encode()):
             return True
         if self.settings.timeout is not None:
-            return False  # is_idle knows the time-out
+            return False  # is_idle checks the time-out
         return not source.blocked and head.ref_ns + self.delay_ns(source, known=dozes) <= now_ns
 
     def leave(self, head: Item, now_ns: int) -> None:
@@ -402,10 +422,10 @@ class _Merge:
         while (head := self.smallest_head()) is not None:
             self.leave(head, end_ns)
 
-    # How long a source is waited for.
+    # The wait for a source.
 
     def delay_ns(self, source: _Source, *, known: bool = False) -> int:
-        """D_s; `known`: its own samples are enough."""
+        """Return D_s; with `known` its own samples are enough."""
         max_wait_ns, miss_ppm = self.settings.max_wait_ns, self.settings.miss_ppm
         back_ns = self.settings.max_set_back_ns
         if source.delays.values >= KNOWN_AFTER or known:
@@ -424,7 +444,7 @@ class _Merge:
         return source.said_bye or self.idle_from(source) <= now_ns
 
     def dozes(self, source: _Source, now_ns: int) -> bool:
-        """If it is idle."""
+        """Return whether a source that is idle is expected back."""
         if self.settings.timeout is not None or source.said_bye or source.delays.values < 8:
             return False
         return self.expected_until(source) > now_ns
@@ -446,7 +466,7 @@ class _Merge:
         )
 
     def run_timeouts(self, now_ns: int) -> None:
-        """`wait: thesis`: time-outs of empty sources run while another has a head."""
+        """Run the time-outs of empty sources while another has a head (`wait: thesis`)."""
         if self.settings.timeout is None:
             return
         any_head = any(source.queue for source in self.sources.values())
@@ -458,8 +478,7 @@ class _Merge:
                 source.passed_at_ns = now_ns + self.settings.timeout(source.name, now_ns)
 
     def next_deadline(self, now_ns: int) -> int | None:
-        """The next instant after `now_ns` at which a deadline might free anything or
-        move W."""
+        """Return the next instant after `now_ns` at which an item may become due or W may rise."""
         candidates = [
             self.items[source.queue[0]].ref_ns + self.delay_ns(other, known=known)
             for source in self.sources.values()
@@ -497,7 +516,7 @@ class _Merge:
             self.answer.watermarks.append((now_ns, self.watermark_ns))
 
     def bound_ns(self, source: _Source, now_ns: int) -> int | None:
-        """No smaller ref comes from `source`; None: it does not count."""
+        """Return the bound below which `source` sends no ref; None if it does not count."""
         if source.queue:
             return self.items[source.queue[0]].ref_ns
         if source.catching_up or self.is_idle(source, now_ns):
@@ -511,7 +530,7 @@ class _Merge:
 
 
 def order(items: list[Item], answer: Answer) -> Iterable[Key]:
-    """The keys of what left in order, unmarked."""
+    """Return the keys of the items that were emitted in order, unmarked."""
     return (
         items[leaving.index].key
         for leaving in answer.leaving

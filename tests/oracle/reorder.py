@@ -1,59 +1,71 @@
-"""REORDER by definition: slow, and meant to be read beside reorder_drift_merge.md 1.
+"""Oracle of REORDER: slow, and meant to be read beside reorder_drift_merge.md 1.
 
-The answer is computed from the list of arrivals, not by running a buffer:
+The output is computed from the list of arrivals, not by running a buffer:
 
-* A missing number q is *known* from the first arrival that shows it missing: one of a
-  higher number where a lower one (or the start) is known too. Its deadline is that
-  instant + wait, for good.
-* A *moment* is (instant, place): the i-th arrival is at (its instant, i), a deadline
-  at (its instant, after all arrivals of it). So what arrives in the very instant of a
-  deadline is in time.
-* q expires at the later of its deadline's moment and the moment at which all below it
-  have left. It is in time if its first arrival is no later than that.
-* s leaves at the latest moment of all from the start up to s, lost ones counting with
-  their expiry.
+* A missing number q is *known* from the first arrival that shows it missing. That is a higher
+number while a lower one (or the start) is known too. Its deadline is that instant + wait, and never
+changes.
 
-Modelled: one or several sources, start auto / zero / a number, epochs by header,
-inferred restarts, every wait rule, the end of input. Not modelled: overflow and the
-bounds of the ledger (`beyond_memory`), jumps, `seq_bits`, dead letters that hold a
-place. Readings taken where the spec leaves room:
+* A *moment* is (instant, place): the i-th arrival is at (its instant, i), a deadline at (its
+instant, after all its arrivals). So an event that arrives in the very instant of a deadline is in
+time.
 
-1. Start hold (auto): from the source's first arrival for max_wait, inclusive of that
-   instant; a number 0 arriving meanwhile opens at once. A hole between two numbers
-   seen during the hold is known when the second of them arrives, and its deadline runs
-   from then, not from the opening. Repeats of a number below the start are
-   Late(before_start) each time. `start: N` makes numbers below N Late(before_start).
-2. A hole whose deadline passed while it waited for its turn expires by the very
-   arrival or deadline that frees it: a further arrival of the same instant is too late.
-3. Higher epoch: the old epoch's highest number is frozen at the first arrival of the
-   new one. For max_wait, and while no further epoch has begun, what comes above it is as
-   before, with deadlines of no more than that, until all of the old epoch has left; from
-   then on it is Late(gap) once, and its copies are duplicates. Else it is Late(old_epoch).
-   What comes at or below it is as before (in time, Late(gap), Duplicate), also after
-   the switch; below its start it stays Late(before_start), not Duplicate.
-4. The new epoch's start hold runs from its own first arrival, also where that one was on
-   trial, beside the wait for the old holes, and ends no earlier than that wait.
+* q expires at its deadline's moment, or at the moment at which all numbers below it have been
+settled, whichever is later. It is in time if its first arrival is no later than that.
+
+* s is emitted at the latest of these moments from the start up to s; lost numbers count with their
+expiry.
+
+Modelled: one or several sources, start auto / zero / a number, epochs by header, inferred restarts,
+each wait rule, the end of input. Not modelled: overflow and the bounds of the memory
+(`beyond_memory`), jumps, `seq_bits`, dead letters that occupy a place. Readings of the
+specification where it is open:
+
+1. Start hold (auto): from the source's first arrival for max_wait, inclusive of that instant; a
+number 0 that arrives meanwhile opens at once. A gap between two numbers of the hold is known when
+the second of them arrives. Its deadline runs from then, not from the opening. Repeats of a number
+below the start are Late(before_start) each time. `start: N` makes numbers below N
+Late(before_start).
+
+2. A gap whose deadline passed while it waited for its turn expires by the very arrival or deadline
+that frees it. So a further arrival of the same instant is too late.
+
+3. Higher epoch: the old epoch's highest number is frozen at the first arrival of the new one. For
+max_wait, and while no further epoch has begun, higher numbers of the old epoch are treated as
+before, until all of it is emitted. Their deadlines are no later than that. From then on such a
+number is Late(gap) once, and its repeats are duplicates. Otherwise it is Late(old_epoch). Numbers
+at or below the highest are as before (in time, Late(gap), Duplicate), also after the switch.
+Numbers below its start remain Late(before_start), not Duplicate.
+
+4. The new epoch's start hold runs from its own first arrival, also if that one was on trial. It
+runs beside the wait for the old gaps, and ends no earlier than that wait.
+
 5. An old epoch that is still in its start hold keeps it.
-6. Without a header an event belongs to the newest epoch of its source, 0 at first;
-   stamps up to a boundary to the one before an inferred restart.
-7. Restart inferred: the number is no higher than the highest of the newest epoch,
-   neither missing nor lost, and its ts is newer than all of that epoch that came in
-   time (what came after it was lost may be of the new one); the boundary is the newest
-   of them. Or it is below next and ts > ts of the highest number that has left +
-   max_wait; the boundary is that sum, or the newest held stamp below the event's own if
-   later. For max_wait what is older than the event that told it, and above the highest
-   of both, is of the old one; not so the number that continues the new one. In the
-   start hold a number below all tells only where those above are SEVERAL apart. Where
-   stamps fell twice from a number to the next, a stamp shows something only by more than
-   twice the second deepest fall; and what is missing is of the old run, too.
-8. Duplicate.conflict: only while the first copy is still held.
-9. The end: deadlines < the end fire as timeouts; all other holes, also one that was
-   due but waited for its turn behind such a hole, have reason `end`.
-10. A Gap is a maximal run of numbers of one hole that expire together; its
-    `ts_before` is None where nothing has left before it.
-11. The last one of the epochs that are over is remembered; once the second after an
-    epoch has its turn, arrivals of it are Late(old_epoch). So is what is older than the
-    event that told the last restart but one, unless it is in time or still held.
+
+6. Without a header an event belongs to the newest epoch of its source, 0 at first. Events with
+timestamps up to a boundary belong to the one before an inferred restart.
+
+7. A restart is inferred in two cases. First: the number is no higher than the highest of the newest
+epoch, and neither missing nor lost. Its ts is newer than all of that epoch that came in time; later
+ones may belong to the new epoch. The boundary is the newest of them. Second: the number is below
+next, and ts > ts of the highest emitted number + max_wait. The boundary is that sum, or the newest
+buffered timestamp below the event's own if later. For max_wait, the old epoch also gets events
+older than the one that showed the restart, and above the highest of both. The number that continues
+the new epoch is an exception. In the start hold a number below all shows a restart only if those
+above are SEVERAL apart. If timestamps fell twice from a number to the next, a timestamp counts only
+by more than twice the second deepest fall. Missing numbers then belong to the old run too.
+
+8. Duplicate.conflict: only while the first copy is still buffered.
+
+9. The end: deadlines before the end fire as timeouts. All other gaps have reason `end`, also one
+that was due but waited for its turn after such a gap.
+
+10. A Gap is a maximal run of numbers of one gap that expire together. Its `ts_before` is None if
+nothing was emitted before it.
+
+11. Only the last of the ended epochs is remembered; once the second after an epoch has its turn,
+its arrivals are Late(old_epoch). So are events older than the one that showed the last restart but
+one, unless they are in time or still buffered.
 """
 
 from __future__ import annotations
@@ -80,7 +92,7 @@ DUPLICATE: Final = "duplicate"
 HELD: Final = "held"
 
 MOST_MISSING: Final = 1_000_000
-"""The numbers of one hole; each of them is walked."""
+"""The most numbers of one gap, because each of them is walked."""
 
 Moment = tuple[int, int]
 _AFTER_ALL: Final = 1 << 62
@@ -88,7 +100,7 @@ _AFTER_ALL: Final = 1 << 62
 
 @dataclass(slots=True)
 class Arrival:
-    """One record, in arrival order; `epoch` None: it names none."""
+    """One record, in arrival order; `epoch` is None if the record has none."""
 
     at_ns: int
     source: str
@@ -100,7 +112,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class Fate:
-    """What became of an arrival, and when it was decided (None while held)."""
+    """An outcome of an arrival, with its instant (None while buffered)."""
 
     verdict: str
     at_ns: int | None
@@ -124,8 +136,11 @@ class DeclaredGap:
 
 @dataclass(slots=True)
 class Answer:
-    """`fates` by arrival; `gaps` in order of their instant, then source, then number;
-    `left` the arrivals (by index) that left in sequence, source by source."""
+    """An output of REORDER.
+
+    `fates` is by arrival; `gaps` is in order of instant, source and number; `left` has the arrivals
+    (by index) that were emitted in sequence, by source.
+    """
 
     fates: list[Fate] = field(default_factory=list)
     gaps: list[DeclaredGap] = field(default_factory=list)
@@ -134,8 +149,10 @@ class Answer:
 
 @dataclass(slots=True)
 class _Epoch:
-    """What the arrivals of one epoch say. `shown_by`: the arrival that shows a number
-    missing; `deadline`: its instant."""
+    """An epoch with its arrivals.
+
+    `shown_by`: the arrival that shows a number missing; `deadline`: its instant.
+    """
 
     number: int
     begun: int
@@ -152,8 +169,10 @@ class _Epoch:
 
 @dataclass(slots=True)
 class _Walk:
-    """The numbers of an epoch from its start on: each one's moment of leaving or of
-    expiry, as far as `limit`. `closed`: when all of them were settled."""
+    """A walk over the numbers of an epoch, from its start up to `limit`.
+
+    It has their moments of emission or expiry. `closed`: the moment at which all were settled.
+    """
 
     opening: Moment
     start: int
@@ -172,10 +191,10 @@ def reorder(
     until_ns: int | None = None,
     end_ns: int | None = None,
 ) -> Answer:
-    """What REORDER must answer to `arrivals`.
+    """Return the output that REORDER must give for `arrivals`.
 
-    After the last arrival nothing more is said; or time is told up to and including
-    `until_ns`; or the input ends at `end_ns`, which is not below the last arrival.
+    After the last arrival time does not advance. With `until_ns` it advances up to and including
+    that; with `end_ns`, which is not below the last arrival, the input ends.
     """
     sources: dict[str, _Source] = {}
     happenings: list[Happening] = []
@@ -205,8 +224,11 @@ def reorder(
 
 @dataclass(slots=True)
 class _Admitted:
-    """The arrivals in the order and with the instants at which trials let them pass, each with
-    its place among those that came; and the fates of the conflicts, which pass no further."""
+    """A list of the arrivals in the order and at the instants at which trials admit them.
+
+    Each has its place among all arrivals. `conflicts` has the fates of conflicts, which are not
+    admitted.
+    """
 
     arrivals: list[Arrival] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
@@ -238,7 +260,7 @@ def _limits(
 
 
 class _Source:
-    """The epochs of one source."""
+    """A source with its epochs."""
 
     def __init__(
         self,
@@ -253,7 +275,7 @@ class _Source:
         self.sent = sent
         self.admitted = admitted
         self.arrivals = admitted.arrivals
-        self.trial: list[Arrival] = []  # The suspect and those behind it, with `places`.
+        self.trial: list[Arrival] = []  # The suspect and the arrivals after it, with `places`.
         self.places: list[int] = []
         self.wait = wait
         self.max_wait_ns = max_wait_ns
@@ -264,10 +286,12 @@ class _Source:
         self.boundary_ns: int | None = None
         self.ended_ns: int | None = None
         self.begun: Arrival | None = None
-        self.guessed: set[int] = set()  # Arrivals of before the last two epochs, by their stamp.
-        self.strangers: list[tuple[int, int]] = []  # arrivals of an old epoch never seen before
+        self.guessed: set[int] = set()  # Arrivals of earlier epochs, by timestamp.
+        self.strangers: list[
+            tuple[int, int]
+        ] = []  # arrivals of an old epoch that was never seen before
 
-    # Which arrivals begin an epoch: they pass a trial before anything else is said of them.
+    # The begin of an epoch: a suspect arrival passes a trial before anything else.
 
     def receive(self, place: int, at_ns: int) -> None:
         arrival = replace(self.sent[place], at_ns=at_ns)
@@ -316,7 +340,7 @@ class _Source:
             if self.begun is not None:
                 self.ended_ns = self.begun.ts_ns - 4 * self.fall_ns(at_ns)
             if boundary_ns is None and suspect.ts_ns >= self.newest_ns(newest, at_ns):
-                boundary_ns = suspect.ts_ns - 1  # both runs are in one tick
+                boundary_ns = suspect.ts_ns - 1  # Both runs are in one tick of the clock.
             if boundary_ns is not None:
                 fall_ns = 2 * self.fall_ns(at_ns)
                 self.boundary_ns = boundary_ns - fall_ns
@@ -367,14 +391,14 @@ class _Source:
         return one.ts_ns == arrival.ts_ns or bool(is_like and is_rare)
 
     def may_be_copy(self, suspect: Arrival) -> bool:
-        """Whether nothing but its stamp tells it from a copy with a new stamp."""
+        """Return whether it differs from a duplicate with a new timestamp only by that."""
         newest = self.epochs[-1]
         if suspect.seq not in self.remembered(newest):
             return False
         opening, start = self.opening(newest)
         is_begun = (suspect.at_ns, len(self.arrivals)) > opening
         if len({self.arrivals[i].ts_ns for i in newest.first.values()}) == 1:
-            return False  # a counter that stands still
+            return False  # a clock that stands still
         return (is_begun and suspect.seq >= start + EARLY) or self.is_like(suspect)
 
     def is_first_of_gateway(self, suspect: Arrival) -> bool:
@@ -390,13 +414,13 @@ class _Source:
         return bool(has_both) and is_new
 
     def newest_ns(self, newest: _Epoch, at_ns: int) -> int:
-        """The newest stamp of all that came in time."""
+        """Return the newest timestamp of all arrivals in time."""
         walk = self.walk_all((at_ns, len(self.arrivals) - 1))[-1]
         lost = walk.lost if walk is not None else ()
         return max(self.arrivals[i].ts_ns for seq, i in newest.first.items() if seq not in lost)
 
     def lacks(self, arrival: Arrival) -> bool:
-        """Whether the number is above all, or missing and not given up, or may be the first."""
+        """Return whether the number is above all, missing and not given up, or maybe the first."""
         newest, seq = self.epochs[-1], arrival.seq
         if seq in newest.first or newest.high is None or seq < self.start:
             return False
@@ -424,13 +448,13 @@ class _Source:
         return True if arrival.seq == suspect.seq and is_other else None
 
     def is_like(self, arrival: Arrival) -> bool:
-        """Whether its content is that of the one that had its number, and is one at all."""
+        """Return whether it has content, equal to that of the earlier arrival with its number."""
         newest = self.epochs[-1]
         if not arrival.content or arrival.seq not in self.remembered(newest):
             return False
         return bool(self.arrivals[newest.first[arrival.seq]].content == arrival.content)
 
-    # What the arrivals say, one after the other.
+    # The arrivals, one after the other.
 
     def take(self, index: int) -> None:
         number = self.settle_epoch(index)
@@ -490,7 +514,7 @@ class _Source:
         return arrival.seq in epoch.deadline and (walk is None or arrival.seq not in walk.lost)
 
     def fall_ns(self, at_ns: int) -> int:
-        """How far stamps fall from one number that left in order to the next, at least twice."""
+        """Return the second deepest fall of timestamps from one emitted number to the next."""
         falls = [0, 0]
         for epoch, walk in zip(
             self.epochs, self.walk_all((at_ns, len(self.arrivals) - 1)), strict=True
@@ -501,24 +525,24 @@ class _Source:
         return sorted(falls)[-2]
 
     def boundary_of(self, newest: _Epoch, arrival: Arrival) -> int | None:
-        """The last stamp before a restart, or None: the stamp shows none."""
+        """Return the last timestamp before a restart, or None if the timestamp shows none."""
         arrival = replace(arrival, ts_ns=arrival.ts_ns - 2 * self.fall_ns(arrival.at_ns))
         now = arrival.at_ns, len(self.arrivals)
         before = arrival.at_ns, len(self.arrivals) - 1
         missing = arrival.seq in newest.deadline and arrival.seq not in newest.first
-        # Below a start that is given is below that of a new run, too.
+        # A number below a given start is below that of a new run too.
         is_above = arrival.seq >= max(self.start, 0)
         lost = self.walk_all(before)[-1] if newest.deadline else None
         in_time = [i for seq, i in newest.first.items() if lost is None or seq not in lost.lost]
         all_ns = [self.arrivals[i].ts_ns for i in in_time]
         if newest.low is not None and now <= self.opening(newest)[0]:
-            # In the start hold a number below all may be missing, too.
+            # In the start hold a number below all may be missing too.
             assert newest.high is not None
             is_above &= arrival.seq >= newest.low or newest.high - newest.low >= SEVERAL
         if not missing and is_above and all_ns and arrival.ts_ns > max(all_ns):
             return max(all_ns)
         if missing and newest.deadline[arrival.seq] >= arrival.at_ns:
-            return None  # not yet lost, so next is no higher; spares the walk
+            return None  # not yet lost, so next is no higher: the walk is not needed
         walk = self.walk_all(before)[-1]
         if walk is None or not walk.left:
             return None
@@ -544,7 +568,7 @@ class _Source:
         if seq == 0 and epoch.zero is None:
             epoch.zero = index
         if epoch.low is None or epoch.high is None:
-            # Before the first arrival all that is known is the start, if it is given.
+            # Before the first arrival only a given start is known.
             epoch.low, epoch.high = (
                 (seq, seq) if self.start == AUTO else (self.start, self.start - 1)
             )
@@ -576,13 +600,13 @@ class _Source:
             epoch.deadline[seq] = deadline_ns
         self.happenings.append(Opened(arrival.source))
 
-    # What follows from it.
+    # Consequences of the arrivals.
 
     def moment(self, index: int) -> Moment:
         return self.arrivals[index].at_ns, index
 
     def opening(self, epoch: _Epoch) -> tuple[Moment, int]:
-        """The moment from which the start is settled, and the start."""
+        """Return the moment from which the start is settled, and the start."""
         if self.start != AUTO:
             return (0, -1), self.start
         hold_end = (epoch.hold_from_ns + self.max_wait_ns, _AFTER_ALL)
@@ -593,7 +617,7 @@ class _Source:
         return hold_end, min((seq for seq, _ in seen), default=0)
 
     def walk_all(self, limit: Moment, end: Moment | None = None) -> list[_Walk | None]:
-        """Each epoch's walk; None for one that has to wait for the epoch before."""
+        """Return each epoch's walk; None for one that waits for the epoch before."""
         walks: list[_Walk | None] = []
         before: Moment | None = (0, -1)
         for epoch in self.epochs:
@@ -666,7 +690,7 @@ class _Source:
         return Fate(LATE, self.arrivals[index].at_ns, number, reason)
 
     def other(self, epoch: _Epoch, walk: _Walk | None, index: int) -> Fate:
-        """An arrival that is not the first of a number from the start on."""
+        """Return the fate of an arrival that is not the first of a number from the start on."""
         arrival = self.arrivals[index]
         first = epoch.first.get(arrival.seq)
         if first is None and arrival.seq < self.opening(epoch)[1]:
@@ -695,20 +719,20 @@ class _Source:
         return Fate(DUPLICATE, arrival.at_ns, epoch.number, conflict=conflict)
 
     def is_older_than_all(self, epoch: _Epoch, index: int) -> bool:
-        """Whether its stamp is below all of an epoch that no header names."""
+        """Return whether its timestamp is below all of an epoch without a header."""
         if self.sent[0].epoch is not None:
             return False
         before = [i for i in epoch.first.values() if i < index]
         return all(self.arrivals[index].ts_ns < self.arrivals[i].ts_ns for i in before)
 
     def is_tail(self, epoch: _Epoch, index: int) -> bool:
-        """Above all that came, and not long after the next epoch began."""
+        """Return whether it is above all numbers, and soon after the begin of the next epoch."""
         assert epoch.frozen is not None
         until_ns = self.arrivals[epoch.frozen].at_ns + self.max_wait_ns
         return self.was_before_newest(epoch, index) and self.arrivals[index].at_ns <= until_ns
 
     def is_open(self, epoch: _Epoch, index: int) -> bool:
-        """Whether something of the epoch has not left when this arrives."""
+        """Return whether an event of the epoch is not settled when this one arrives."""
         limit = (self.arrivals[index].at_ns, index - 1)
         walk = self.walk_all(limit)[self.epochs.index(epoch)]
         return walk is None or walk.closed is None
@@ -739,7 +763,7 @@ class _Source:
 
 
 def _runs(lost: dict[int, Moment], shown_by: dict[int, int]) -> Iterable[list[int]]:
-    """Consecutive numbers of one hole that expire together."""
+    """Return runs of consecutive numbers of one gap that expire together."""
     runs: list[list[int]] = []
     for seq in sorted(lost):
         before = runs[-1][-1] if runs else None

@@ -1,4 +1,4 @@
-"""Examples that check the oracle of MERGE by hand, and laws it must keep."""
+"""Examples that check the oracle of MERGE by hand, and laws that it must keep."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ EVER = m.Settings(max_wait_ns=10**15, idle_after_ns=10**15)
 
 
 def items(line: str) -> list[m.Item]:
-    """ "at:source ref", seq counting by source; "~" before the source: a heartbeat, "!": bye,
-    "[": blocked, "]": unblocked, "-": late already."""
+    """Parse "at:source ref", with seq counted by source.
+
+    A sign before the source: "~" a heartbeat, "!" an end-of-stream marker, "[" blocked, "]"
+    unblocked, "-" late already.
+    """
     kinds = {"~": m.HEARTBEAT, "!": m.BYE, "[": m.BLOCKED, "]": m.UNBLOCKED}
     result: list[m.Item] = []
     count: dict[str, int] = {}
@@ -28,7 +31,7 @@ def items(line: str) -> list[m.Item]:
 
 
 def left(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
-    """What leaves: "at:source ref", "*" for what the merge marks late."""
+    """Return the output as "at:source ref", with "*" for events that the merge marks late."""
     given = items(line)
     answer = m.merge(given, settings, until_ns=until_ns)
     return " ".join(
@@ -43,50 +46,50 @@ def left(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
         # One source passes through at the end of its instant.
         ("1:a1 2:a2", EVER, 2, "1:a1 2:a2"),
         ("1:a1 2:a2", EVER, None, "1:a1"),
-        # Two: the smaller head leaves; what is above a's newest has to wait for a to speak.
+        # Two: the smaller head is emitted; events above a's newest wait for the next event of a.
         ("1:a1 1:b2 5:b5 7:a6 8:b9", EVER, 8, "1:a1 7:b2 7:b5 8:a6"),
-        # b is heard of too late: a2 has left.
+        # The first event of b is too late: a2 has been emitted.
         ("2:a2 3:b1 4:b3 5:a4", EVER, 5, "2:a2 3:b1* 5:b3"),
-        # b is ahead of the clock: it leaves when the clock is there.
+        # b is ahead of the clock: it is emitted when the clock has reached it.
         ("1:b5 2:a2", EVER, 4, "2:a2"),
         ("1:b5 2:a2", m.Settings(0, 9), 6, "2:a2 5:b5"),
         # Ties: by source; a's own order by number.
         ("5:b5 5:a5 5:a5 6:b6 6:a6", EVER, 6, "5:a5 5:a5 6:b5 6:a6"),
-        # D_s is max_wait while nothing is known: a9 waits for b until 9 + 20.
+        # D_s is max_wait while no delays are known: a9 waits for b until 9 + 20.
         ("9:b8 9:a9", m.Settings(20, 1_000), 28, "9:b8"),
         ("9:b8 9:a9", m.Settings(20, 1_000), 29, "9:b8 29:a9"),
-        # Idle after 5: last heard at 9, so at 14.
+        # Idle after 5: the last event is at 9, so b is idle at 14.
         ("9:b8 9:a9", m.Settings(20, 5), 13, "9:b8"),
         ("9:b8 9:a9", m.Settings(20, 5), 14, "9:b8 14:a9"),
-        # A heartbeat of b frees what is below it in tie order; bye frees all.
+        # A heartbeat of b frees events below it in tie order; the end-of-stream marker frees all.
         ("9:b8 9:a9 10:~b9", EVER, 12, "9:b8 10:a9"),
         ("9:a8 9:b9 10:~a9", EVER, 12, "9:a8"),
         ("9:b8 9:a9 10:~b10", EVER, 12, "9:b8 10:a9"),
         ("9:b8 9:a9 10:!b8", EVER, 12, "9:b8 10:a9"),
         ("9:b8 9:a9 10:!b8 11:b12 12:a13", EVER, 13, "9:b8 10:a9 12:b12"),
-        # Blocked: neither D_s nor idle_after frees; unblocked, both count from where they were.
+        # Blocked: neither D_s nor idle_after frees; unblocked, both continue from before.
         ("9:b8 9:[b 9:a9", m.Settings(20, 15), 49, "9:b8"),
         ("9:b8 9:[b 9:a9 50:]b", m.Settings(20, 15), 50, "9:b8 50:a9"),
-        # Catching up holds nobody back, until one is in time.
+        # A source that catches up delays no other, until one of its events is in time.
         ("9:b8 9:a9 40:b3 41:a30 42:b41 43:a42", m.Settings(20, 100), 44,
          "9:b8 29:a9 40:b3* 41:a30 43:b41"),
-        # What is late already passes and holds nothing.
+        # An event that is late already passes and delays nothing.
         ("1:a1 2:-a0 3:a3", EVER, 3, "1:a1 2:a0 3:a3"),
-        # An expected source is waited for until max_wait from the first instant.
+        # MERGE waits for an expected source until max_wait from the first instant.
         ("5:a5 6:a6", m.Settings(20, 9, expected=("z",)), 24, ""),
         ("5:a5 6:a6", m.Settings(20, 9, expected=("z",)), 25, "25:a5 25:a6"),
-        # The printed wait: b's time-out of 3 runs from the instant it has no head and a has.
+        # The printed wait: b's time-out of 3 runs from the instant at which only a has a head.
         ("9:b8 9:a9 11:a10 20:b12 20:a13", m.Settings(20, 9, timeout=lambda *_: 3), 22,
          "9:b8 12:a9 12:a10 20:b12"),
     ],
 )  # fmt: skip
-def test_merge_by_hand(
+def test_examples_by_hand(
     line: str, settings: m.Settings, until_ns: int | None, expected: str
 ) -> None:
     assert left(line, settings, until_ns) == expected
 
 
-def test_late_says_by_how_much_and_the_end_lets_all_go() -> None:
+def test_late_distance_and_the_end() -> None:
     given = items("5:a5 6:b3 9:b9 9:a10")
     answer = m.merge(given, EVER, end_ns=10)
     assert [(one.at_ns, one.index, one.late, one.by_ns) for one in answer.leaving] == [
@@ -99,11 +102,11 @@ def test_late_says_by_how_much_and_the_end_lets_all_go() -> None:
     assert m.merge(given, EVER, until_ns=10).held == [3]
 
 
-def test_a_delay_is_known_from_64_samples_on() -> None:
+def test_64_samples_give_the_delay() -> None:
     settings = m.Settings(max_wait_ns=10_000, idle_after_ns=10**6)
 
     def wait_for_b(samples_of_b: int) -> int:
-        """How long a's event waits for b, whose events take 100."""
+        """Return how long a's event waits for b, whose events take 100."""
         given = [m.Item(100 * n + 100, 100 * n, "b", n) for n in range(samples_of_b)]
         given += [m.Item(100 * n + 100, 100 * n, "a", n) for n in range(64 - samples_of_b)]
         given.append(m.Item(100_000, 99_900, "a", 64))
@@ -117,7 +120,7 @@ def test_a_delay_is_known_from_64_samples_on() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds_of_today(10))
-def test_merge_keeps_its_laws(seed: int) -> None:
+def test_oracle_keeps_its_laws(seed: int) -> None:
     rng = Random(seed)
     given = _random_items(rng)
     end_ns = given[-1].at_ns + 100_000
@@ -147,7 +150,7 @@ def test_merge_keeps_its_laws(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_shifting_all_times_shifts_the_answer(seed: int) -> None:
+def test_time_shift_shifts_output(seed: int) -> None:
     given = _random_items(Random(seed))
     settings = m.Settings(max_wait_ns=200, idle_after_ns=1_000)
     shifted = [m.Item(item.at_ns + 7, item.ref_ns + 7, item.source, item.seq) for item in given]

@@ -1,8 +1,8 @@
-"""Examples that check the oracle of REORDER and its waiting rules by hand, and laws it must keep.
+"""Examples that check the oracle of REORDER and its wait rules by hand, and laws that it must keep.
 
-The golden ones are of S. Rajendran's thesis (3.2.1) and of its soccer streams, whose
-fixed-wait figures (5, 19 and 17 late; 7.66, 7.75 and 398.5 ms of hold) are known from an
-independent run.
+The golden examples are from S. Rajendran's thesis (3.2.1) and its soccer streams. Their figures
+with fixed waits (5, 19 and 17 late; 7.66, 7.75 and 398.5 ms of hold) are known from an independent
+run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MS = 1_000_000
 
 
 def arrivals(line: str) -> list[Arrival]:
-    """ "at:seq" or "at:epoch.seq"; ts = 10 * seq."""
+    """Parse "at:seq" or "at:epoch.seq"; ts = 10 * seq."""
     result: list[Arrival] = []
     for word in line.split():
         at, _, number = word.partition(":")
@@ -35,7 +35,7 @@ def arrivals(line: str) -> list[Arrival]:
 
 
 def rendered(answer: Answer) -> str:
-    """Each arrival's fate: when it left, or L/D/H and the reason's first letters."""
+    """Return each arrival's fate: the instant of emission, or L/D/H with the reason."""
     words: list[str] = []
     for fate in answer.fates:
         word = str(fate.at_ns) if fate.verdict == EMITTED else fate.verdict[0].upper()
@@ -48,50 +48,50 @@ def gaps(answer: Answer) -> list[tuple[int, int, int, int, str]]:
 
 
 BY_HAND: list[tuple[int, str, str, list[tuple[int, int, int, int, str]]]] = [
-    # start, arrivals, what becomes of each, and gaps; the wait is 10, max_wait 50
-    # The golden of 3.2.1: arrivals 1 2 4 5 6 3 7; on 3 come 3 4 5 6.
+    # Start, arrivals, the fate of each, and gaps; the wait is 10, max_wait 50.
+    # The golden example of 3.2.1: arrivals 1 2 4 5 6 3 7; with 3 the events 3 4 5 6 are emitted.
     (1, "0:1 1:2 2:4 3:5 4:6 5:3 6:7", "0 1 5 5 5 5 6", []),
     # In the very instant of the deadline (known at 1, wait 10) it is in time ...
     (1, "0:1 1:3 11:2 12:4", "0 11 11 12", []),
-    # ... one later it fills a declared gap, and a copy of it is a duplicate.
+    # ... one later it fills a declared gap, and the same event again is a duplicate.
     (1, "0:1 1:3 12:2 13:2", "0 11 L(gap) D", [(11, 0, 2, 2, "timeout")]),
-    # A hole is split by what fills it; the parts keep the deadline.
+    # An event splits the gap that it fills; the parts keep the deadline.
     (1, "0:1 1:6 2:4 20:7", "0 11 11 20", [(11, 0, 2, 3, "timeout"), (11, 0, 5, 5, "timeout")]),
-    # The second hole's deadline (12) is its own.
+    # The second gap has its own deadline (12).
     (1, "0:1 1:3 2:5 20:6", "0 11 12 20", [(11, 0, 2, 2, "timeout"), (12, 0, 4, 4, "timeout")]),
-    # Leading holes are real: start is 1.
+    # Gaps at the begin count: start is 1.
     (1, "0:3 20:4", "10 20", [(10, 0, 1, 2, "timeout")]),
     (1, "0:1 0:0 0:0", "0 L(before_start) L(before_start)", []),
-    # Copies: of one that left, and of one that is held.
+    # Duplicates: of an emitted event, and of a buffered one.
     (1, "0:1 1:1 2:3 3:3 4:2", "0 D 4 D 4", []),
     # Still open after the last arrival.
     (1, "0:1 1:3 2:4", "0 H H", []),
-    # With start auto 0 opens at once; else max_wait is waited, and no gap declared; its last
-    # instant belongs to the hold.
+    # With start auto 0 opens at once. Otherwise the hold lasts max_wait, its last instant
+    # included, and no gap is declared.
     (AUTO, "5:0 6:1", "5 6", []),
     (AUTO, "5:3 55:2 70:4", "55 55 70", []),
     (AUTO, "5:3 56:2 57:2 70:4", "55 L(before_start) L(before_start) 70", []),
     (AUTO, "5:3 6:0 7:1 8:2", "8 6 7 8", []),  # a 0 in the hold opens
     (AUTO, "5:3 6:0 70:4", "16 6 70", [(16, 0, 1, 2, "timeout")]),
-    # Between two seen numbers a hole is known at once and due by itself, not anew.
+    # A gap between two seen numbers is known at once, and keeps its own deadline.
     (AUTO, "5:6 6:4 70:7", "55 55 70", [(55, 0, 5, 5, "timeout")]),
     (AUTO, "5:4 50:6 70:7", "55 60 70", [(60, 0, 5, 5, "timeout")]),
-    # A new epoch waits for the old hole, until it is filled or declared.
+    # A new epoch waits for the old gap, until it is filled or declared.
     (AUTO, "0:0 1:2 2:1.0 5:1 6:1.1", "0 5 5 5 6", []),
     (AUTO, "0:0 1:2 2:1.0 20:1", "0 11 11 L(gap)", [(11, 0, 1, 1, "timeout")]),
-    # Afterwards: known ones are copies, unknown ones above the old end are late.
+    # Afterwards known numbers are duplicates, unknown ones above the old end are late.
     (AUTO, "0:0 1:1.0 2:0 3:7 4:7 5:1.1", "0 1 D L(gap) D 5", []),
     (AUTO, "0:0 1:2.0 2:1.0 3:2.1", "0 1 L(old_epoch) 3", []),
-    # The end of a run is waited for, but not for long, and not beyond one more run.
+    # The end of an epoch may arrive a little later, but not after one more epoch.
     (AUTO, "0:0 1:1.0 51:1 52:2 53:1", "0 1 L(gap) L(old_epoch) D", []),
     (AUTO, "0:0 1:1.0 2:7 3:2.0 4:7 5:8", "0 1 L(gap) 3 L(old_epoch) L(old_epoch)", []),
-    # A new epoch without a 0 has its own hold, beside the wait for the old hole.
+    # A new epoch without a 0 has its own hold, beside the wait for the old gap.
     (AUTO, "0:0 1:2 2:1.5 60:1.6", "0 11 52 60", [(11, 0, 1, 1, "timeout")]),
 ]
 
 
 @pytest.mark.parametrize(("start", "line", "expected", "expected_gaps"), BY_HAND)
-def test_reorder_by_hand(
+def test_examples_by_hand(
     start: int, line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
 ) -> None:
     answer = reorder(arrivals(line), fixed(10), max_wait_ns=50, start=start)
@@ -99,16 +99,16 @@ def test_reorder_by_hand(
     assert gaps(answer) == expected_gaps
 
 
-def test_a_hole_that_waited_for_its_turn_expires_at_once() -> None:
+def test_overdue_gap_expires_in_turn() -> None:
     waits = iter((10, 1))
     line = arrivals("0:1 1:3 2:5 8:2 8:4 9:6")
     answer = reorder(line, lambda _at, _history: next(waits), max_wait_ns=50, start=1)
-    # 4 was due at 3, behind 2; 2 comes at 8 and frees it, so the 4 of that instant is late.
+    # 4 was due at 3, after 2. 2 arrives at 8 and frees it, so the 4 of that instant is late.
     assert rendered(answer) == "0 8 8 8 L(gap) 9"
     assert gaps(answer) == [(8, 0, 4, 4, "timeout")]
 
 
-def test_a_restart_is_inferred_from_a_stamp_newer_than_all() -> None:
+def test_newer_time_shows_restart() -> None:
     events = [Arrival(at, "s", seq, ts) for at, seq, ts in ((0, 0, 100), (1, 1, 110), (2, 2, 120))]
     within = [*events, Arrival(200, "s", 0, 120)]
     beyond = [*events, Arrival(200, "s", 0, 121), Arrival(201, "s", 1, 172)]
@@ -124,7 +124,7 @@ def test_a_restart_is_inferred_from_a_stamp_newer_than_all() -> None:
     assert rendered(reorder(named, fixed(10), max_wait_ns=50)) == "0 1 2 D"
 
 
-def test_time_and_the_end_are_told() -> None:
+def test_time_and_end_settle_gaps() -> None:
     line = arrivals("0:1 1:3 2:5")
     until = reorder(line, fixed(10), max_wait_ns=50, start=1, until_ns=11)
     assert (rendered(until), gaps(until)) == ("0 11 H", [(11, 0, 2, 2, "timeout")])
@@ -135,7 +135,7 @@ def test_time_and_the_end_are_told() -> None:
     assert (rendered(held), gaps(held)) == ("7 7", [(7, 0, 4, 4, "end")])
 
 
-def test_a_gap_names_its_neighbours() -> None:
+def test_gap_has_neighbours_times() -> None:
     answer = reorder(arrivals("0:1 1:5 20:6"), fixed(10), max_wait_ns=50, start=0)
     assert [(g.first, g.last, g.known_at_ns) for g in answer.gaps] == [(0, 0, 0), (2, 4, 1)]
     assert [(g.ts_before_ns, g.ts_after_ns) for g in answer.gaps] == [(None, 10), (10, 50)]
@@ -150,7 +150,7 @@ def test_a_gap_names_its_neighbours() -> None:
     ],
     ids=["D1", "D2", "D3"],
 )
-def test_fixed_waits_on_the_soccer_streams(recipe: Recipe, late: int, hold_ms: float) -> None:
+def test_fixed_waits_of_soccer(recipe: Recipe, late: int, hold_ms: float) -> None:
     rows = [Arrival(r.arrival_ns, r.source, r.seq, r.ts_ns, 0) for r in soccer(recipe).rows]
     end_ns = rows[-1].at_ns
     answer = reorder(rows, fixed(500 * MS), max_wait_ns=500 * MS, end_ns=end_ns)
@@ -168,7 +168,7 @@ def as_arrival(event: Event) -> Arrival:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(10))
-def test_reorder_keeps_its_laws_in_every_world(seed: int) -> None:
+def test_oracle_keeps_its_laws(seed: int) -> None:
     world = World(seed, most_sources=3, seconds=2)
     rows = [*map(as_arrival, world.events())]
     max_wait_ns = 500 * MS
@@ -188,7 +188,7 @@ def test_reorder_keeps_its_laws_in_every_world(seed: int) -> None:
             missing = {(gap.epoch, seq) for seq in range(gap.first, gap.last + 1)}
             assert not numbers & missing
             numbers |= missing
-        for epoch in {epoch for epoch, _ in numbers}:  # without a hole
+        for epoch in {epoch for epoch, _ in numbers}:  # without a gap
             own = sorted(seq for number, seq in numbers if number == epoch)
             assert own == list(range(own[0], own[-1] + 1))
     for row, fate in zip(rows, answer.fates, strict=True):
@@ -197,7 +197,7 @@ def test_reorder_keeps_its_laws_in_every_world(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(10))
-def test_what_fills_in_time_comes_out_sorted(seed: int) -> None:
+def test_filled_gaps_give_order(seed: int) -> None:
     rng = Random(seed)
     order = sorted(range(200), key=lambda seq: seq + rng.random() * 20)
     rows = [Arrival(at, "s", seq, seq, 0) for at, seq in enumerate(order)]
@@ -209,10 +209,10 @@ def test_what_fills_in_time_comes_out_sorted(seed: int) -> None:
     assert [fate.at_ns for fate in untouched.fates] == list(range(200))
 
 
-# -- the waiting rules ------------------------------------------------------------------------
+# -- the wait rules ---------------------------------------------------------------------------
 
 
-def test_buckets_are_eighths_of_an_octave() -> None:
+def test_buckets_of_an_octave() -> None:
     assert [upper_edge(v) for v in (-5, 0, 7, 8, 15, 16, 17, 18, 31, 32, 35, 36)] == [
         *(0, 0, 7, 8, 15, 17, 17, 19, 31, 35, 35, 39)
     ]
@@ -220,7 +220,7 @@ def test_buckets_are_eighths_of_an_octave() -> None:
         assert value <= upper_edge(value) <= value * 9 // 8
 
 
-def test_a_quantile_is_the_smallest_edge_that_keeps_the_target() -> None:
+def test_quantile_is_a_bucket_edge() -> None:
     counts = Histogram()
     assert counts.quantile_ns(0) == 0
     for value in (1, 2, 3, 4):
@@ -235,7 +235,7 @@ def test_a_quantile_is_the_smallest_edge_that_keeps_the_target() -> None:
     assert (sum(counts.counts.values()), counts.values) == (4 * UNIT // 2, 4)
 
 
-def test_the_printed_rule_by_hand() -> None:
+def test_printed_rule_by_hand() -> None:
     warm: list[Opened | Filled] = [Opened("s")] * 100
     left = [Left(0, seq, at, at, unheld=True) for seq, at in enumerate((0, 10, 30, 70))]
     left += [Left(0, 5, 80, 100, unheld=False)]

@@ -1,20 +1,20 @@
-"""How long a hole is waited for: the four rules, computed anew from all that was.
+"""Oracle of the wait for a gap: the four rules, computed anew from the whole history.
 
-A rule answers from a `History`: what was known of the stream before the event that
-revealed the hole. Readings taken where reorder_drift_merge.md leaves room:
+A rule answers from a `History`: the events of the stream before the one that revealed the gap.
+Readings where reorder_drift_merge.md is open:
 
-* `miss`: a sample is taken for every missing number that comes, also for several of
-  one hole; n is the holes opened before this one. A source is warm with 32 samples
-  or 100 openings ever; else the stream's counts are used if they are warm; else the
-  cap. Openings and samples of every epoch count. With fewer holes than 1 / miss (2,048 at
-  most) the wait is longer by binary digits of that over binary digits of the holes.
-* `thesis`, `rfc`: cap until the source is warm by the same count; the stream's
-  histogram has no part in them. Every update rounds down once. t_inter: arrivals of
-  two consecutive numbers that both left in the instant and by the act of their own
-  arrival. t_buffer: every event that left later than it arrived, in the order of
-  leaving; the hold of a start or an epoch counts like any other. The second sample's
-  deviation is taken from the updated average (thesis) or the old one (rfc), as for
-  all later ones.
+* `miss`: each missing number that arrives gives a sample, also several of one gap; n is the number
+of gaps opened before this one. A source is warm with 32 samples or 100 openings ever. Otherwise the
+stream's counts are used if they are warm, and else the cap. Openings and samples of each epoch
+count. With fewer gaps than 1 / miss (2,048 at most) the wait is longer by binary digits of that
+over binary digits of the gaps.
+
+* `thesis`, `rfc`: the cap until the source is warm by the same count; the stream's histogram is not
+used. Each update rounds down once. The values of t_inter are arrivals of two consecutive numbers
+that were both emitted in the instant and by the act of their own arrival. Those of t_buffer are
+each event that was emitted later than it arrived, in the order of emission. The hold of a start or
+an epoch counts like any other. The second sample's deviation is taken from the updated average
+(thesis) or the old one (rfc), as for all later ones.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ WARM_OPENED: Final = 100
 
 
 class Opened(NamedTuple):
-    """A hole was revealed."""
+    """An event revealed a gap."""
 
     source: str
 
 
 class Filled(NamedTuple):
-    """A missing number came, `fill_ns` after its hole was revealed."""
+    """A missing number arrived, `fill_ns` after its gap was revealed."""
 
     source: str
     fill_ns: int
@@ -47,7 +47,7 @@ Happening = Opened | Filled
 
 
 class Left(NamedTuple):
-    """An event left; `unheld`: by its own arrival."""
+    """An emitted event; `unheld`: emitted by its own arrival."""
 
     epoch: int
     seq: int
@@ -58,7 +58,7 @@ class Left(NamedTuple):
 
 @dataclass
 class History:
-    """What was before a hole of `source` was revealed."""
+    """A history of the events before a gap of `source` was revealed."""
 
     source: str
     happenings: list[Happening]
@@ -66,7 +66,7 @@ class History:
 
     @cached_property
     def left(self) -> list[Left]:
-        """The events of `source` that have left, in the order of leaving."""
+        """Return the emitted events of `source`, in the order of emission."""
         return self.look_back()
 
 
@@ -79,7 +79,9 @@ def fixed(wait_ns: int) -> Rule:
 
 
 def miss(miss_ppm: int, max_wait_ns: int) -> Rule:
-    """Folds the happenings as they grow, hence one rule value for one run."""
+    """Return the rule `miss`, which folds the happenings as they grow; use one rule value for one
+    run.
+    """
     stream = Histogram()
     sources: dict[str, Histogram] = {}
     taken = 0
@@ -113,12 +115,12 @@ def _warm(counts: Histogram) -> bool:
 
 
 def thesis(max_wait_ns: int, alpha_ppm: int = 600_000, beta_ppm: int = 600_000) -> Rule:
-    """(3.1)-(3.11) in the printed order."""
+    """Return the rule (3.1)-(3.11) in the printed order."""
     return _printed(max_wait_ns, alpha_ppm, beta_ppm, factor=2, updated=True)
 
 
 def rfc(max_wait_ns: int, alpha_ppm: int = 600_000, beta_ppm: int = 600_000) -> Rule:
-    """The same with the old average in the deviation, and four deviations."""
+    """Return the rule with the old average in the deviation, and four deviations."""
     return _printed(max_wait_ns, alpha_ppm, beta_ppm, factor=4, updated=False)
 
 
@@ -151,7 +153,7 @@ def _holds(left: list[Left]) -> list[int]:
 
 
 def _smoothed(samples: list[int], old_ppm: int, factor: int, *, updated: bool) -> int:
-    """average + factor * deviation, each smoothed with `old_ppm` for the old value."""
+    """Return average + factor * deviation, each smoothed with `old_ppm` for the old value."""
     if not samples:
         return 0
 

@@ -1,4 +1,4 @@
-"""Examples: rows of recordings and what they publish, or why they do not."""
+"""Examples: rows of recordings become records, or have a reason why not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plain(**said: Any) -> Record:
         pytest.param(ROW | {"payload": "text"}, plain(value=b'"text"'), id="text is JSON too"),
     ],
 )
-def test_rows(row: Any, record: Record) -> None:
+def test_row_becomes_record(row: Any, record: Record) -> None:
     assert record_of(row, 1) == record
 
 
@@ -60,7 +60,7 @@ MALFORMED: dict[str, list[Any]] = {
 @pytest.mark.parametrize(
     ("row", "reason"), [(row, reason) for reason, rows in MALFORMED.items() for row in rows]
 )
-def test_malformed_rows(row: Any, reason: str) -> None:
+def test_malformed_row_has_reason(row: Any, reason: str) -> None:
     found = record_of(row, 12)
     assert isinstance(found, Malformed)
     assert (found.row, found.reason) == (12, reason)
@@ -68,10 +68,10 @@ def test_malformed_rows(row: Any, reason: str) -> None:
 
 
 @pytest.mark.parametrize("unnumbered", [{"default"}, ("default", "p")])
-def test_a_stream_by_time_needs_no_numbers(unnumbered: Any) -> None:
+def test_stream_by_time_needs_no_seq(unnumbered: Any) -> None:
     assert record_of({"source": "s1"}, 1, unnumbered) == plain(seq=None)
     assert record_of({"source": "s1", "seq": None}, 1, unnumbered) == plain(seq=None)
-    assert record_of(ROW, 1, unnumbered) == plain()  # what it says is published
+    assert record_of(ROW, 1, unnumbered) == plain()  # a given number is published
     for row in ({"source": "s1", "stream": "q"}, {"source": "s1", "seq": -1}):
         found = record_of(row, 3, unnumbered)
         assert isinstance(found, Malformed)
@@ -79,7 +79,7 @@ def test_a_stream_by_time_needs_no_numbers(unnumbered: Any) -> None:
     assert "{without_seq: by_time} or {rule: time}" in str(record_of({"source": "s1"}, 1))
 
 
-def test_a_long_value_is_not_repeated_at_length() -> None:
+def test_long_value_is_shortened() -> None:
     found = record_of(ROW | {"ts": "9" * 10_000}, 1)
     assert isinstance(found, Malformed)
     assert len(found.detail) < 200
@@ -89,7 +89,7 @@ def test_clock_rows_are_no_events() -> None:
     assert record_of({"clock": "s1", "t1": 1, "t2": 2, "t3": 3, "t4": 4}, 1) == ClockRow("s1")
 
 
-def test_events() -> None:
+def test_event_becomes_record() -> None:
     event = Event("p", "s1", NO_EPOCH, 17, 5, 9, value=b"raw bytes", type="A")
     assert record_of(event, 1) == Record("s1", 17, 5, 9, None, "p", "A", "", b"raw bytes")
     event = Event("p", "s1", 3, 17, 5, 9, value={"x": 1})

@@ -1,4 +1,4 @@
-"""Examples: recordings published again, on the embedded broker and a clock of the test's."""
+"""Examples: recordings are published again, on the embedded broker and a test clock."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from topology.config import HeaderConfig
 
 SECOND_NS = 1_000_000_000
 ARRIVALS = [7, 9, 8, None, 15]
-"""One that goes back, and one that has no time of its own."""
+"""Arrival times in seconds: one goes back, and one is absent."""
 
 
 class Clock:
-    """Stands still but for what is waited; `taken_s` is the time at each row read."""
+    """A clock that advances only by waits; `taken_s` is the time at each row read."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -44,7 +44,7 @@ def row(seq: int, source: str = "s1", **said: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("preset", ["plain", "cloudevents"])
-def test_rows_without_a_number_have_no_such_header(raw: Topic, preset: Any) -> None:
+def test_row_without_seq_has_no_header(raw: Topic, preset: Any) -> None:
     config = HeaderConfig(preset=preset)
     told: list[Malformed] = []
     replayer = Replayer(*raw, headers=config, unnumbered={"default"}, on_malformed=told.append)
@@ -61,7 +61,7 @@ def test_rows_without_a_number_have_no_such_header(raw: Topic, preset: Any) -> N
         assert second["ce_id"] == b"s1/0/3"
 
 
-def test_rows_in_file_order_with_what_they_say(raw: Topic) -> None:
+def test_rows_keep_file_order(raw: Topic) -> None:
     order = [5, 3, 4, 3, 9, 0]
     rows = [row(seq, ts=seq * 10, type="A", epoch=2, stream="p") for seq in order]
     count = Replayer(*raw).publish(rows)
@@ -74,14 +74,14 @@ def test_rows_in_file_order_with_what_they_say(raw: Topic) -> None:
 
 
 @pytest.mark.parametrize(("key_by", "key"), [("source", b"s1"), ("stream", b"default")])
-def test_keys_and_no_header_of_what_a_row_does_not_say(raw: Topic, key_by: Any, key: bytes) -> None:
+def test_key_and_headers_of_a_row(raw: Topic, key_by: Any, key: bytes) -> None:
     Replayer(*raw, key_by=key_by).publish([row(0)])
     (message,) = raw.messages(1)
     assert message.key() == key
     assert dict(headers_of(message)) == {"sourceId": b"s1", "seqNum": b"0"}
 
 
-def test_malformed_and_clock_rows_are_told_counted_and_skipped(raw: Topic) -> None:
+def test_bad_rows_are_skipped(raw: Topic) -> None:
     told: list[Malformed] = []
     rows: list[Any] = [row(0), b"{", {"clock": "s1"}, {"source": "s1"}, row(1)]
     count = Replayer(*raw, on_malformed=told.append).publish(rows)
@@ -102,10 +102,10 @@ def test_malformed_and_clock_rows_are_told_counted_and_skipped(raw: Topic) -> No
         pytest.param(ReplayPace(speed=4), ARRIVALS, [0, 0, 0.5, 0.5, 0.5, 2], id="four times"),
     ],
 )
-def test_paces(
+def test_pace_sets_time_of_each_row(
     raw: Topic, pace: ReplayPace, arrivals: list[int | None], expected_s: list[float]
 ) -> None:
-    """The time each row is asked for: once the row before it has been sent."""
+    """A row is read once the row before it has been sent."""
     clock = Clock()
     rows = [
         row(seq) if at is None else row(seq, arrival=at * SECOND_NS)
@@ -117,7 +117,7 @@ def test_paces(
     assert count.behind_s == pytest.approx(0, abs=0.002)
 
 
-def test_how_far_it_lags_is_told(raw: Topic) -> None:
+def test_lag_is_reported(raw: Topic) -> None:
     clock = Clock()
 
     def slow_rows() -> Iterator[Any]:
@@ -129,7 +129,7 @@ def test_how_far_it_lags_is_told(raw: Topic) -> None:
     assert replayer.publish(slow_rows()).behind_s == pytest.approx(4.0)
 
 
-def test_progress_is_told_now_and_then_and_at_the_end(raw: Topic) -> None:
+def test_progress_is_reported(raw: Topic) -> None:
     told: list[tuple[int, float]] = []
 
     def tell(count: Published) -> None:
@@ -146,7 +146,7 @@ def test_progress_is_told_now_and_then_and_at_the_end(raw: Topic) -> None:
     ("queue_wait_s", "delivery_timeout_s", "error"),
     [(0.2, 60.0, QueueFull), (5.0, 0.2, DeliveryFailed)],
 )
-def test_a_broker_that_is_away_stops_the_run(
+def test_absent_broker_stops_the_run(
     queue_wait_s: float, delivery_timeout_s: float, error: type[Exception]
 ) -> None:
     limits = ChannelLimits(10, 64 << 20, queue_wait_s, delivery_timeout_s)
@@ -155,6 +155,6 @@ def test_a_broker_that_is_away_stops_the_run(
 
 
 @pytest.mark.parametrize("pace", [{"rate_per_s": 0}, {"speed": -1}, {"rate_per_s": 1, "speed": 1}])
-def test_paces_that_make_no_sense_are_refused(pace: dict[str, float]) -> None:
+def test_bad_pace_is_refused(pace: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="speed"):
         ReplayPace(**pace)

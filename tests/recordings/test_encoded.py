@@ -1,4 +1,4 @@
-"""Examples: files of Avro and Protobuf, and what is said of those that are damaged or too large."""
+"""Examples: files of Avro and Protobuf are read; damaged and too large ones are refused."""
 
 from __future__ import annotations
 
@@ -57,26 +57,26 @@ def read(content: bytes, encoding: FileEncoding | None = None) -> list[Any]:
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy"])
-def test_a_container_is_recognised_and_read_by_its_own_schema(codec: str) -> None:
+def test_container_has_its_schema(codec: str) -> None:
     content = container(codec, sync_interval=500)
     for encoding in (None, IN_FILE, BY_SCHEMA):
         assert [row.value for row in read(content, encoding)] == AS_READ
 
 
-def test_values_behind_their_lengths_keep_their_bytes() -> None:
+def test_delimited_values_keep_bytes() -> None:
     values = [in_avro(row) for row in ROWS]
     rows = read(delimited(*values), BY_SCHEMA)
     assert [row.value for row in rows] == AS_READ
     assert [row.in_bytes(row.payload()) for row in rows] == values
 
 
-def test_a_value_that_is_none_is_a_fault_and_the_next_is_read() -> None:
+def test_bad_value_is_a_fault() -> None:
     bad, good = read(delimited(b"\xff\xff", in_avro(ROWS[0])), BY_SCHEMA)
     assert bad.fault.reason == "value_undecodable"
     assert (good.number, good.value) == (2, AS_READ[0])
 
 
-def test_what_is_no_record_is_a_fault() -> None:
+def test_value_must_be_a_record() -> None:
     content = container(rows=[7], schema={"type": "long"})  # type: ignore[list-item]
     (row,) = read(content)
     assert "not a record" in row.fault.detail
@@ -105,17 +105,13 @@ def test_what_is_no_record_is_a_fault() -> None:
     ],
     ids=lambda given: given if isinstance(given, str) else "",  # a container has random bytes
 )
-def test_a_damaged_file_is_refused_in_a_sentence(
-    content: bytes, encoding: FileEncoding | None, words: str
-) -> None:
+def test_damaged_file_is_refused(content: bytes, encoding: FileEncoding | None, words: str) -> None:
     with pytest.raises(InputError, match=words):
         read(content, encoding)
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy"])
-def test_a_block_that_unpacks_beyond_the_bound_is_refused(
-    monkeypatch: pytest.MonkeyPatch, codec: str
-) -> None:
+def test_huge_block_is_refused(monkeypatch: pytest.MonkeyPatch, codec: str) -> None:
     monkeypatch.setattr(encoded, "MAX_BLOCK_BYTES", 10_000)
     rows = [{**ROWS[0], "device": "a" * 20_000}]
     with pytest.raises(InputError, match="10000"):
@@ -123,7 +119,7 @@ def test_a_block_that_unpacks_beyond_the_bound_is_refused(
 
 
 @pytest.mark.parametrize("length", [3, 100, 1_000])
-def test_bytes_by_chance_are_a_fault_or_are_refused(length: int) -> None:
+def test_random_bytes_cause_no_crash(length: int) -> None:
     for encoding in (BY_SCHEMA, IN_FILE):
         for content in (os.urandom(length), b"Obj\x01" + os.urandom(length)):
             try:

@@ -1,6 +1,6 @@
-"""Examples: what a mapping is proposed to be, from records of many makers, and how surely.
+"""Examples: a mapping is proposed from records of many kinds, with its certainty.
 
-And a law: however records are shuffled within a few places, copied or lost, the same is proposed.
+A law: the proposal does not change with records that are slightly shuffled, duplicated or lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Rows = list[dict[str, Any]]
 
 
 def telemetry(machines: int = 3, each: int = 40) -> Rows:
-    """In turns, 250 ms apart; a temperature in whole degrees and a total besides."""
+    """Return records of sources in turn, 250 ms apart.
+
+    They also have a temperature in whole degrees and a total.
+    """
     return [
         {
             "device": f"press-{machine}",
@@ -56,14 +59,14 @@ def of(guess: Guess | None) -> Guess:
     return guess
 
 
-def test_number_source_time_and_type_are_found_by_what_they_do() -> None:
+def test_fields_are_found_by_values() -> None:
     proposal = guess_fields(telemetry(), NOW_NS)
     assert names(proposal) == {"source": "device", "seq": "n", "ts": "time", "type": "kind"}
     assert times_of(proposal).unit == "ms"
     assert {of(getattr(proposal, each)).sure for each in ("source", "seq", "ts")} == {"certain"}
 
 
-def test_names_that_say_nothing_are_found_all_the_same() -> None:
+def test_telling_names_are_not_needed() -> None:
     rows: Rows = [{"a": row["device"], "b": row["n"], "c": row["time"]} for row in telemetry()]
     proposal = guess_fields(rows, NOW_NS)
     assert names(proposal) == {"source": "a", "seq": "b", "ts": "c"}
@@ -86,7 +89,7 @@ def test_names_that_say_nothing_are_found_all_the_same() -> None:
         (lambda ms: f"2026-09-21 12:{ms // 60_000 % 60:02}:{ms // 1_000 % 60:02}", None, True),
     ],
 )
-def test_the_unit_of_a_time(
+def test_unit_of_time_is_found(
     time_of: Callable[[int], object], unit: str | None, without_zone: bool
 ) -> None:
     rows = telemetry()
@@ -114,8 +117,8 @@ def test_the_unit_of_a_time(
         ("%d.%m.2026", None),
     ],
 )
-def test_forms_of_times(written: str, forms: list[str] | None) -> None:
-    """Times of three weeks, so that the day shows itself; a bare date is no time."""
+def test_form_of_time_is_found(written: str, forms: list[str] | None) -> None:
+    """Times span three weeks, so that the day can be recognised; a bare date is no time."""
     rows = telemetry()
     for n, row in enumerate(rows):
         at = datetime(2026, 9, 1, 12, tzinfo=UTC) + timedelta(hours=4 * n)
@@ -128,7 +131,7 @@ def test_forms_of_times(written: str, forms: list[str] | None) -> None:
     assert times_of(proposal).without_zone == ("%z" not in written)
 
 
-def test_day_or_month_first_is_not_guessed() -> None:
+def test_order_of_day_is_not_guessed() -> None:
     rows = telemetry()
     for n, row in enumerate(rows):
         row["time"] = f"03/06/2026 06:{n % 60:02}:00"
@@ -138,7 +141,7 @@ def test_day_or_month_first_is_not_guessed() -> None:
     assert times_of(guess_fields(rows, NOW_NS)).forms == ("%d/%m/%Y %H:%M:%S",)
 
 
-def test_decimal_comma() -> None:
+def test_decimal_comma_is_found() -> None:
     rows = telemetry()
     for row in rows:
         ms: int = row["time"]
@@ -147,7 +150,7 @@ def test_decimal_comma() -> None:
     assert (found.unit, found.decimal) == ("s", ",")
 
 
-def test_the_event_s_own_time_is_the_one_that_came_first() -> None:
+def test_earliest_time_is_event_time() -> None:
     rows = telemetry()
     for row in rows:
         row.update(ingested_at=row["time"] + 900, sent_ts=row["time"] + 40)
@@ -158,7 +161,7 @@ def test_the_event_s_own_time_is_the_one_that_came_first() -> None:
     assert of(proposal.ts).rivals == (("sent_ts",),)
 
 
-def test_a_fast_clock_does_not_make_the_later_time_that_of_the_event() -> None:
+def test_fast_clock_swaps_no_times() -> None:
     rows = telemetry(machines=5)
     for row in rows:
         row["Empfangen"] = row["time"] + 200
@@ -166,7 +169,7 @@ def test_a_fast_clock_does_not_make_the_later_time_that_of_the_event() -> None:
     assert names(guess_fields(rows, NOW_NS))["ts"] == "Messzeit"
 
 
-def test_a_topic_s_paths_are_spelled_as_a_mapping_spells_them() -> None:
+def test_paths_of_topic_are_spelled() -> None:
     rows: Rows = [
         {
             "key": row["device"],
@@ -185,7 +188,7 @@ def test_a_topic_s_paths_are_spelled_as_a_mapping_spells_them() -> None:
 
 @pytest.mark.parametrize("machines", [2, 3, 5, 10])
 @pytest.mark.parametrize("name", ["n", "laps"])
-def test_a_number_may_be_absent_in_whole_sources(machines: int, name: str) -> None:
+def test_sources_may_lack_the_number(machines: int, name: str) -> None:
     rows = telemetry(machines)
     for row in rows:
         number = row.pop("n")
@@ -199,7 +202,7 @@ def test_a_number_may_be_absent_in_whole_sources(machines: int, name: str) -> No
     assert ("of the records that have it" in of(proposal.seq).why) == (machines < 10)
 
 
-def test_a_number_on_some_records_of_each_source_is_none_of_its() -> None:
+def test_rare_number_is_no_seq() -> None:
     rows = telemetry()
     for row in rows:
         number = row.pop("n")
@@ -211,19 +214,19 @@ def test_a_number_on_some_records_of_each_source_is_none_of_its() -> None:
     assert names(guess_fields(beside, NOW_NS)) == names(guess_fields(telemetry(), NOW_NS))
 
 
-def test_two_that_fit_alike_are_both_named() -> None:
+def test_equal_candidates_are_named() -> None:
     rows = [{**row, "device_name": f"Press {row['device']}"} for row in telemetry()]
     source = of(guess_fields(rows, NOW_NS).source)
     assert source.sure == "likely"
     assert {source.path, *source.rivals} == {("device",), ("device_name",)}
 
 
-def test_a_number_over_all_records_is_no_source_s() -> None:
+def test_common_number_is_no_seq() -> None:
     rows = [{"device": row["device"], "id": row["row"], "t": row["time"]} for row in telemetry()]
     assert names(guess_fields(rows, NOW_NS)) == {"source": "device", "ts": "t"}
 
 
-def test_one_machine_that_is_not_named() -> None:
+def test_single_source_may_lack_name() -> None:
     rows = [{"id": row["n"], "value": row["load"]} for row in telemetry(machines=1)]
     proposal = guess_fields(rows, NOW_NS)
     assert proposal.source is None
@@ -232,14 +235,14 @@ def test_one_machine_that_is_not_named() -> None:
     assert of(proposal.seq).sure == "uncertain"
 
 
-def test_made_up_times_are_a_guess_by_their_name() -> None:
+def test_name_shows_artificial_times() -> None:
     rows = [{"device": row["device"], "log_ms": row["row"]} for row in telemetry()]
     proposal = guess_fields(rows, NOW_NS)
     assert (of(proposal.ts).path, of(proposal.ts).sure) == (("log_ms",), "uncertain")
     assert times_of(proposal).unit == "ms"
 
 
-def test_a_restart_of_the_number_is_seen_through() -> None:
+def test_restarting_number_is_seq() -> None:
     sources: list[str | None] = ["a"] * 60
     numbers: list[int | None] = [*range(30), *range(30)]
     assert fit(sources, numbers) == 1.0
@@ -259,16 +262,16 @@ def test_a_restart_of_the_number_is_seen_through() -> None:
         {f"f{number}": number for number in range(1_000)},
     ],
 )
-def test_odd_rows_are_no_trouble(row: dict[str, object]) -> None:
+def test_odd_rows_give_no_seq(row: dict[str, object]) -> None:
     assert guess_fields([row] * 30, NOW_NS).seq is None
 
 
-def test_no_rows() -> None:
+def test_no_rows_give_no_proposal() -> None:
     assert guess_fields([], NOW_NS) == Proposal()
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(20))
-def test_disorder_copies_and_losses_change_no_proposal(seed: int) -> None:
+def test_law_disorder_changes_nothing(seed: int) -> None:
     dice = random.Random(seed)
     rows = [row for row in telemetry(dice.randint(2, 12), 100) if dice.random() > 0.05 * (seed % 3)]
     rows += dice.sample(rows, len(rows) // 20)
@@ -285,13 +288,13 @@ def messages() -> Rows:
     return [*sent, *sent[:10]]
 
 
-def test_an_id_is_found_where_records_come_twice() -> None:
+def test_id_is_found_by_duplicates() -> None:
     proposal = guess_fields(messages(), NOW_NS)
     assert of(proposal.id).path == ("guid",)
     assert proposal.seq is None
 
 
-def test_a_name_of_several_records_is_no_id() -> None:
+def test_shared_name_is_no_id() -> None:
     rows = messages()
     rows[-1] = rows[-1] | {"ms": NOW_S * 1_000}
     assert guess_fields(rows, NOW_NS).id is None

@@ -1,4 +1,4 @@
-"""Examples and laws: a JSON array is read as the lines of its elements are."""
+"""Examples and laws: a JSON array is read like the lines of its elements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(content: str | bytes) -> list[Any]:
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("before", ["", "\ufeff", "\n \n"])
 @pytest.mark.parametrize("after", ["", "\n", "\n\n"])
-def test_an_array_is_its_elements(indent: int | None, before: str, after: str) -> None:
+def test_array_gives_its_elements(indent: int | None, before: str, after: str) -> None:
     assert read(before + json.dumps(ROWS, indent=indent) + after) == ROWS
 
 
@@ -45,7 +45,7 @@ def test_an_array_is_its_elements(indent: int | None, before: str, after: str) -
         ("[[1, 2], [3, 4]]", [[[1, 2], [3, 4]]]),
     ],
 )
-def test_lines_that_are_arrays_stay_lines(content: str, lines: list[Any]) -> None:
+def test_array_on_a_line_is_a_line(content: str, lines: list[Any]) -> None:
     assert read(content) == lines
 
 
@@ -58,9 +58,7 @@ values = st.integers(0, 99) | words | st.lists(words, max_size=3) | st.just({"a"
     st.sampled_from([None, 1]),
     st.integers(1, 40),
 )
-def test_law_wherever_it_is_cut_an_array_is_its_elements(
-    rows: list[Any], indent: int | None, size: int
-) -> None:
+def test_law_array_in_any_pieces(rows: list[Any], indent: int | None, size: int) -> None:
     content = json.dumps(rows, indent=indent, ensure_ascii=False).encode()
     pieces = [content[at : at + size] for at in range(0, len(content), size)]
     found = list(array_elements(pieces, len(content)))
@@ -81,14 +79,14 @@ def test_law_no_text_raises(content: str) -> None:
         (b'[{"a": 1}, {"a": 2}]\n{"a": 3}', "something follows the end of the array"),
     ],
 )
-def test_what_is_no_whole_array_ends_with_a_fault(content: bytes, fault: str) -> None:
+def test_incomplete_array_is_a_fault(content: bytes, fault: str) -> None:
     last = texts(content)[-1]
     assert isinstance(last, WireFault)
     assert fault in last.detail
     assert read(content)[0] == {"a": 1}
 
 
-def test_an_element_that_is_too_long_is_a_fault_and_the_next_one_is_read() -> None:
+def test_too_long_element_is_a_fault() -> None:
     element = b'{"a": "' + 40 * b"x" + b'"}'
     pieces = [b"[", element[:20], element[20:], b', {"a": 1}]']
     (_, long), (_, short) = array_elements(pieces, 30)
@@ -97,7 +95,7 @@ def test_an_element_that_is_too_long_is_a_fault_and_the_next_one_is_read() -> No
     assert short == b'{"a": 1}'
 
 
-def test_elements_are_read_one_by_one() -> None:
+def test_elements_are_read_lazily() -> None:
     def endless() -> Any:
         yield b"["
         while True:

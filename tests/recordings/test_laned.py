@@ -1,6 +1,6 @@
-"""Examples: a recording of several partitions, its order, its bounds and what it refuses.
+"""Examples: a recording of several partitions, its order, its bounds and its refusals.
 
-That its replay says what a worker's task says is a law (tests/laws/test_replay_of_partitions.py).
+A law shows that its replay equals a worker's task (tests/laws/test_replay_of_partitions.py).
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def line(partition: Any, arrival_ns: int, seq: int = 0, **more: Any) -> dict[str
 
 
 def order_of(*paths: Path) -> list[tuple[int, int]]:
-    """The lane and the instant of each event, in the order in which they are read."""
+    """Return partition and instant of each event, in the order in which they are read."""
     by_lane, contents = recording_of([str(path) for path in paths], TOPOLOGY)
     assert by_lane
     found: list[Any] = [*contents]
     return [(each.lane, each.at_ns) for each in found]
 
 
-def test_each_partition_has_its_own_arrival_clock(tmp_path: Path) -> None:
+def test_each_partition_has_own_clock(tmp_path: Path) -> None:
     lines = [line(1, 50), line(1, 40, 1), line(0, 45), line(0, 50, 1)]
     assert order_of(json_lines(tmp_path / "r", lines)) == [(0, 45), (0, 50), (1, 50), (1, 50)]
 
 
-def test_the_partitions_of_two_topics_are_lanes_of_their_own(tmp_path: Path) -> None:
+def test_topics_have_own_partitions(tmp_path: Path) -> None:
     topology = parse("streams: {a: {input: y}, b: {input: x}}")
     lines = [line(0, 5, stream="a"), line(0, 5, stream="b")]
     by_lane, contents = recording_of([str(json_lines(tmp_path / "r", lines))], topology)
@@ -61,13 +61,13 @@ def test_the_partitions_of_two_topics_are_lanes_of_their_own(tmp_path: Path) -> 
     assert len({event.lane for event in found}) == 2
 
 
-def test_files_are_merged_and_may_be_empty(tmp_path: Path) -> None:
+def test_files_are_merged(tmp_path: Path) -> None:
     one = json_lines(tmp_path / "0", [line(0, 1), line(0, 4, 1)])
     two = json_lines(tmp_path / "1", [line(1, 2), line(1, 3, 1)])
     assert order_of(two, json_lines(tmp_path / "2", []), one) == [(0, 1), (1, 2), (1, 3), (0, 4)]
 
 
-def test_a_clock_line_comes_before_what_arrives_with_it(tmp_path: Path) -> None:
+def test_clock_line_comes_first(tmp_path: Path) -> None:
     lines = [line(0, 5), line(1, 9), {**ROUND, "arrival": 7}, line(0, 7, 1), ROUND]
     _, contents = recording_of([str(json_lines(tmp_path / "r", lines))], TOPOLOGY)
     found: list[Any] = [*contents]
@@ -75,9 +75,7 @@ def test_a_clock_line_comes_before_what_arrives_with_it(tmp_path: Path) -> None:
     assert kinds == [-5, 7, -7, 9, -9]
 
 
-def test_a_line_that_comes_too_late_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laned, "MOST_AHEAD", 2)
     ahead = [line(0, arrival_ns, arrival_ns) for arrival_ns in (10, 20, 30)]
     path = json_lines(tmp_path / "r", [*ahead[:2], line(1, 5), ahead[2]])
@@ -89,9 +87,7 @@ def test_a_line_that_comes_too_late_is_refused(
         order_of(path)
 
 
-def test_a_clock_line_that_comes_too_late_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_clock_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laned, "MOST_AHEAD", 2)
     ahead = [line(0, arrival_ns, arrival_ns) for arrival_ns in (10, 20, 2_000_000, 2_000_010)]
     late = {**ROUND, "arrival": 5}
@@ -108,7 +104,7 @@ def test_a_clock_line_that_comes_too_late_is_refused(
     assert isinstance(next(contents), Sample)
 
 
-def test_no_more_lines_are_held_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffered_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
     def rows(*_: Any) -> Iterator[Row]:
@@ -124,13 +120,13 @@ def test_no_more_lines_are_held_than_the_bound(monkeypatch: pytest.MonkeyPatch) 
     assert number == 99
 
 
-def test_a_partition_in_two_files_is_refused(tmp_path: Path) -> None:
+def test_split_partition_is_refused(tmp_path: Path) -> None:
     files = [json_lines(tmp_path / name, [line(3, 1)]) for name in "ab"]
     with pytest.raises(InputError, match="line 1 is of partition 3, of which another file has"):
         order_of(*files)
 
 
-def test_several_files_need_partitions(tmp_path: Path) -> None:
+def test_files_need_partitions(tmp_path: Path) -> None:
     topology = text_file(tmp_path / "t.yaml", TEXT)
     plain = json_lines(tmp_path / "plain", [{"source": "a", "seq": 0, "arrival": 1}])
     laned_too = json_lines(tmp_path / "laned", [line(0, 1)])
@@ -141,7 +137,7 @@ def test_several_files_need_partitions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partition", [None, -1, "0", 1.0, 1 << 14])
-def test_a_line_without_a_partition_is_dead(partition: Any, tmp_path: Path) -> None:
+def test_line_needs_a_partition(partition: Any, tmp_path: Path) -> None:
     topology = text_file(tmp_path / "t.yaml", TEXT)
     lines = [line(0, 5), {**line(0, 6, 1), "partition": partition}, line(0, 7, 2)]
     done = inorder("replay", "--topology", topology, json_lines(tmp_path / "r", lines)).well()
@@ -151,14 +147,14 @@ def test_a_line_without_a_partition_is_dead(partition: Any, tmp_path: Path) -> N
     assert [each["seq"] for each in done.of("event")] == [0, 2]
 
 
-def test_a_reported_line_has_its_line_number(tmp_path: Path) -> None:
+def test_report_has_the_line_number(tmp_path: Path) -> None:
     topology = text_file(tmp_path / "t.yaml", TEXT.replace("start: zero", "late: drop"))
     lines = [line(7, 5, 4), line(7, 6, 5), line(7, 7, 5)]
     done = inorder("replay", "--topology", topology, json_lines(tmp_path / "r", lines)).well()
     assert [each["line"] for each in done.of("duplicate")] == [3]
 
 
-def test_one_partition_is_answered_as_none(tmp_path: Path) -> None:
+def test_one_partition_equals_none(tmp_path: Path) -> None:
     topology = text_file(tmp_path / "t.yaml", TEXT)
     lines = [line(0, at, seq, offset=at) for at, seq in [(5, 0), (9, 2), (8, 3), (3_000, 1)]]
     rows = [lines, [{**each, "partition": None} for each in lines]]
@@ -170,7 +166,7 @@ def test_one_partition_is_answered_as_none(tmp_path: Path) -> None:
     assert one.of("event")
 
 
-def test_a_dumped_line_says_where_its_record_is() -> None:
+def test_dumped_line_has_its_place() -> None:
     source = TopicPartition("raw", 3)
     lines = TopicLines(TOPOLOGY, ["raw"], ())
     part = topic_dump._Part(source, 1, False, lines, ArrivalClock(0))  # noqa: FBT003

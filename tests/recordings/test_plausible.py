@@ -1,4 +1,4 @@
-"""Examples: times in a wrong unit are told at once, made-up times pass."""
+"""Examples: times in a wrong unit cause a warning at once, artificial times do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def replayed(
 
 
 def rows(count: int, start: float, step: float, **also: float) -> list[dict[str, Any]]:
-    """`also`: the start of `arrival`, which goes on as real time does, 10 ms at a time."""
+    """Return rows; `also` is the start of `arrival`, which advances like real time, 10 ms a row."""
     return [
         {"source": "a", "seq": seq, "ts": start + seq * step}
         | {name: value + seq * 10**7 for name, value in also.items()}
@@ -37,9 +37,7 @@ def warnings(answer: Answer) -> list[str]:
 
 @pytest.mark.parametrize("count", [1, 5, 3_000])
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_wrong_unit_is_recognised_and_the_remedy_works(
-    tmp_path: Path, unit: str, count: int
-) -> None:
+def test_remedy_for_wrong_unit_works(tmp_path: Path, unit: str, count: int) -> None:
     start = NOW_MS * 10**6 // UNITS[unit]
     answer = replayed(tmp_path, rows(count, start, 1))
     (warning,) = warnings(answer)
@@ -53,8 +51,8 @@ def test_a_wrong_unit_is_recognised_and_the_remedy_works(
     assert mended.summary["event"] == count
 
 
-def test_it_is_told_before_the_answer_is_whole(tmp_path: Path) -> None:
-    """After the first thousand lines: what follows cannot be read at all."""
+def test_warning_comes_early(tmp_path: Path) -> None:
+    """A warning follows the first thousand lines; the rest of the file cannot be read at all."""
     topology = text_file(tmp_path / "t.yaml", "streams: {pitch: {}}\n")
     text = json_lines(tmp_path / "e.jsonl", rows(5_000, NOW_MS, 1)).read_bytes()
     (tmp_path / "e.jsonl.gz").write_bytes(gzip.compress(text, mtime=0)[:-8] + b"01234567")
@@ -75,26 +73,26 @@ def test_it_is_told_before_the_answer_is_whole(tmp_path: Path) -> None:
         pytest.param(rows(1, 1 - 2**63, 0), id="at the edge"),
     ],
 )
-def test_times_that_can_be_what_they_are_pass(tmp_path: Path, made_up: list[Any]) -> None:
+def test_plausible_times_pass(tmp_path: Path, made_up: list[Any]) -> None:
     answer = replayed(tmp_path, made_up)
     assert answer.code == 0
     assert len(answer.err.splitlines()) == 1
 
 
-def test_a_unit_is_seen_by_the_rate_where_the_year_says_nothing(tmp_path: Path) -> None:
+def test_unit_is_found_by_the_rate(tmp_path: Path) -> None:
     since_start = rows(200, 5, 10, arrival=NOW_MS * 10**6)
     (warning,) = warnings(replayed(tmp_path, since_start))
     assert "{ts_unit: ms}" in warning
     assert warnings(replayed(tmp_path, since_start[:50])) == []
 
 
-def test_a_unit_that_is_set_for_another_is_seen(tmp_path: Path) -> None:
+def test_wrongly_set_unit_is_found(tmp_path: Path) -> None:
     seconds = "{headers: {ts_unit: us}}"
     (warning,) = warnings(replayed(tmp_path, rows(5, NOW_MS // 1_000, 1), stream=seconds))
     assert "looks like seconds and is read as microseconds" in warning
 
 
-def test_an_arrival_in_ms_is_told_apart(tmp_path: Path) -> None:
+def test_arrival_in_ms_is_recognised(tmp_path: Path) -> None:
     wrong = [{**row, "arrival": row["ts"]} for row in rows(5, NOW_MS, 1)]
     ts, arrival = warnings(replayed(tmp_path, wrong))
     assert "{ts_unit: ms}" in ts
@@ -102,7 +100,7 @@ def test_an_arrival_in_ms_is_told_apart(tmp_path: Path) -> None:
     assert "times 1,000,000" in arrival
 
 
-def test_floating_point_times_are_dead_and_their_unit_is_told(tmp_path: Path) -> None:
+def test_floating_point_ts_is_dead(tmp_path: Path) -> None:
     answer = replayed(tmp_path, rows(30, NOW_MS / 1_000 + 0.25, 1))
     unit, dead = warnings(answer)
     assert "{ts_unit: s}" in unit
@@ -114,7 +112,7 @@ def test_floating_point_times_are_dead_and_their_unit_is_told(tmp_path: Path) ->
     ("bad", "good", "code", "loud"),
     [(19, 0, 0, True), (20, 0, 4, True), (20, 1, 0, True), (20, 20, 0, False), (0, 0, 0, False)],
 )
-def test_most_lines_dead_is_loud_and_all_of_twenty_is_a_failure(
+def test_dead_lines_warn_or_fail(
     tmp_path: Path, bad: int, good: int, code: int, loud: bool
 ) -> None:
     answer = replayed(tmp_path, [DEAD] * bad + rows(good, 0, 1))
@@ -126,13 +124,13 @@ def test_most_lines_dead_is_loud_and_all_of_twenty_is_a_failure(
 DEAD = {"source": "a", "seq": "x"}
 
 
-def test_that_most_are_dead_is_told_while_it_runs(tmp_path: Path) -> None:
+def test_dead_lines_warn_early(tmp_path: Path) -> None:
     first, last = warnings(replayed(tmp_path, [DEAD] * 2_500))
     assert first.startswith("WARNING: at this point ")
     assert "every line is a dead letter (2,500)" in last
 
 
-def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Path) -> None:
+def test_reasons_have_a_remedy(tmp_path: Path) -> None:
     made = [*rows(3, 0, 1), {"source": "a"}, {"seq": 1}, {"source": "a"}]
     assert replayed(tmp_path, made).summary["dead_reasons"] == {
         f"{name}_missing": {
@@ -147,7 +145,7 @@ def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Pat
     assert "dead: 2 seq_missing; first in line 4: `seq` is missing; write it in" in table
 
 
-def test_results_are_counted_by_query(tmp_path: Path) -> None:
+def test_results_counted_by_query(tmp_path: Path) -> None:
     queries = (
         "{n: {window: tumbling 1s, aggregate: {n: count()}},"
         ' p: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}}'
@@ -162,7 +160,7 @@ def test_results_are_counted_by_query(tmp_path: Path) -> None:
     assert "query n: 1 current result (1 emitted" in text
 
 
-def test_what_the_topology_rejects_is_told_loudly_and_is_an_answer(tmp_path: Path) -> None:
+def test_rejected_events_warn(tmp_path: Path) -> None:
     answer = replayed(tmp_path, rows(30, NOW_MS * 10**6, 10**7), "{clock: {unsynced: reject}}")
     assert answer.code == 0
     assert "every line is a dead letter (30), with reason unsynced" in warnings(answer)[-1]

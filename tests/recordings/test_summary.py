@@ -1,5 +1,7 @@
-"""Law: the balance of a replay holds, whatever the lines are. Examples: waits of several processes
-put together, exact or thinned."""
+"""Law: the balance of a replay holds for any lines.
+
+Examples: waits of several processes are joined, exactly or thinned.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ HOUR_NS = 3_600_000_000_000
 
 
 def lines(seed: int) -> list[bytes]:
-    """Events and control lines with every fault in some of them."""
+    """Return events and control lines, some of which have a fault of each kind."""
     rng = Random(seed)
     made = []
     for seq in range(120):
@@ -49,9 +51,7 @@ def lines(seed: int) -> list[bytes]:
 @pytest.mark.parametrize("to_end", [True, False])
 @pytest.mark.parametrize("late", ["pass", "drop", "side"])
 @pytest.mark.parametrize("seed", range(8))
-def test_in_is_the_sum_of_what_became_of_it(
-    tmp_path: Path, seed: int, late: str, to_end: bool
-) -> None:
+def test_input_is_sum_of_outcomes(tmp_path: Path, seed: int, late: str, to_end: bool) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"\n".join(lines(seed)) + b"\n")
     summary = Summary()
@@ -74,11 +74,11 @@ def waits(each_ms: list[int]) -> Waits:
     return found
 
 
-def test_nothing_waited() -> None:
+def test_no_waits_are_zero() -> None:
     assert Waits().in_ms() == {"mean": 0.0, "p50": 0.0, "p99": 0.0, "max": 0.0}
 
 
-def test_below_the_bound_nothing_is_lost() -> None:
+def test_few_waits_stay_exact() -> None:
     rng = Random(1)
     each_ms = [rng.randrange(1_000) for _ in range(999)]
     together = Waits()
@@ -89,7 +89,7 @@ def test_below_the_bound_nothing_is_lost() -> None:
     assert together.in_ms() == waits(each_ms).in_ms()
 
 
-def test_above_it_quantiles_are_near_and_the_rest_is_exact() -> None:
+def test_thinned_waits_stay_near() -> None:
     each_ms = list(range(10_000))
     thinned = waits(each_ms)
     thinned.thin(100)

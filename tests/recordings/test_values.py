@@ -1,5 +1,8 @@
-"""Rows of any file as values: the conformance table as JSON lines and CSV, examples of Parquet, and
-the law that rows by a mapping are those of a recording in our own form."""
+"""Examples: rows of any file are read as values.
+
+They are the conformance table as JSON lines and CSV, and Parquet. The law: rows by a mapping equal
+those of a recording in our own form.
+"""
 
 from __future__ import annotations
 
@@ -41,27 +44,27 @@ def contents_of(mapping: dict[str, str], content: str | bytes, path: str = "-") 
 LINES = [
     case
     for case in cases_of("json")
-    # A line cannot be null, is no line if it is cut, and a file may begin with a mark.
+    # Left out: a line cannot be null or cut, and a file may begin with a byte order mark.
     if case[2] is not None and case[0] != "a mark of byte order"
 ]
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), LINES)
-def test_the_table_as_json_lines(
+def test_json_lines_match_the_table(
     case: str, mapping: dict[str, str], value: bytes, expected: Any
 ) -> None:
     assert [said(each) for each in contents_of(mapping, value + b"\n")] == [expected], case
 
 
 @pytest.mark.parametrize(("case", "mapping", "cells", "expected"), cases_of("csv"))
-def test_the_table_as_csv(
+def test_csv_matches_the_table(
     case: str, mapping: dict[str, str], cells: list[str], expected: Any
 ) -> None:
     text = ",".join(COLUMNS) + "\n" + ",".join(cells) + "\n"
     assert [said(each) for each in contents_of(mapping, text)] == [expected], case
 
 
-def test_the_payload_of_csv_has_numbers_and_booleans() -> None:
+def test_csv_payload_gets_types() -> None:
     text = "s,n,a,b,c,d,e\npress,0,007,1.50,true,,+3\n"
     mapping = {"source": "payload.s", "seq": "payload.n"}
     (event,) = contents_of(mapping, text)
@@ -69,21 +72,21 @@ def test_the_payload_of_csv_has_numbers_and_booleans() -> None:
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
-def test_cells_are_separated_by_other_marks_too(mark: str) -> None:
+def test_csv_has_other_delimiters(mark: str) -> None:
     text = "s;n;x\na;1;12,5\nb;1;\n".replace(";", mark)
     one, other = contents_of({"source": "payload.s", "seq": "payload.n"}, text)
     assert one.value == {"s": "a", "n": 1, "x": "12,5"}
     assert other.source == "b"
 
 
-def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_absent_column_is_named(tmp_path: Path) -> None:
     path = text_file(tmp_path / "a.csv", "dev,n,time\n")
     mapping = {"source": "payload.device", "seq": "payload.n"}
     with pytest.raises(InputError, match=r"no column `device` among dev, n, time"):
         contents_of(mapping, "", str(path))
 
 
-def test_rows_that_cannot_be_made_out_are_dead() -> None:
+def test_bad_csv_rows_are_dead() -> None:
     text = b"s,n\na,1\na\n\xff,2\na,3\n"
     found = contents_of({"source": "payload.s", "seq": "payload.n"}, text)
     seen = [each.reason if isinstance(each, Malformed) else each.seq for each in found]
@@ -113,7 +116,7 @@ AT = datetime(1970, 1, 1, 0, 0, 1, 250_000, tzinfo=UTC).replace(tzinfo=None)
         (pa.array([b"1.25"]), {}, 1_250_000_000),
     ],
 )
-def test_times_of_parquet(tmp_path: Path, times: Any, options: Any, expected: Any) -> None:
+def test_times_of_parquet_are_read(tmp_path: Path, times: Any, options: Any, expected: Any) -> None:
     columns = {"s": ["a"], "n": [7], "t": times}
     (found,) = parquet_of(tmp_path / "a.parquet", columns, **options)
     assert (found.reason if isinstance(found, Malformed) else found.ts_ns) == expected
@@ -138,7 +141,7 @@ def local_rows(text: str, arrival: str = "") -> list[int | str]:
 HOURS = ("2022-11-06 00:30:00", "2022-11-06 01:30:00", "2022-11-06 01:30:00", "2022-11-06 02:30:00")
 
 
-def test_hour_that_occurs_twice_rises_with_its_source() -> None:
+def test_repeated_hour_rises() -> None:
     assert local_rows("s,n,t\n" + "".join(f"a,{n},{at}\n" for n, at in enumerate(HOURS))) == [
         6, 7, 8, 9,
     ]  # fmt: skip
@@ -147,7 +150,7 @@ def test_hour_that_occurs_twice_rises_with_its_source() -> None:
     assert local_rows(late) == [9, "ts_ambiguous", 7]
 
 
-def test_arrival_tells_which_hour_is_meant() -> None:
+def test_arrival_decides_the_hour() -> None:
     rows = "".join(
         f"a,{n},{at},2022-11-06T0{7 + n}:00:00Z\n"
         for n, at in enumerate((HOURS[2], HOURS[1], HOURS[1]))
@@ -158,7 +161,7 @@ def test_arrival_tells_which_hour_is_meant() -> None:
     assert local_rows(f"s,n,t,r\n{rows}", "payload.r") == [7, 8, 9]
 
 
-def test_time_that_clocks_skip_is_dead() -> None:
+def test_skipped_local_time_is_dead() -> None:
     skipped = "2022-03-13 02:30:00"
     assert local_rows(f"s,n,t\na,0,{skipped}\n") == ["ts_not_a_time"]
     row = f"a,0,2022-03-13 01:30:00,{skipped}\n"
@@ -166,14 +169,14 @@ def test_time_that_clocks_skip_is_dead() -> None:
 
 
 @pytest.mark.parametrize("number", [7.0, float("nan")])
-def test_a_number_that_is_a_double_is_refused(tmp_path: Path, number: float) -> None:
+def test_double_as_seq_is_refused(tmp_path: Path, number: float) -> None:
     (found,) = parquet_of(tmp_path / "a.parquet", {"s": ["a"], "n": [number], "t": [1]})
     assert isinstance(found, Malformed)
     assert found.reason == "seq_not_integer"
     assert "cast it" in found.detail
 
 
-def test_the_payload_of_parquet_is_json(tmp_path: Path) -> None:
+def test_parquet_payload_is_json(tmp_path: Path) -> None:
     columns = {
         "s": ["a"], "n": [7], "t": [1], "d": pa.array([Decimal("1.50")]), "b": [b"\xff"],
         "in": [{"at": AT, "x": [1, None]}],
@@ -185,7 +188,7 @@ def test_the_payload_of_parquet_is_json(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_arrivals_are_read_in_the_same_unit() -> None:
+def test_arrival_has_the_unit_of_ts() -> None:
     mapping = FileMapping(fields_of(MAPPING), parse_where("seen", on_file=True))
     text = b'{"device":"a","n":1,"time":1,"seen":2}\n{"device":"a","n":2,"time":1,"seen":true}\n'
     rows = mapped_rows("-", mapping, AS_WRITTEN, io.BytesIO(text))
@@ -206,8 +209,8 @@ ROWS = st.lists(st.fixed_dictionaries(FIELDS), max_size=9)
 
 
 @given(ROWS)
-def test_rows_by_a_mapping_are_those_of_our_own_form(rows: list[dict[str, Any]]) -> None:
-    """A law: event by event, dead letter by dead letter."""
+def test_law_mapped_rows_equal_own(rows: list[dict[str, Any]]) -> None:
+    """It holds for each event and each dead letter."""
     own = "".join(json.dumps({**row, "payload": row}) + "\n" for row in rows)
     places = {name: f"payload.{name}" for name in ("source", "seq", "ts", "type", "epoch")}
     text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -221,7 +224,7 @@ def law(content: Any) -> Any:
     return content.reason.partition("_")[0], content.source or None, content.offset, content.at_ns
 
 
-# -- Parquet files that take much more than they are --------------------------------------------
+# -- Parquet files that unpack to much more than their size -------------------------------------
 
 
 NEEDED = ("source", "seq")
@@ -243,7 +246,7 @@ def written(path: Path, payloads: list[str]) -> Path:
     return path
 
 
-def test_a_text_that_all_rows_share_is_in_memory_for_a_few_of_them(tmp_path: Path) -> None:
+def test_shared_text_needs_few_bytes(tmp_path: Path) -> None:
     each = 200_000
     bomb = written(tmp_path / "in.parquet", [f'{{"a":"{"0" * each}"}}'] * 4_000)
     assert bomb.stat().st_size < 100_000
@@ -252,7 +255,7 @@ def test_a_text_that_all_rows_share_is_in_memory_for_a_few_of_them(tmp_path: Pat
     assert most_mib < 64
 
 
-def test_rows_larger_than_any_event_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:
+def test_huge_row_is_refused(tmp_path: Path) -> None:
     bomb = written(tmp_path / "in.parquet", ['"' + "0" * 70_000_000 + '"'])
     (tmp_path / "t.yaml").write_text(TOPOLOGY)
     inorder("replay", "--topology", str(tmp_path / "t.yaml"), str(bomb)).refused(
@@ -260,9 +263,7 @@ def test_rows_larger_than_any_event_are_refused_before_they_are_unpacked(tmp_pat
     )
 
 
-def test_one_text_larger_than_any_event_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_huge_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_rows, "MAX_VALUE_BYTES", 10_000)
     small = written(tmp_path / "in.parquet", ["1"] * 500 + ['"' + "0" * 20_000 + '"'])
     with small.open("rb") as file, pytest.raises(InputError, match="row 501: `payload`"):

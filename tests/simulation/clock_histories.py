@@ -1,15 +1,15 @@
-"""Simulated histories of time sync: a clock, paths, servers, and what the model says.
+"""Simulate histories of time sync: a clock, paths and servers, compared with the model.
 
-Everything follows from a seed. The source's clock is behind true time by D, which moves
-with a rate of up to 200 ppm that itself wanders within the model's limit, and may step.
-Servers tell true time, but a liar. Packets take a floor, which may differ by direction,
-and what the path's kind adds; they get lost, and reports come twice or overtake.
+Everything is derived from a seed. The source's clock is behind the right time by D. D changes with
+a rate of up to 200 ppm, which itself wanders within the model's limit, and may step. Servers have
+the right time, except for a lying one. Packets take a minimum delay, which may differ by direction,
+plus the delay of the path's kind. They may be lost, and reports may be duplicated or out of order.
 
-`run` feeds the model and holds its interval against the truth, for stamps in the past, now,
-before the next sync and long after. It does so where the model can know: not between a
-step that nobody tells of and its discovery, and with a lying server, where the model is not
-told how many there are (`servers`), only while the honest ones are most of those that have an
-answer. `head_start`: in every burst the liar answers so many rounds before the others do.
+`run` feeds the model and compares its interval with the truth, for timestamps in the past, now,
+before the next sync and long after. It does so only where the model can know. That excludes the
+time between an unreported step and its discovery. With a lying server and an unknown number of
+servers (`servers`), the honest ones must be most of those that have an answer. `head_start`: in
+each burst the lying server answers so many rounds before the others.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ MS: Final = 1_000_000
 S: Final = 1_000_000_000
 START_NS: Final = 1_750_000_000 * S
 WANDER: Final = 0.099e-6 / 60
-"""Per second: just inside of the model's 0.1 ppm a minute."""
+"""Per second: just within the model's 0.1 ppm a minute."""
 PATHS: Final = ("even", "asymmetric", "bursty", "lossy")
 LIES: Final = ("shift", "subtle", "drift", "random")
 CONFIG: Final = ClockConfig(max_error_ns=1 << 62)
-"""No width is too wide to be held against the truth."""
+"""No width is too large to be compared with the truth."""
 
 
 class TrueClock:
-    """A source's clock: at true time tau it shows tau - D(tau). Its rate changes linearly
-    between knots, so D is a chain of parabolas."""
+    """A source's clock: at the right time tau it shows tau - D(tau).
+
+    Its rate changes linearly between knots, so D is a chain of parabolas.
+    """
 
     def __init__(self, random: Random, length_ns: int, skew_ppm: float, wander: float) -> None:
         self.steps: list[tuple[int, int]] = []
-        """(true time, size): D grows by the size."""
+        """Pairs (right time, size): D grows by the size."""
         self._offset_ns = random.choice((0, 1, -1)) * random.randrange(3600 * S)
         self._knots: list[tuple[float, float, float, float]] = []
         at_s, moved_ns = -3600.0, 0.0
@@ -100,7 +102,7 @@ class Path:
 
 
 class Server:
-    """Tells true time, or what its lie makes of it."""
+    """A server that reports the right time, or a lie."""
 
     def __init__(self, random: Random, name: str, kind: str, lie: str = "") -> None:
         self.name = name
@@ -118,7 +120,7 @@ class Server:
         return tau_ns + self._shift_ns
 
     def exchange(self, clock: TrueClock, tau_ns: int) -> Sample | None:
-        """One round that starts at `tau_ns`; None if a packet is lost."""
+        """Return the sample of one round that starts at `tau_ns`; None if a packet is lost."""
         random = self._random
         if random.random() < self.there.loss or random.random() < self.back.loss:
             return None
@@ -140,7 +142,7 @@ class Server:
 
 @dataclass(slots=True)
 class Plan:
-    """What one history is to hold."""
+    """A plan of one history."""
 
     kind: str = "even"
     skew_ppm: float = 200.0
@@ -156,9 +158,11 @@ class Plan:
 
 @dataclass(slots=True)
 class Outcome:
-    """`violations` of the model, and of the thesis's bound at the same stamps; widths of
-    the whole interval a second after a burst and just before the next, and the least round
-    trip."""
+    """A count of the violations of the model, and of the thesis's bound at the same timestamps.
+
+    Widths are of the whole interval, a second after a burst and just before the next. There is also
+    the least round trip.
+    """
 
     checks: int = 0
     violations: int = 0
@@ -171,7 +175,7 @@ class Outcome:
 
 
 def plan_of(random: Random) -> Plan:
-    """A mixture of everything."""
+    """Draw a plan, a mixture of everything."""
     servers = random.choice((1, 1, 3))
     stepping = random.random() < 0.3
     return Plan(
@@ -187,11 +191,11 @@ def plan_of(random: Random) -> Plan:
 
 
 def history(random: Random, plan: Plan) -> tuple[TrueClock, list[Sample], list[int]]:
-    """The clock, all samples as they arrive, and when each burst ends."""
+    """Return the clock, all samples as they arrive, and the end of each burst."""
     length_ns = plan.bursts * plan.period_ns
     clock = TrueClock(random, length_ns, plan.skew_ppm, plan.wander)
     for burst in random.sample(range(plan.bursts), min(plan.steps, plan.bursts)):
-        # Nobody sees a small step in rounds: a packet may be slow as well.
+        # A small step cannot be seen in rounds, because a packet may be slow as well.
         least_ns = 2 * S if not plan.told else 2 * MS
         size_ns = random.choice((-1, 1)) * (least_ns + random.randrange(600 * S))
         at_ns = START_NS + burst * plan.period_ns + random.randrange(5 * S, 50 * S)
@@ -218,7 +222,7 @@ def history(random: Random, plan: Plan) -> tuple[TrueClock, list[Sample], list[i
 
 
 def told(sample: Sample, clock: TrueClock, plan: Plan) -> list[Sample]:
-    """With the source's word on its steps, if it gives it."""
+    """Return the sample, with the source's report on its steps if it gives one."""
     if plan.told == "segment":
         sample.segment = clock.segment(sample.arrival_ns)
     if plan.told == "mono":
@@ -227,7 +231,7 @@ def told(sample: Sample, clock: TrueClock, plan: Plan) -> list[Sample]:
 
 
 class Trial:
-    """One history, the models, and what has come of them so far."""
+    """One history, the models, and their outcome so far."""
 
     def __init__(self, seed: int, plan: Plan | None, config: ClockConfig) -> None:
         self.random = Random(seed)
@@ -240,7 +244,7 @@ class Trial:
         self._segment = 0
         self._jumps = 0
         self._unsure = False
-        """Too little was heard of the segment before: whether its end is seen depends."""
+        """The segment before had too few rounds, so its end may or may not be detected."""
         self._reports: dict[str, set[int]] = {}
 
     def add(self, sample: Sample) -> None:
@@ -255,12 +259,12 @@ class Trial:
         self._reports.setdefault(sample.server, set()).add(sample.t1_ns)
 
     def answered(self) -> bool:
-        """Every server has been heard often enough in this segment to have an answer."""
+        """Return whether each server has enough rounds in this segment to have an answer."""
         rounds = [len(heard) for heard in self._reports.values()]
         return len(rounds) == self.plan.servers and min(rounds) >= 3
 
     def settle(self, end_ns: int) -> None:
-        """Just before the next burst: the widest moment. A step must have been seen."""
+        """Check the widest interval, just before the next burst; a step must have been detected."""
         if not self.answered():
             return
         if self._unsure:
@@ -275,7 +279,7 @@ class Trial:
             self.outcome.round_trips_ns.append(2 * self.thesis.cell(0).error_ns)
 
     def check(self, now_ns: int, after_ns: int) -> int | None:
-        """The width at a stamp so much later, None where there is no claim to check."""
+        """Return the width at a timestamp so much later; None if there is no claim to check."""
         clock, outcome = self.clock, self.outcome
         tau_ns = now_ns + after_ns
         segment = clock.segment(now_ns)

@@ -1,10 +1,9 @@
-"""Simulation: `unsynced: estimate` over seeded worlds, held against the truth.
+"""Simulation: `unsynced: estimate` over seeded worlds, compared with the truth.
 
-Machines of different rates, packets of different ways, and whatever a world is about: right
-clocks, right clocks whose log is played back in a hurry, clocks that are seconds off, clocks
-that drift. On right clocks the stamps stand, so that order and windows are the true ones, as
-under `trust`; clocks that are wrong by seconds are mended; and in every world the true time lies
-inside of the error that is stated.
+Sources have different rates and delays. A world has right clocks, right clocks with a log that is
+played back fast, clocks that are seconds off, or clocks that drift. On right clocks timestamps are
+unchanged, so order and windows are right, as under `trust`. Clocks that are wrong by seconds are
+corrected. In each world the event time lies within the stated error.
 """
 
 from __future__ import annotations
@@ -28,14 +27,16 @@ NOW: Final = 1_700_000_000 * S
 LENGTH_NS: Final = 20 * S
 SOURCES: Final = 12
 RIGHT: Final = {"right": 400, "bunched": 100, "backfill": 400}
-"""With the longest way of the quickest packets, ms: they stay below `mend_above`."""
+"""The longest delay of the fastest packets, in ms: they stay below `mend_above`."""
 FLOOR_NS: Final = PASSIVE_FLOOR_NS
 WRONG: Final = ("offsets", "drift")
 
 
 def world(kind: str, seed: int, longest_way: int) -> tuple[list[Event], dict[tuple[str, int], int]]:
-    """Events in the order of arrival, and when each really happened. The quickest packets of a
-    source take up to `longest_way` ms."""
+    """Return events in the order of arrival, and the event time of each.
+
+    The fastest packets of a source take up to `longest_way` ms.
+    """
     random = Random(seed)
     truth: dict[tuple[str, int], int] = {}
     sent: list[tuple[int, str, int, int]] = []
@@ -50,12 +51,12 @@ def world(kind: str, seed: int, longest_way: int) -> tuple[list[Event], dict[tup
         jitter_ns = random.choice((MS, 10 * MS, 50 * MS))
         every_ns = random.choice((20, 100, 400)) * MS
         tau_ns = begin_ns = NOW + random.randrange(5 * S)
-        # What happens while the first connection is made leaves at once when it is there.
+        # Events before the first connection are sent together as soon as it exists.
         gate_ns = begin_ns + random.choice((0, 0, 1_400)) * MS
         seq = 0
         while tau_ns < NOW + LENGTH_NS:
             leaves_ns = max(tau_ns, gate_ns)
-            if kind == "bunched":  # by the second, as batches are
+            if kind == "bunched":  # sent each full second, like batches
                 leaves_ns = -(-leaves_ns // S) * S
             arrival_ns = leaves_ns + way_ns + int(random.expovariate(1 / jitter_ns))
             if kind == "backfill":
@@ -66,7 +67,7 @@ def world(kind: str, seed: int, longest_way: int) -> tuple[list[Event], dict[tup
             seq += 1
             tau_ns += int(every_ns * random.uniform(0.5, 1.5))
     sent.sort()
-    # REORDER has put each source in its sequence.
+    # REORDER has already put each source in sequence.
     taken: dict[str, list[tuple[int, int]]] = {}
     for _, source, seq, ts_ns in sorted(sent, key=lambda each: each[2]):
         taken.setdefault(source, []).append((seq, ts_ns))
@@ -84,7 +85,7 @@ def stamped(kind: str, seed: int, unsynced: Any, longest_way: int) -> tuple[list
 
 
 def wrong_places(events: list[Event], truth: dict[tuple[str, int], int]) -> int:
-    """Events that are elsewhere when they are sorted by reference time than in truth."""
+    """Count the events that have another place by corrected timestamp than by event time."""
     by_reference = sorted(events, key=lambda e: (e.ref_time_ns, e.source, e.seq))
     truly = sorted(events, key=lambda e: (truth[e.source, e.seq], e.source, e.seq))
     return sum(one is not other for one, other in zip(by_reference, truly, strict=True))
@@ -92,7 +93,7 @@ def wrong_places(events: list[Event], truth: dict[tuple[str, int], int]) -> int:
 
 @pytest.mark.parametrize("kind", RIGHT)
 @pytest.mark.parametrize("seed", range(8))
-def test_on_right_clocks_order_and_windows_are_the_true_ones(kind: str, seed: int) -> None:
+def test_right_clocks_stay_unchanged(kind: str, seed: int) -> None:
     _, truth = world(kind, seed, RIGHT[kind])
     out, operator = stamped(kind, seed, "estimate", RIGHT[kind])
     assert wrong_places(out, truth) == 0
@@ -104,7 +105,7 @@ def test_on_right_clocks_order_and_windows_are_the_true_ones(kind: str, seed: in
 
 @pytest.mark.parametrize("kind", WRONG)
 @pytest.mark.parametrize("seed", range(8))
-def test_clocks_that_are_seconds_off_are_mended(kind: str, seed: int) -> None:
+def test_wrong_clocks_are_corrected(kind: str, seed: int) -> None:
     _, truth = world(kind, seed, longest_way=40)
     out, operator = stamped(kind, seed, "estimate", longest_way=40)
     assert operator.figures()["corrected_by_arrival"] > 0
@@ -121,10 +122,11 @@ def test_clocks_that_are_seconds_off_are_mended(kind: str, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", [*RIGHT, *WRONG])
 @pytest.mark.parametrize("seed", seeds_of_today(8))
-def test_the_error_that_is_stated_holds(kind: str, seed: int) -> None:
-    """From the first event of a source on, where its quickest packets take no longer than
-    `PASSIVE_FLOOR_NS`. Nobody can know of one thing: that a clock is ahead, as long as all its
-    events have waited so long that they do not seem to come from the future."""
+def test_stated_error_holds(kind: str, seed: int) -> None:
+    """It holds from the first event of a source on, if its fastest packets take at most
+    `PASSIVE_FLOOR_NS`. One fault is undetectable: a clock that is ahead while all its events are
+    delayed so long that none seems to come from the future.
+    """
     _, truth = world(kind, seed, longest_way=30)
     out, _ = stamped(kind, seed, "estimate", longest_way=30)
     outside = [e for e in out if abs(e.ref_time_ns - truth[e.source, e.seq]) > e.error_ns]

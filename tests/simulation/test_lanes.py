@@ -1,10 +1,10 @@
-"""Law: the order on the ordered topic shows neither how the chain is cut nor where sources lie.
+"""Law: the order on the ordered topic depends neither on stages nor on partitions.
 
-Where no rule looks across the sources of a partition (`rule: fixed` with a known start, `rule:
-time`) one stage says what two say over several partitions, event by event, the late ones of one
-instant too. Records are appended as a broker appends them: a batch at a time, each with one stamp
-in whole milliseconds, so that many instants have events of many sources. Either chain is cut into
-batches anywhere and restarted anywhere.
+With `rule: time`, or `rule: fixed` and a known start, no rule looks across the sources of a
+partition. Then one stage gives the output of two over several partitions. It is equal event by
+event, with the late ones of one instant. Records are appended as a broker does it: a batch at a
+time, each with one timestamp in whole milliseconds. So many instants have events of many sources.
+Either chain is cut into batches anywhere and restarted anywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from topology.model.event import Event
 
 SECONDS: Final = 2
 WORLDS: Final = (1, 5, 9, 11, 14, 20)
-"""Where late events of several lanes meet in an instant, of the first 24."""
+"""The worlds of the first 24 in which late events of several partitions share an instant."""
 RULES: Final = {
     "fixed": "{rule: fixed, max_wait: 30ms, start: zero}",
     "time": "{rule: time, miss_target: 10%}",
@@ -35,7 +35,7 @@ MERGES: Final = ("{}", "{max_wait: 20ms, miss_target: 10%}")
 
 
 class Appended:
-    """The log of a world whose producers send a batch now and then."""
+    """A log of a world whose producers send a batch from time to time."""
 
     def __init__(self, world: World, rng: Random, topology: Topology) -> None:
         self.lanes = world.lanes
@@ -49,7 +49,7 @@ class Appended:
         events.sort(key=lambda event: (event.arrival_ns, event.lane))
         if not topology.streams["default"].reorder.numbered:
             places = Counter[int]()
-            for event in events:  # the place in the log stands for the number
+            for event in events:  # the place in the log is used as the number
                 event.epoch, event.seq = -1, places[event.lane]
                 places[event.lane] += 1
         self._events = events
@@ -63,7 +63,7 @@ class Appended:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("merge", MERGES)
-def test_one_stage_says_what_two_say_over_lanes(rule: str, merge: str) -> None:
+def test_one_stage_equals_two(rule: str, merge: str) -> None:
     topology = parse(
         "streams: {default: {clock: {unsynced: trust},"
         f" reorder: {RULES[rule]}, merge: {merge}}}}}"

@@ -1,8 +1,8 @@
-"""Simulation of a broker outage: two partitions that come back apart, producers that buffer.
+"""Simulation of a broker outage: two partitions return at different times, producers buffer.
 
 Sources in two partitions send at a pace of their own, over a network that takes some milliseconds.
-In the outage nothing arrives. Each source keeps its events, and sends them in a burst when it is
-back: its partition is led again a while after the first one, and its own producer tries again at
+During the outage no event arrives. Each source keeps its events, and sends them in a burst
+afterwards. Its partition gets a leader a while after the first one, and its own producer retries at
 random within a second.
 """
 
@@ -20,13 +20,16 @@ from topology.model.event import DATA, Event
 
 MS = 1_000_000
 BURST_MS = 0.2
-"""Between two events of a backlog."""
+"""Milliseconds between two events of a backlog."""
 
 
 @dataclass(frozen=True)
 class Outage:
-    """Milliseconds. `apart`: how much later the second partition comes back; `dead`: a source
-    that does not, "" if all do."""
+    """An outage, in milliseconds.
+
+    `apart`: the delay of the second partition's return; `dead`: a source that does not return, ""
+    if all do.
+    """
 
     begins: int = 10_000
     lasts: int = 8_000
@@ -45,7 +48,7 @@ def log(outage: Outage, seed: int) -> list[Event]:
         lane = number % 2
         back = outage.begins + outage.lasts + lane * outage.apart + rng.uniform(0, 1_000)
         if number < 2:
-            back = outage.begins + outage.lasts + lane * outage.apart  # the first of its partition
+            back = outage.begins + outage.lasts + lane * outage.apart  # the first source
         base = rng.uniform(1, 6)
         ts, arrived, seq = rng.uniform(0, outage.period), 0.0, 0
         while ts < outage.until:
@@ -88,17 +91,17 @@ def late(released: list[Event]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("apart", [0, 500, 2_000, 10_000])
-def test_a_pause_of_the_log_makes_hardly_anybody_late(apart: int) -> None:
+def test_outage_makes_few_late(apart: int) -> None:
     outage = Outage(apart=apart, until=35_000)
     released = run(outage, seed=apart)
     without = run(outage, seed=apart, merge="outage_wait: 0s")
-    assert late(without).total() > len(without) // 10  # else nothing is shown here
+    assert late(without).total() > len(without) // 10  # otherwise the test would show nothing
     assert late(released).total() <= 3
     unmarked = [event.ref_time_ns for event in released if not event.late]
     assert unmarked == sorted(unmarked)
 
 
-def test_a_source_that_the_outage_killed_holds_the_others_for_a_while() -> None:
+def test_lost_source_delays_a_while() -> None:
     outage = Outage(apart=0, until=40_000, dead="s3")
     released = run(outage, seed=1)
     assert late(released).total() <= 3
@@ -108,7 +111,7 @@ def test_a_source_that_the_outage_killed_holds_the_others_for_a_while() -> None:
     assert max(waits[10:]) < 500 * MS
 
 
-def test_how_it_is_cut_changes_nothing() -> None:
+def test_batches_do_not_change_output() -> None:
     outage = Outage(until=25_000, period=50)
     one, other = run(outage, 5, batch=1), run(outage, 5, batch=1_000)
     assert [(e.offset, e.at_ns, e.late) for e in one] == [
@@ -116,9 +119,11 @@ def test_how_it_is_cut_changes_nothing() -> None:
     ]
 
 
-def test_a_worker_that_was_down_longer_than_quiet_after_makes_nobody_late() -> None:
-    """The log went on: what is read on coming back arrived when it was appended. So a restart is no
-    pause, however long it took; only one of the log is."""
+def test_restart_makes_few_late() -> None:
+    """A log continues while the worker is down, and its events arrive when they are appended.
+
+    So a long restart is no pause of the log.
+    """
     events = log(Outage(begins=60_000, lasts=0, apart=0, until=60_000), seed=1)
     text = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]"
 

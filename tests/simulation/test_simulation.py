@@ -1,13 +1,12 @@
-"""Simulation: the whole chain over seeded worlds of machines, clocks and networks.
+"""Simulation: the whole chain over seeded worlds of sources, clocks and networks.
 
-Every world goes through a fused stage and, cut in two, through REORDER per lane, the
-headers on the wire, and MERGE behind an alignment; some with crashes. What must hold:
-everything that arrived is accounted for once, each source leaves in sequence, the
-stream in order, a crash changes nothing, and the two cuts agree where one lane makes
-them comparable.
+Each world goes through a fused stage. Some also go through two stages: REORDER for each partition,
+the headers on the wire, and MERGE after an alignment. Some have crashes. These invariants must
+hold: each arrived event is accounted for once, each source is in sequence, the stream is in order,
+a crash changes nothing. Both cuts agree if there is one partition, which makes them comparable.
 
-100 worlds a day (a part of them cut in two), those of all days in `make laws`. A failure prints the
-line that runs its world again:
+There are 100 worlds a day (some of them with two stages), and `make laws` runs those of all days. A
+failure prints the line that runs its world again:
 
     python -m tests.simulation.test_simulation SEED
 """
@@ -37,7 +36,7 @@ from topology.wire.header_writer import HeaderWriter
 WORLDS: Final = seeds_of_today(100)
 PARTS: Final = 4
 SPLIT_EVERY: Final = 4
-"""The two-stage cut costs more: one world of so many goes through it."""
+"""Two stages cost more, so one world of so many goes through them."""
 
 SIZES: Final = (1, 7, 50, 200)
 SECONDS: Final = 2
@@ -49,7 +48,7 @@ BEAT_NS: Final = TOPOLOGY.heartbeat_ns
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_worlds(part: int) -> None:
+def test_worlds_keep_invariants(part: int) -> None:
     for seed in WORLDS[part::PARTS]:
         try:
             check(seed)
@@ -75,7 +74,7 @@ def check(seed: int) -> None:
             assert coordinates(split.released) == coordinates(fused.released)
 
 
-def test_worlds_have_every_kind_of_trouble() -> None:
+def test_worlds_have_each_fault() -> None:
     found: Counter[str] = Counter()
     for seed in range(60):
         world = World(seed)
@@ -101,12 +100,15 @@ def _overtaken(events: list[Event]) -> bool:
     return False
 
 
-# -- what must hold --------------------------------------------------------------------------------
+# -- invariants ------------------------------------------------------------------------------------
 
 
 def in_balance(world: World, run: Any) -> None:
-    """Each record of each event is let go once or reported once; of several records of
-    one event one is accepted at most (a copy that nobody can tell is never let go)."""
+    """Assert that each record is emitted once or reported once.
+
+    At most one of several records of one event is accepted; a duplicate that cannot be recognised
+    is never emitted.
+    """
     data = [event for event in run.released if event.kind == DATA]
     disposed = Counter(event.value for event in data)
     accepted = Counter(disposed)
@@ -129,7 +131,7 @@ def in_order(released: Iterable[Event]) -> None:
             assert complete_ns <= event.complete_ns <= event.ref_time_ns
             watermark_ns, complete_ns = event.ref_time_ns, event.complete_ns
         elif event.kind == DATA and not event.late:
-            # Equal times that left together are in order of their sources.
+            # Events of equal time that were emitted together are in order of their sources.
             key = (event.ref_time_ns, event.at_ns, event.source, event.epoch, event.seq)
             assert last is None or key > last
             assert event.ref_time_ns >= watermark_ns
@@ -145,11 +147,11 @@ def coordinates(released: Iterable[Event]) -> list[tuple[Any, ...]]:
     ]
 
 
-# -- the two cuts ----------------------------------------------------------------------------------
+# -- one stage and two -----------------------------------------------------------------------------
 
 
 class Log(Protocol):
-    """What the broker has: in `lanes` partitions, or (None) all of it in one order."""
+    """A broker's log: in `lanes` partitions, or (None) all of it in one order."""
 
     lanes: int
 
@@ -157,7 +159,7 @@ class Log(Protocol):
 
 
 class Run:
-    """What was let go, and what was reported."""
+    """A run's emitted events and reports."""
 
     def __init__(self) -> None:
         self.released: list[Event] = []
@@ -169,8 +171,10 @@ class Run:
 
 
 class Fused(Run):
-    """One stage, one partition, in batches of any size; a crash restores it from its
-    changes and from the input."""
+    """One stage and one partition, in batches of any size.
+
+    A crash restores it from its changes and from the input.
+    """
 
     def __init__(self, world: Log, rng: Random, topology: Topology = TOPOLOGY) -> None:
         super().__init__()
@@ -195,7 +199,7 @@ class Fused(Run):
 
 
 class Split(Run):
-    """REORDER per lane, each by a worker with a pace of its own; then one MERGE."""
+    """REORDER for each partition, by a worker with a pace of its own, and then one MERGE."""
 
     def __init__(self, world: Log, rng: Random, topology: Topology = TOPOLOGY) -> None:
         super().__init__()
@@ -222,8 +226,10 @@ class Split(Run):
         return new_stage(self.topology, "merge", lanes=len(self.lanes))
 
     def _sequenced(self, lane: int) -> list[Event]:
-        """What the lane's worker writes, as the next stage reads it; time as in a
-        bounded replay: no tick, the end at the stream's last instant."""
+        """Return the output of the partition's worker, as the next stage reads it.
+
+        Time advances as in a bounded replay: no tick, and the end at the stream's last instant.
+        """
         stage = new_stage(self.topology, "reorder")
         written: list[Event] = []
         beat_ns = 0
@@ -280,7 +286,7 @@ def progress(at_ns: int) -> Event:
 
 
 def over_the_topic(event: Event, lane: int) -> Event:
-    """Written to `events.sequenced` and read from it."""
+    """Return the event as written to `events.sequenced` and read from it."""
     if event.kind == DATA:
         original = [
             ("sourceId", event.source.encode()),

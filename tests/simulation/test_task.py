@@ -1,8 +1,8 @@
-"""Law: a task over several lanes says what the chain cut before the merge says.
+"""Law: a task over several partitions equals the chain with two stages.
 
-The lanes of the task are read at paces of their own, in batches of any size, and it is restored
-from its changes now and then. What it emits and reports is what REORDER by partition and MERGE
-behind `events.sequenced` emit and report, event by event and at the same instants.
+The task reads its partitions at paces of their own, in batches of any size, and is restored from
+its changes from time to time. Its output and reports equal those of REORDER by partition and MERGE
+after `events.sequenced`, event by event and at the same instants.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RULES: Final = {
 
 
 class Task(Run):
-    """REORDER by lane and MERGE in one stage."""
+    """REORDER by partition and MERGE in one stage."""
 
     def __init__(self, world: Log, rng: Random, topology: Topology = TOPOLOGY) -> None:
         super().__init__()
@@ -81,12 +81,14 @@ class Task(Run):
         return new_stage(self.topology, "reorder", "merge", lanes=len(self.lanes))
 
     def _held(self, stage: Any) -> list[Event]:
-        """What the driver reads again: in the order of arrival, then of the lane and the offset."""
+        """Return the events that the driver reads again, by arrival, partition and offset."""
         held = held_after_restart(stage, [*self.raw.values()], FUSED_STAMPED_FROM)
         return sorted(held, key=lambda event: (event.arrival_ns, event.offset))
 
     def _polls(self) -> Iterator[list[Event]]:
-        """Batches of one lane each, with the lane's clock behind them; then the ends of all."""
+        """Yield batches of one partition each, followed by the partition's clock; then the ends of
+        all.
+        """
         left = [copies(lane) for lane in self.lanes]
         while any(left):
             lane = self.rng.choice([lane for lane, events in enumerate(left) if events])
@@ -104,7 +106,7 @@ class Task(Run):
 
 
 def reported(run: Run) -> list[tuple[Any, ...]]:
-    """What was reported, in an order that does not depend on the operators' order."""
+    """Return the reports, in an order that does not depend on that of the operators."""
     found = []
     for report in run.reports:
         match report:
@@ -119,18 +121,18 @@ def reported(run: Run) -> list[tuple[Any, ...]]:
 
 
 def before_end(run: Any) -> list[tuple[Any, ...]]:
-    """What left before the input ended, which has no order of its own."""
+    """Return the events that were emitted before the input ended; later ones have no order."""
     return [each for each in coordinates(run.released) if each[6] < run.end_ns]
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_task_says_what_the_cut_chain_says(rule: str) -> None:
+def test_task_equals_two_stages(rule: str) -> None:
     topology = parse(f"streams: {{default: {RULES[rule]}}}")
     for seed in WORLDS:
         world = World(seed, seconds=SECONDS, lanes=(2, 3, 8)[seed % 3])
         task = Task(world, Random(seed), topology).run()
         split = Split(world, Random(seed), topology).run()
-        if rule == "defaults":  # The others forget sources, or do not know copies.
+        if rule == "defaults":  # The other rules forget sources, or do not recognise duplicates.
             in_balance(world, task)
             in_order(task.released)
         assert before_end(task) == before_end(split), f"world {seed}"

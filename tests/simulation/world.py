@@ -1,21 +1,22 @@
-"""Seeded worlds: machines, their clocks, their networks, and the truth about them.
+"""Draw worlds: sources, their clocks, their networks, and the truth about them.
 
-`World(seed)` is a stream of some machines that send numbered events. What a machine
-and its network are like is drawn from `random.Random(seed)` alone, so its seed replays a world.
+`World(seed)` is a stream of several machines that send numbered events. The properties of a machine
+and its network are drawn from `random.Random(seed)` alone, so the seed replays a world.
 
-* A machine sends at a rate, with bursts (twenty times as fast) and silences. Its clock
-  is off by a constant; under `unsynced: trust` that is part of ts. ts rises strictly
-  within a run.
-* It may restart: its numbers begin anew in the next run. Where it names its epoch the
-  run is the epoch, and stragglers of the run before may come after the restart. Where
-  it does not, it stays down for `PAUSE_NS` beyond the longest delay of its network, so
-  that the restart can be told and nothing of before it arrives after it.
-* A network has a base delay, a law for some of its events, a share of losses and of
-  copies; it overtakes or it does not; it may stall and then let everything through at
-  once.
-* All records of a machine lie in one lane, which is a partition of the raw topic.
+* A machine sends at a rate, with bursts (twenty times as fast) and silences. Its clock is off by a
+constant; under `unsynced: trust` that is part of ts. ts rises strictly within a run.
 
-The payload of an event is its `Origin`, whatever the receiver makes of its numbers.
+* It may restart: its numbers begin again in the next run. If it names its epoch, the run is the
+epoch, and late events of the run before may arrive after the restart. Otherwise it stays down for
+`PAUSE_NS` beyond the longest delay of its network. So the restart can be recognised, and no event
+from before it arrives after it.
+
+* A network has a base delay, a distribution of delays for some of its events, and a share of losses
+and of duplicates. It may reorder events, and it may stall and then pass everything on at once.
+
+* All records of a machine are in one lane, which is a partition of the raw topic.
+
+The payload of an event is its `Origin`, whatever the receiver infers from its numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ LONGEST_STALL_NS: Final = 300 * MS
 
 
 class Origin(NamedTuple):
-    """Which event it is: the `run`-th life of `source`, its `seq`-th number."""
+    """An event's identity: the `run`-th run of `source`, its `seq`-th number."""
 
     source: str
     run: int
@@ -58,8 +59,10 @@ class Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Truth:
-    """What happened. `arrived` counts the records of each origin that came; what did not is in
-    `lost`."""
+    """A history of a world.
+
+    `arrived` counts the records of each origin that arrived; the others are in `lost`.
+    """
 
     lost: set[Origin] = field(default_factory=set)
     arrived: Counter[Origin] = field(default_factory=Counter)
@@ -100,14 +103,14 @@ class Network:
 
 
 class World:
-    """`events()` is what the broker sees; `truth` what was."""
+    """A world: `events()` is the broker's view, `truth` the history."""
 
     def __init__(
         self, seed: int, most_sources: int = 6, seconds: int = 4, lanes: int | None = None
     ) -> None:
         self.seconds = seconds
         rng = Random(seed)
-        drawn_lanes = rng.randint(1, 3)  # also where they are given: the rest must not shift
+        drawn_lanes = rng.randint(1, 3)  # drawn in any case, so that the rest is the same
         self.lanes = lanes or drawn_lanes
         self.machines = [
             (_machine(f"m{i}", rng), _network(rng)) for i in range(rng.randint(1, most_sources))
@@ -116,8 +119,9 @@ class World:
         self._events = self._live(rng)
 
     def events(self, lane: int | None = None) -> list[Event]:
-        """New events in arrival order, of all lanes or of one; `offset` counts within
-        the list."""
+        """Return new events in arrival order, of all partitions or of one; `offset` counts within
+        the list.
+        """
         chosen = [event for event in self._events if lane in (None, event.lane)]
         found = copies(chosen)
         for offset, event in enumerate(found):
@@ -202,7 +206,7 @@ def _network(rng: Random) -> Network:
 
 
 def _unstalled(network: Network, arrival_ns: int) -> int:
-    """Every 2 s the network stalls for `stall_ns`; what comes then comes at its end."""
+    """Return the arrival after stalls: every 2 s the network stalls for `stall_ns`."""
     into_ns = (arrival_ns - START_NS) % (2 * S)
     return arrival_ns + network.stall_ns - into_ns if into_ns < network.stall_ns else arrival_ns
 

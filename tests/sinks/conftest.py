@@ -1,4 +1,4 @@
-"""Sinks in tests do not wait between their attempts, and find places of each kind."""
+"""Make sinks in tests not wait between attempts, and provide places of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of sink, opened on an empty place, and read back as its readers do."""
+"""Each kind of sink, opened on an empty place, and read back as its readers do."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ KINDS = ("redis", "postgres", "parquet", "jsonl")
 
 @dataclass(frozen=True)
 class Place:
-    """One place of one kind: sinks on it, one after the other, and what it holds."""
+    """A place of one kind: it opens sinks, one after the other, and returns their content."""
 
     opened: Callable[[], Sink]
     current: Callable[[], Current]
     empty: Callable[[], None]
     remove_marks: Callable[[], None]
-    """Leaves the results as an older version has written them."""
+    """Removes the marks, so that the results look like those of an older version."""
 
     copied: Callable[[], Callable[[], None]]
-    """Copies the place now; what it returns puts the copy there, as a restored backup does."""
+    """Copies the place now; the returned function restores the copy, like a backup."""
 
 
 def redis_place(server: RedisServer, name: str) -> Place:
@@ -129,7 +129,7 @@ def file_place(folder: Path, form: Form, roll_bytes: int) -> Place:
 def places_of(
     redis_server: RedisServer, postgres_server: PostgresServer, topic: str, folder: Path, form: Form
 ) -> dict[str, tuple[Place, list[str]]]:
-    """A place of each store, with the options of a command that fills it from the topic."""
+    """Return a place of each store, with the options of a command that fills it from the topic."""
     table = topic.replace("-", "_").lower()
     return {
         "redis": (redis_place(redis_server, topic), ["--redis", redis_server.url]),

@@ -1,4 +1,4 @@
-"""What the tests of the sinks share: records by the contract, and what they come to."""
+"""Helpers of the tests of sinks: records by the contract, and the current results."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sinks.result import Result, parse
 from sinks.sink import BegunAnew, Marks, Progress, Reader, Refused
 
 Current = dict[str, bytes]
-"""By id the record that counts; without those whose last word is a retract."""
+"""The current record by id, without retracted results."""
 
 
 def fields(id_: str = "a", revision: int = 0, op: str | None = None, **others: Any) -> Any:
-    """A result's JSON object; emit, then updates, unless `op` says otherwise."""
+    """Return a result's JSON object: an emit, then updates, unless `op` is given."""
     return {
         "id": id_,
         "query": "speed",
@@ -45,7 +45,7 @@ def result(id_: str = "a", revision: int = 0, op: str | None = None, **others: A
 
 
 class MemorySink:
-    """The oracle: one result after the other, by the letter of the contract."""
+    """An oracle: it takes one result after the other, exactly by the contract."""
 
     def __init__(self) -> None:
         self.known: dict[str, Result] = {}
@@ -86,12 +86,12 @@ def current_of(results: Iterable[Result]) -> Current:
 
 
 def same(current: Current) -> dict[str, Any]:
-    """For stores that keep JSON and not its spelling."""
+    """Parse the records, for stores that keep JSON but not its spelling."""
     return {id_: orjson.loads(value) for id_, value in current.items()}
 
 
 def rows_in(folder: Path) -> list[Result]:
-    """All that a reader finds in finished files, as docs/guides/results.md tells it to look."""
+    """Return all results in finished files, read as docs/guides/results.md describes."""
     lines: list[bytes] = []
     for path in sorted(folder.glob("results-*.jsonl")):
         lines += path.read_bytes().splitlines()

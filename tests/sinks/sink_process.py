@@ -1,4 +1,4 @@
-"""`inorder sink` as a process: started, asked, killed, and ended for certain."""
+"""Run `inorder sink` as a process that can be started, asked, killed, and surely ended."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from tests.kit.nursery import ForkedProcess
 
 READY_TIMEOUT_S = 60.0
 SESSION = "2s"
-"""A killed one's partitions come back with its next life only when this is over."""
+"""The session time-out, after which a killed sink's partitions are assigned again."""
 
 
 class SinkProcess(Command):
-    """`folder` holds its log; `arguments` come after `inorder sink`. Dead letters are lines
-    of the log too."""
+    """A sink process; `folder` has its log, `arguments` follow `inorder sink`.
+
+    Dead letters are lines of the log too.
+    """
 
     begun_as = ForkedProcess
 
@@ -30,12 +32,14 @@ class SinkProcess(Command):
 
     @property
     def dead_letters(self) -> list[dict[str, Any]]:
-        """The letters of all its starts."""
+        """Return the dead letters of all its starts."""
         lines = self.process.log.read_text(errors="replace").splitlines()
         return [json.loads(line) for line in lines if line.startswith('{"kind":"dead"')]
 
     def metrics(self) -> dict[str, float]:
-        """Sum of each family's samples since its last start; empty while nobody answers."""
+        """Return the sum of each family's samples since the last start; empty while nothing
+        answers.
+        """
         sums: dict[str, float] = {}
         try:
             for family in self.families():
@@ -51,7 +55,7 @@ class SinkProcess(Command):
 
 @contextmanager
 def served(sinks: Iterable[SinkProcess]) -> Iterator[None]:
-    """Started at the begin; at the end nothing of them is left."""
+    """Start the sinks, and kill them at the end."""
     sinks = list(sinks)
     try:
         for sink in sinks:

@@ -18,7 +18,10 @@ Rows = dict[str, Any]
 
 
 def recipe(name: str, places: Mapping[str, str] | None = None) -> str:
-    """The code of the recipe that begins with this name; `places`: what stands for its servers."""
+    """Return the code of the recipe whose title begins with this name.
+
+    `places` gives the replacements of its servers.
+    """
     found = re.search(rf"^\*\*{name}\*\*.*?^```\w+\n(.*?)^```", PAGE, re.M | re.S)
     assert found is not None
     code = found[1]

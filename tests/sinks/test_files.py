@@ -1,4 +1,4 @@
-"""Examples: when files appear, what a crash leaves, and a disk that fails."""
+"""Examples: files appear when they are full or old, and survive a crash and a full disk."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ FORMS = (Form.PARQUET, Form.JSON_LINES)
 
 
 def sweep(folder: Path, form: Form = Form.PARQUET) -> None:
-    """What a next sink does with what was left behind."""
+    """Run a next sink on the folder, which handles files that were left."""
     with closing(FileSink(folder, form)) as sink:
         sink.write([])
 
 
 def names(folder: Path) -> list[str]:
-    """Suffixes of the finished files, and what is unfinished by its first word."""
+    """Return the suffixes of finished files, and the first word of unfinished ones."""
     return sorted(
         path.suffix if path.name.startswith("results-") else path.name.split("-")[0]
         for path in folder.iterdir()
@@ -46,7 +46,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_file_appears_whole_when_it_is_large_or_old(tmp_path: Path, form: Form) -> None:
+def test_large_or_old_file_is_closed(tmp_path: Path, form: Form) -> None:
     clock = Clock()
     sink = FileSink(tmp_path, form, Rolling(roll_bytes=1_000, roll_age_s=10), clock)
     sink.write([result("a", 0)])
@@ -62,7 +62,7 @@ def test_a_file_appears_whole_when_it_is_large_or_old(tmp_path: Path, form: Form
     sink.write([])
     assert names(tmp_path) == [f".{form}", f".{form}"]
     clock.now_s += 20
-    sink.write([])  # nothing came: no file
+    sink.write([])  # no results, so no file
     sink.close()
     assert names(tmp_path) == [f".{form}", f".{form}"]
     found = sorted((each.id, each.revision) for each in rows_in(tmp_path))
@@ -82,9 +82,7 @@ def test_close_finishes_the_file(tmp_path: Path, form: Form) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("torn", [b"", b'{"id": "a", "revi', b"x" * (3 << 20)])
-def test_what_a_crash_left_is_finished_without_the_half_line(
-    tmp_path: Path, form: Form, torn: bytes
-) -> None:
+def test_crashed_journal_is_finished(tmp_path: Path, form: Form, torn: bytes) -> None:
     journal = journals.create_journal(tmp_path)
     journal.append([record("a", 0), record("a", 1)])
     journal.release()
@@ -96,7 +94,7 @@ def test_what_a_crash_left_is_finished_without_the_half_line(
 
 
 @pytest.mark.parametrize("torn", [b"", b"half a li"])
-def test_an_empty_journal_leaves_no_file(tmp_path: Path, torn: bytes) -> None:
+def test_empty_journal_is_no_file(tmp_path: Path, torn: bytes) -> None:
     journal = journals.create_journal(tmp_path)
     journal.release()
     journal.path.write_bytes(torn)
@@ -104,9 +102,7 @@ def test_an_empty_journal_leaves_no_file(tmp_path: Path, torn: bytes) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_crash_between_the_file_and_the_end_of_its_journal_makes_it_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_crash_writes_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = FileSink(tmp_path)
     sink.write([result("a", 0)])
     monkeypatch.setattr(journals.Journal, "remove", journals.Journal.release)
@@ -118,7 +114,7 @@ def test_a_crash_between_the_file_and_the_end_of_its_journal_makes_it_once(
     assert rows_in(tmp_path) == [result("a", 0)]
 
 
-def test_an_open_journal_of_another_sink_is_left_alone(tmp_path: Path) -> None:
+def test_journal_of_open_sink_stays(tmp_path: Path) -> None:
     one, other = FileSink(tmp_path), FileSink(tmp_path)
     one.write([result("a", 0)])
     other.write([result("b", 0)])
@@ -130,7 +126,7 @@ def test_an_open_journal_of_another_sink_is_left_alone(tmp_path: Path) -> None:
 
 
 class FullDisk:
-    """Takes some bytes of each write and then has no room, while `is_full`."""
+    """A disk that takes some bytes of each write and then has no room, while `is_full`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = True
@@ -147,9 +143,7 @@ class FullDisk:
         return self._write(descriptor, content[:10])
 
 
-def test_a_full_disk_is_unavailable_and_leaves_no_half_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = FileSink(tmp_path)
     sink.write([result("a", 0)])
     disk = FullDisk(monkeypatch)
@@ -164,7 +158,7 @@ def test_a_full_disk_is_unavailable_and_leaves_no_half_line(
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("ends", ["close", "age"])
-def test_a_file_finished_after_a_failed_append_holds_whole_lines(
+def test_failed_append_is_dropped(
     tmp_path: Path, form: Form, ends: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
@@ -179,13 +173,13 @@ def test_a_file_finished_after_a_failed_append_holds_whole_lines(
         clock.now_s += 1_000
         sink.write([])
         assert names(tmp_path) == [f".{form}"]
-    sink.close()  # a rename needs no room
+    sink.close()  # a rename needs no space
     assert "_open" not in names(tmp_path)
     assert rows_in(tmp_path) == [result("a", 0)]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_file_that_cannot_be_finished_stays_open_and_takes_no_more(
+def test_unfinished_file_is_left(
     tmp_path: Path, form: Form, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = FileSink(tmp_path, form, Rolling(roll_bytes=1))
@@ -202,7 +196,7 @@ def test_a_file_that_cannot_be_finished_stays_open_and_takes_no_more(
     assert names(tmp_path) == [f".{form}", f".{form}"]
 
 
-def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
+def test_bad_folder_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         closing(FileSink(tmp_path / "file" / "folder")) as sink,
@@ -211,7 +205,7 @@ def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
         sink.write([result()])
 
 
-def test_a_journal_that_somebody_wrote_in_is_told_and_kept(tmp_path: Path) -> None:
+def test_foreign_line_is_reported(tmp_path: Path) -> None:
     journal = journals.create_journal(tmp_path)
     journal.append([record("a", 0), b"not a result"])
     journal.release()
@@ -220,10 +214,8 @@ def test_a_journal_that_somebody_wrote_in_is_told_and_kept(tmp_path: Path) -> No
     assert journal.path.exists()
 
 
-def test_a_journal_taken_over_at_its_making_is_not_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another sink looks for what was left behind just before the lock."""
+def test_lost_journal_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another sink looks for left journals just before the lock."""
     taken = journals._take
 
     def taken_over(path: Path, descriptor: int) -> bool:
@@ -238,7 +230,7 @@ def test_a_journal_taken_over_at_its_making_is_not_written_to(
 
 
 @pytest.mark.parametrize("rolling", [{"roll_bytes": 0}, {"roll_age_s": 0.0}])
-def test_bounds_that_never_let_a_file_grow_are_refused(rolling: dict[str, Any]) -> None:
+def test_zero_bounds_are_refused(rolling: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Rolling(**rolling)
 
@@ -252,8 +244,8 @@ def pipe(path: Path, _: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to, folder, pipe])
-def test_what_is_called_as_a_journal_and_is_none_is_told(make: Any, tmp_path: Path) -> None:
-    """Nothing of it is changed: without a line end, a journal's rest would be cut off."""
+def test_false_journal_is_reported(make: Any, tmp_path: Path) -> None:
+    """It is not changed, although a journal's rest without a line end would be cut off."""
     victim, results = tmp_path / "victim", tmp_path / "results"
     victim.write_text("a key without a line end")
     results.mkdir()
@@ -263,7 +255,7 @@ def test_what_is_called_as_a_journal_and_is_none_is_told(make: Any, tmp_path: Pa
     assert victim.read_text() == "a key without a line end"
 
 
-def test_a_file_in_the_making_is_never_written_through_a_link(tmp_path: Path) -> None:
+def test_link_is_not_followed(tmp_path: Path) -> None:
     victim, results = tmp_path / "victim", tmp_path / "results"
     victim.write_text("precious")
     results.mkdir()
@@ -278,7 +270,7 @@ READER = Reader("group", "results")
 
 
 def marked(folder: Path, clock: Clock) -> FileSink:
-    """With a mark of 10 at partition 0, and one result in the journal."""
+    """Return a sink with a mark of 10 at partition 0, and one result in the journal."""
     sink = FileSink(folder, Form.JSON_LINES, Rolling(roll_age_s=10), clock)
     sink.marks(READER)
     sink.mark(READER, {0: 0})
@@ -286,8 +278,8 @@ def marked(folder: Path, clock: Clock) -> FileSink:
     return sink
 
 
-def test_no_journal_is_finished_in_another_folder(tmp_path: Path) -> None:
-    """Else its file would be taken as results from before marks."""
+def test_new_folder_gets_no_old_file(tmp_path: Path) -> None:
+    """Otherwise its file would look like results from before marks."""
     folder, clock = tmp_path / "out", Clock()
     sink = marked(folder, clock)
     shutil.rmtree(folder)
@@ -304,9 +296,7 @@ def test_no_journal_is_finished_in_another_folder(tmp_path: Path) -> None:
     assert rows_in(folder) == [result("b", 0)]
 
 
-def test_a_mark_is_never_ahead_of_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mark_follows_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = marked(tmp_path, Clock())
     full = Mock(side_effect=OSError(errno.ENOSPC, "disk full"))
     with monkeypatch.context() as patched:
@@ -320,7 +310,7 @@ def test_a_mark_is_never_ahead_of_the_journal(
     assert rows_in(tmp_path) == [result("a", 0), result("b", 0)]
 
 
-def test_a_damaged_file_of_marks_is_named(tmp_path: Path) -> None:
+def test_damaged_marks_file_is_named(tmp_path: Path) -> None:
     with closing(marked(tmp_path, Clock())) as sink:
         path = next(each for each in tmp_path.glob("_marks-*") if each.stat().st_size)
         path.write_bytes(b"x" * path.stat().st_size)

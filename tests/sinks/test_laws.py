@@ -1,7 +1,7 @@
-"""Law, against an oracle: what a sink holds depends on the set of results alone.
+"""Law, against an oracle: the content of a sink depends only on the set of results.
 
-Any order, copies, cuts of batches, restarts, and crashes (the sink is dropped as it
-stands), for every kind of sink. The oracle is `MemorySink`.
+It holds for any order, duplicates, batches, restarts and crashes (the sink is dropped as it is),
+for each kind of sink. The oracle is `MemorySink`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.redis, pytest.mark.postgres]
 ids = st.sampled_from(["a", "b", "ü", "d{}", "e'", "f"])
 one_result = st.builds(
     lambda id_, revision, is_retract: result(
-        # The content follows from id and revision, as the contract has it.
+        # The content follows from id and revision, as the contract requires.
         id_,
         revision,
         "retract" if is_retract[revision] else None,
@@ -38,9 +38,7 @@ STEP = st.one_of(st.lists(one_result, max_size=25), st.sampled_from(["restart", 
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_what_is_current_depends_on_the_set_alone(
-    new_place: Callable[[], Place], plan: list[Any]
-) -> None:
+def test_law_order_has_no_effect(new_place: Callable[[], Place], plan: list[Any]) -> None:
     place = new_place()
     sink = place.opened()
     given_: list[Result] = []
@@ -54,20 +52,20 @@ def test_what_is_current_depends_on_the_set_alone(
         else:
             assert not sink.write(step)
             given_ += step
-    sink.write([result("z", 0)])  # makes the place where nothing else did
+    sink.write([result("z", 0)])  # creates the place if nothing else did
     sink.close()
     assert same(place.current()) == same(current_of([*given_, result("z", 0)]))
 
 
 @given(results=st.lists(one_result, max_size=30))
-def test_a_folded_batch_comes_to_the_same(results: list[Result]) -> None:
+def test_folded_batch_is_the_same(results: list[Result]) -> None:
     folded = newest(results)
     assert current_of(folded) == current_of(results)
     assert [each.id for each in folded] == sorted({each.id for each in results})
 
 
 def release(sink: Any) -> None:
-    """As the death of its process does: locks and connections go, nothing is finished."""
+    """Release locks and connections as the death of the process does; finish nothing."""
     journal = getattr(sink, "_journal", None)
     if journal is not None:
         journal.release()

@@ -1,4 +1,4 @@
-"""Examples: every store keeps marks with its results, and notices when it has lost them."""
+"""Examples: each store keeps marks with its results, and detects their loss."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def place(new_place: Callable[[], Place]) -> Place:
 
 @pytest.fixture
 def sink(place: Place) -> Iterator[Sink]:
-    """With a mark of 10 at partition 0, and one result."""
+    """Yield a sink with a mark of 10 at partition 0, and one result."""
     with closing(place.opened()) as opened:
         opened.marks(READER)
         opened.mark(READER, {0: 0})
@@ -40,12 +40,12 @@ def marks_at_restart(place: Place) -> Marks:
         return sink.marks(READER)
 
 
-def test_a_new_store_has_no_marks(place: Place) -> None:
+def test_new_store_has_no_marks(place: Place) -> None:
     marks = marks_at_restart(place)
     assert (marks.positions, marks.is_older) == ({}, False)
 
 
-def test_marks_move_with_the_results_and_never_back(place: Place, sink: Sink) -> None:
+def test_marks_never_go_back(place: Place, sink: Sink) -> None:
     assert sink.marks(READER).positions == {0: 10}
     sink.write([], progress(10, 12))
     sink.write([result("a", 1)], progress(10, 11))
@@ -55,7 +55,7 @@ def test_marks_move_with_the_results_and_never_back(place: Place, sink: Sink) ->
     assert (marks.positions, marks.is_older) == ({0: 12, 3: 70}, False)
 
 
-def test_each_reader_has_marks_of_its_own(sink: Sink) -> None:
+def test_each_reader_has_own_marks(sink: Sink) -> None:
     for other in (Reader("b", READER.topic), Reader(READER.group, "results.joins")):
         assert sink.marks(other).positions == {}
         sink.mark(other, {0: 3})
@@ -64,7 +64,7 @@ def test_each_reader_has_marks_of_its_own(sink: Sink) -> None:
     assert sink.marks(READER).positions == {0: 10}
 
 
-def test_a_store_that_is_emptied_is_noticed_at_the_next_write(place: Place, sink: Sink) -> None:
+def test_write_detects_emptied_store(place: Place, sink: Sink) -> None:
     place.empty()
     for results in ([], [result("b", 0)]):
         with pytest.raises(BegunAnew, match="absent or behind"):
@@ -77,14 +77,14 @@ def test_a_store_that_is_emptied_is_noticed_at_the_next_write(place: Place, sink
     assert [*place.current()] == ["b"]
 
 
-def test_a_store_that_is_emptied_is_noticed_at_a_restart(place: Place, sink: Sink) -> None:
+def test_restart_detects_emptied_store(place: Place, sink: Sink) -> None:
     sink.close()
     place.empty()
     marks = marks_at_restart(place)
     assert (marks.positions.get(0, 0), marks.is_older) == (0, False)
 
 
-def test_a_restored_backup_has_the_marks_of_its_time(place: Place, sink: Sink) -> None:
+def test_backup_restores_old_marks(place: Place, sink: Sink) -> None:
     restore = place.copied()
     sink.write([result("b", 0)], progress(10, 20))
     sink.close()
@@ -97,7 +97,7 @@ def test_a_restored_backup_has_the_marks_of_its_time(place: Place, sink: Sink) -
     assert "c" not in place.current()
 
 
-def test_results_from_before_marks_are_older(place: Place, sink: Sink) -> None:
+def test_unmarked_results_are_older(place: Place, sink: Sink) -> None:
     sink.close()
     place.remove_marks()
     for _ in range(2):
@@ -107,6 +107,6 @@ def test_results_from_before_marks_are_older(place: Place, sink: Sink) -> None:
     assert not marks_at_restart(place).is_older
 
 
-def test_results_after_the_first_marks_are_not_older(place: Place, sink: Sink) -> None:
+def test_marked_results_are_not_older(place: Place, sink: Sink) -> None:
     sink.close()
     assert not marks_at_restart(place).is_older

@@ -1,4 +1,4 @@
-"""Examples: the table, what it refuses, and what happens when the server goes."""
+"""Examples: the table, the rows that it refuses, and failures of the server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS = itertools.count()
 
 @dataclass
 class Store:
-    """A table of a test, and the sink on it, which opens at its first write."""
+    """A table of a test, and its sink, which connects at its first write."""
 
     url: str
     table: str = field(default_factory=lambda: f"examples_{next(NUMBERS)}")
@@ -39,11 +39,11 @@ class Store:
         return self.sink.write(results)
 
     def refused(self, *results: Result) -> list[str]:
-        """The ids of those."""
+        """Return the ids of the refused results."""
         return [each.result.id for each in self.write(*results)]
 
     def rows(self, columns: str) -> list[tuple[Any, ...]]:
-        """By id."""
+        """Return the columns of all rows, by id."""
         query: Any = f"select {columns} from {self.table} order by id"
         with psycopg.connect(self.url) as connection:
             return connection.execute(query).fetchall()
@@ -58,7 +58,7 @@ class Store:
                 connection.execute(statement)
 
     def fails(self, body: str, when: str = "") -> None:
-        """From now on that happens before a row is inserted."""
+        """Run this code before each row is inserted from now on."""
         own = f"fail_{self.table}"
         self.run(
             f"create function {own}() returns trigger language plpgsql as"
@@ -75,7 +75,7 @@ def store(postgres_server: PostgresServer) -> Iterator[Store]:
     made.sink.close()
 
 
-def test_a_row_holds_the_latest_as_it_was(store: Store) -> None:
+def test_row_has_the_latest_record(store: Store) -> None:
     values = {"ü": [1.5, None, "'\\\"{}"], "big": 2**63}
     store.write(result("a", 0), result("a", 2, values=values), result("a", 1), result("b", 0))
     store.write(result("a", 1), result("b", 1, "retract", start=None, end=None))
@@ -85,7 +85,7 @@ def test_a_row_holds_the_latest_as_it_was(store: Store) -> None:
     assert rows[1][:6] == ("b", "retract", 1, False, None, None)
 
 
-def test_what_the_server_can_never_hold_comes_back_and_the_rest_is_written(store: Store) -> None:
+def test_unstorable_rows_are_refused(store: Store) -> None:
     refused = store.write(
         result("nul\0", 0),
         result("a", 5, values={"text": "nul\0"}),
@@ -97,7 +97,7 @@ def test_what_the_server_can_never_hold_comes_back_and_the_rest_is_written(store
     assert store.rows("id, revision") == [("a", 3), ("b", 0)]
 
 
-def test_a_constraint_of_the_users_refuses_rows_only(store: Store) -> None:
+def test_constraint_refuses_only_rows(store: Store) -> None:
     store.write(result("a", 0))
     store.run(f"alter table {store.table} add check (query <> 'secret')")
     (refused,) = store.write(result("b", 0, query="secret"), result("c", 0))
@@ -113,9 +113,7 @@ def test_a_constraint_of_the_users_refuses_rows_only(store: Store) -> None:
         pytest.param({"query": "raises"}, "not this one", id="a trigger"),
     ],
 )
-def test_what_is_at_fault_by_its_content_is_refused_and_stops_nothing(
-    store: Store, bad: Any, says: str
-) -> None:
+def test_bad_content_is_refused(store: Store, bad: Any, says: str) -> None:
     store.write(result("a", 0))
     store.fails("if new.query = 'raises' then raise 'not this one'; end if;")
     (refused,) = store.write(result("b", 0), result("bad", 0, **bad), result("c", 0))
@@ -126,13 +124,13 @@ def test_what_is_at_fault_by_its_content_is_refused_and_stops_nothing(
 
 @pytest.fixture
 def put(store: Store, monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """What puts rows, a statement at a time."""
+    """Watch the method that writes rows, a statement at a time."""
     watched = Mock(wraps=store.sink._put)
     monkeypatch.setattr(store.sink, "_put", watched)
     return watched
 
 
-def test_one_bad_row_costs_a_few_statements_not_one_for_each_row(store: Store, put: Mock) -> None:
+def test_bad_row_costs_few_statements(store: Store, put: Mock) -> None:
     rows = [result(f"r{number:03}", 0) for number in range(512)]
     rows[300] = result("r300", 0, values={"text": "nul\0"})
     assert store.refused(*rows) == ["r300"]
@@ -140,14 +138,12 @@ def test_one_bad_row_costs_a_few_statements_not_one_for_each_row(store: Store, p
     assert len(store.ids) == 511
 
 
-def test_every_row_may_be_at_fault(store: Store) -> None:
+def test_all_rows_may_be_refused(store: Store) -> None:
     rows = [result(f"r{number}", 0, values={"text": "\0"}) for number in range(33)]
     assert {*store.refused(*rows)} == {each.id for each in rows}
 
 
-def test_the_environment_does_not_choose_the_encoding(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_sets_no_encoding(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     with closing(PostgresSink(f"{store.url}?client_encoding=SQL_ASCII", store.table)) as sink:
         sink.write([result("a", 0, values={"price": "5 \u20ac"})])
@@ -167,10 +163,10 @@ def test_the_environment_does_not_choose_the_encoding(
         ("57014", SinkUnavailable),  # statement timeout
         ("0A000", SinkUnusable),
         ("28P01", SinkUnusable),
-        ("42501", SinkUnusable),  # no right
+        ("42501", SinkUnusable),  # no permission
     ],
 )
-def test_states_that_are_not_the_rows_fault(store: Store, state: str, seen_as: Any) -> None:
+def test_server_error_refuses_no_row(store: Store, state: str, seen_as: Any) -> None:
     store.write(result("a", 0))
     store.fails(f"raise 'so it is' using errcode = '{state}';")
     with pytest.raises(seen_as, match="so it is"):
@@ -182,7 +178,7 @@ def test_many_rows_go_in_pieces(store: Store) -> None:
     assert len(store.ids) == 2001
 
 
-def test_a_row_that_the_server_fails_at_each_time_is_refused(store: Store) -> None:
+def test_failing_row_is_refused(store: Store) -> None:
     store.write(result("a", 0))
     store.fails("raise 'no memory' using errcode = 'XX000';", "when (new.id = 'huge')")
     huge = result("huge", 0, values={"a": "x" * 2**20})
@@ -191,15 +187,15 @@ def test_a_row_that_the_server_fails_at_each_time_is_refused(store: Store) -> No
 
 
 @pytest.mark.long
-def test_more_elements_than_the_server_holds_are_refused(store: Store) -> None:
-    """It calls them an internal error."""
+def test_huge_array_is_refused(store: Store) -> None:
+    """PostgreSQL reports them as an internal error."""
     huge = result("huge", 0, values={"a": [0] * (2**24 + 2)})
     assert store.refused(result("a", 0), huge) == ["huge"]
     assert store.ids == ["a"]
 
 
-def test_what_nobody_could_select_is_refused(store: Store) -> None:
-    """A number of nine characters is 16,385 digits to the server."""
+def test_unselectable_row_is_refused(store: Store) -> None:
+    """A number of nine characters has 16,385 digits for the server."""
     record = result("tiny", 0).record.replace(b'"v":0.0', b'"v":[' + b"1e-16383," * 9_000 + b"0]")
     tiny, small = parse(record), result("small", 0, values={"v": [1e-300] * 1_000})
     assert isinstance(tiny, Result)
@@ -207,21 +203,19 @@ def test_what_nobody_could_select_is_refused(store: Store) -> None:
     assert len(store.rows("record")) == 1
 
 
-def test_a_statement_has_a_bound_in_bytes(
-    store: Store, put: Mock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statement_is_bounded(store: Store, put: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kind, "BYTES_PER_STATEMENT", 1_000)
     store.write(*(result(f"r{number}", 0, values={"v": "x" * 400}) for number in range(6)))
     assert [len(call.args[1]) for call in put.call_args_list] == [1] * 6
 
 
-def test_a_table_of_another_shape_is_told(store: Store) -> None:
+def test_unfit_table_is_refused(store: Store) -> None:
     store.run(f"create table {store.table} (id text primary key)")
     with pytest.raises(SinkUnusable, match="choose another"):
         store.write(result())
 
 
-def test_a_user_who_may_only_write_needs_no_right_to_make_tables(store: Store) -> None:
+def test_writing_needs_few_rights(store: Store) -> None:
     table = store.table
     store.write(result("a", 0))
     store.run(
@@ -239,7 +233,7 @@ def test_a_user_who_may_only_write_needs_no_right_to_make_tables(store: Store) -
     assert store.rows("revision") == [(1,)]
 
 
-def test_a_schema_may_be_named(store: Store) -> None:
+def test_table_may_have_a_schema(store: Store) -> None:
     store.run("create schema if not exists shop")
     shop = Store(store.url, "shop.results")
     shop.write(result("a", 0))
@@ -248,18 +242,18 @@ def test_a_schema_may_be_named(store: Store) -> None:
 
 
 @pytest.mark.parametrize("table", ["", "a b", "a;drop table b", "a.b.c", "1a", "ä", "a" * 64])
-def test_a_table_that_cannot_be_is_refused(table: str) -> None:
+def test_bad_table_name_is_refused(table: str) -> None:
     with pytest.raises(ValueError, match="name of a table"):
         PostgresSink("postgresql://localhost/x", table)
 
 
-def test_a_bad_connection_string_is_refused_without_its_secret() -> None:
+def test_refusal_hides_the_secret() -> None:
     with pytest.raises(ValueError, match="write postgresql://") as refused:
         PostgresSink("postgresql://u:hidden@h:1/x?nothing=1", "results")
     assert "hidden" not in str(refused.value)
 
 
-def test_a_session_that_is_ended_is_not_noticed(store: Store) -> None:
+def test_ended_session_is_replaced(store: Store) -> None:
     store.write(result("a", 0))
     store.run(
         "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -269,7 +263,7 @@ def test_a_session_that_is_ended_is_not_noticed(store: Store) -> None:
     assert store.rows("revision") == [(1,)]
 
 
-def test_a_server_that_is_killed_is_unavailable_and_then_gone_on_with(
+def test_restarted_server_is_used(
     own_postgres: PostgresServer,
 ) -> None:
     store = Store(own_postgres.url, "results")
@@ -287,14 +281,12 @@ def test_a_server_that_is_killed_is_unavailable_and_then_gone_on_with(
 
 
 def cancel_after(timeout_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statements are cancelled after this time."""
+    """Cancel statements after this time."""
     monkeypatch.setattr(kind, "STATEMENT_TIMEOUT_S", timeout_s)
     monkeypatch.setattr(kind, "_TIMEOUT", f"set local statement_timeout = '{timeout_s}s'")
 
 
-def test_a_slow_table_gets_its_rows_in_smaller_pieces(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_table_gets_small_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     cancel_after(0.5, monkeypatch)
     store.write(result("before", 0))
     store.fails("perform pg_sleep(0.02);")
@@ -308,12 +300,10 @@ def test_a_slow_table_gets_its_rows_in_smaller_pieces(
     assert store.sink._most_rows > 60
 
 
-def test_what_a_cancelled_batch_has_written_stays(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cancelled_batch_keeps_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     cancel_after(0.3, monkeypatch)
     store.write(result("before", 0))
-    # One row takes for ever, so no batch with it is ever written as a whole.
+    # One row never ends, so no batch with it is ever written as a whole.
     store.fails("if new.id = 'r050' then perform pg_sleep(60); end if;")
     rows = [result(f"r{number:03}", 0) for number in range(100)]
     for _ in range(4):
@@ -322,7 +312,7 @@ def test_what_a_cancelled_batch_has_written_stays(
     assert set(store.ids) == {"before", *(row.id for row in rows[:50])}
 
 
-def test_a_refusal_names_its_cause(store: Store) -> None:
+def test_refusal_names_its_cause(store: Store) -> None:
     store.write(result("before", 0))
     store.run(
         f"alter table {store.table} add constraint short check (length(id) < 9)",

@@ -31,7 +31,7 @@ def progress(known: int, next_: int) -> Progress:
 
 @pytest.fixture
 def store(postgres_server: PostgresServer) -> Iterator[Store]:
-    """With one result, and a mark of 10."""
+    """Yield a store with one result and a mark of 10."""
     made = Store(postgres_server.url)
     made.sink.mark(READER, {0: 0})
     made.sink.write([result("a", 0)], progress(0, 10))
@@ -40,13 +40,15 @@ def store(postgres_server: PostgresServer) -> Iterator[Store]:
 
 
 def mark(store: Store) -> int:
-    """The mark as another sink finds it."""
+    """Return the mark as another sink reads it."""
     with closing(PostgresSink(store.url, store.table)) as sink:
         return sink.marks(READER).positions[0]
 
 
 def remake(table: str, fill: str = "insert into copy_{0} table {0}") -> list[str]:
-    """The statements by which another table takes the name; without `fill` it is empty."""
+    """Return the statements that put a new table in the place of another; without `fill` it is
+    empty.
+    """
     statements = (
         "create table copy_{0} (like {0} including all)",
         fill,
@@ -58,7 +60,7 @@ def remake(table: str, fill: str = "insert into copy_{0} table {0}") -> list[str
 
 @pytest.mark.parametrize("how", ["truncated", "made again", "filled by another", "restored empty"])
 @pytest.mark.parametrize("is_open", [True, False])
-def test_another_table_of_the_name_has_no_marks(store: Store, how: str, is_open: bool) -> None:
+def test_replaced_table_has_no_marks(store: Store, how: str, is_open: bool) -> None:
     if not is_open:
         store.sink.close()
     match how:
@@ -77,7 +79,7 @@ def test_another_table_of_the_name_has_no_marks(store: Store, how: str, is_open:
     assert mark(store) == 0
 
 
-def test_a_table_that_is_packed_keeps_its_marks(store: Store) -> None:
+def test_vacuum_full_keeps_marks(store: Store) -> None:
     with psycopg.connect(store.url, autocommit=True) as connection:
         statement: Any = f"vacuum full {store.table}"
         connection.execute(statement)
@@ -86,7 +88,7 @@ def test_a_table_that_is_packed_keeps_its_marks(store: Store) -> None:
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_both_tables_made_again_keep_marks(store: Store, is_open: bool) -> None:
+def test_copied_tables_keep_marks(store: Store, is_open: bool) -> None:
     if not is_open:
         store.sink.close()
     store.run(*remake(store.table), *remake(NAME))
@@ -97,8 +99,8 @@ def test_both_tables_made_again_keep_marks(store: Store, is_open: bool) -> None:
     assert mark(store) == 0
 
 
-def test_a_restored_dump_keeps_marks(postgres_server: PostgresServer, tmp_path: Path) -> None:
-    """With PostgreSQL's own programs, which come with its client."""
+def test_restored_dump_keeps_marks(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    """PostgreSQL's own programs make and restore the dump."""
     programs = [shutil.which(name) for name in ("pg_dump", "pg_restore")]
     if None in programs:
         pytest.skip("pg_dump and pg_restore not found; install postgresql-client")
@@ -115,14 +117,14 @@ def test_a_restored_dump_keeps_marks(postgres_server: PostgresServer, tmp_path: 
     assert (store.ids, mark(store)) == (["a"], 10)
 
 
-def test_tables_and_their_schemas_have_marks_of_their_own(store: Store) -> None:
+def test_marks_belong_to_one_table(store: Store) -> None:
     store.run("create schema if not exists marked")
     for other in (f"other_{store.table}", f"marked.{store.table}"):
         with closing(PostgresSink(store.url, other)) as sink:
             assert sink.marks(READER).positions == {}
 
 
-def test_who_may_not_make_the_table_of_marks_is_told_what_to_run(store: Store) -> None:
+def test_missing_right_gives_remedy(store: Store) -> None:
     schema = f"own_{store.table}"
     store.run(f"create schema {schema}")
     table = f"{schema}.{store.table}"
@@ -145,9 +147,7 @@ def test_who_may_not_make_the_table_of_marks_is_told_what_to_run(store: Store) -
         assert (marks.positions, marks.is_older) == ({}, True)
 
 
-def test_a_mark_is_never_ahead_of_a_slow_tables_rows(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mark_is_never_ahead_of_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.sink._most_rows = 1
     put = Mock(wraps=store.sink._put)
     monkeypatch.setattr(store.sink, "_put", put)
@@ -163,7 +163,7 @@ def test_a_mark_is_never_ahead_of_a_slow_tables_rows(
     assert mark(store) == 20
 
 
-def test_refused_rows_move_the_mark_too(store: Store) -> None:
+def test_refused_rows_move_the_mark(store: Store) -> None:
     bad = result("bad", 0, values={"text": "nul\0"})
     (refused,) = store.sink.write([bad, result("b", 0)], progress(10, 20))
     assert refused.result.id == "bad"
@@ -171,10 +171,8 @@ def test_refused_rows_move_the_mark_too(store: Store) -> None:
 
 
 @pytest.mark.parametrize("rows_at_once", [1, ROWS_PER_STATEMENT])
-def test_an_empty_server_at_the_address_is_noticed(
-    own_postgres: PostgresServer, rows_at_once: int
-) -> None:
-    """No row gets into it, also if each is a transaction of its own."""
+def test_emptied_server_is_noticed(own_postgres: PostgresServer, rows_at_once: int) -> None:
+    """No row is written to it, even where each row is a transaction of its own."""
     store = Store(own_postgres.url)
     store.sink.mark(READER, {0: 0})
     store.sink.write([result("a", 0)], progress(0, 10))

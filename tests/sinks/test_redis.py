@@ -1,4 +1,4 @@
-"""Examples: keys, feed and bounds in Redis, and what happens when the server goes."""
+"""Examples: keys, feed and bounds in Redis, and its failures."""
 
 from __future__ import annotations
 
@@ -65,9 +65,7 @@ def feed(client: Any, keys: RedisKeys) -> list[tuple[str, int, str]]:
     ]
 
 
-def test_an_older_revision_changes_nothing_and_a_retract_stays(
-    sink: RedisSink, client: Any, keys: RedisKeys
-) -> None:
+def test_older_revision_is_ignored(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
     for revision, op in [(2, "update"), (1, "update"), (3, "retract"), (2, "update"), (3, "emit")]:
         sink.write([result("a", revision, op)])
     assert client.hgetall(keys.latest) == {}
@@ -77,7 +75,7 @@ def test_an_older_revision_changes_nothing_and_a_retract_stays(
     assert client.hgetall(keys.latest) == {b"a": record("a", 4, "emit")}
 
 
-def test_revisions_are_compared_as_numbers(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
+def test_revisions_are_numbers(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
     sink.write([result("a", 9)])
     sink.write([result("a", 10)])
     sink.write([result("b", 2**53 - 2)])
@@ -85,24 +83,24 @@ def test_revisions_are_compared_as_numbers(sink: RedisSink, client: Any, keys: R
     assert client.hmget(keys.revisions, "a", "b") == [b"10", b"%d" % (2**53 - 1)]
 
 
-def test_the_feed_and_the_latest_are_trimmed(
+def test_feed_and_latest_are_trimmed(
     redis_server: RedisServer, name: str, client: Any, keys: RedisKeys
 ) -> None:
     bounds = RedisBounds(max_results=50, max_feed=100)
     with closing(RedisSink(connect(redis_server.url), name, bounds)) as sink:
         for number in range(1000):
             sink.write([result(f"r{number}", 0)])
-        sink.write([result("r960", 1)])  # so it is among the last to go
+        sink.write([result("r960", 1)])  # so it is among the last to be removed
         sink.write([result(f"s{number}", 0, "retract") for number in range(49)])
     assert client.zcard(keys.recent) == client.hlen(keys.revisions) == 50
     assert client.hkeys(keys.latest) == [b"r960"]
     assert 100 <= client.xlen(keys.feed) < 100 + WELL_BEYOND_A_NODE
 
 
-def test_a_lowered_bound_is_reached(
+def test_lowered_bound_is_reached(
     redis_server: RedisServer, name: str, sink: RedisSink, client: Any, keys: RedisKeys
 ) -> None:
-    """By calls that forget more than they add."""
+    """Each call removes more results than it adds."""
     sink.write([result(f"r{number}", 0) for number in range(2500)])
     with closing(RedisSink(connect(redis_server.url), name, RedisBounds(max_results=10))) as low:
         for number in range(4):
@@ -110,20 +108,20 @@ def test_a_lowered_bound_is_reached(
     assert client.hlen(keys.latest) == 10
 
 
-def test_a_result_that_one_call_cannot_carry_is_refused(sink: RedisSink) -> None:
-    """Else bounds by number are none in bytes."""
+def test_too_large_result_is_refused(sink: RedisSink) -> None:
+    """Otherwise a bound on the number of results would be no bound on bytes."""
     large = result("large", 0, values={"a": "0" * kind.BYTES_PER_CALL})
     assert [each.result.id for each in sink.write([result("a", 0), large])] == ["large"]
 
 
-def test_many_and_large_results_go_in_pieces(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
+def test_large_batch_goes_in_pieces(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
     large = [result(f"l{number}", 0, values={"v": "x" * (3 << 20)}) for number in range(3)]
     small = [result(f"s{number:04}", 0) for number in range(1201)]
     sink.write([*large, *small])
     assert client.hlen(keys.latest) == 1204
 
 
-def test_names_lie_in_one_slot_and_braces_are_refused() -> None:
+def test_keys_share_one_slot() -> None:
     assert keys_of("results.windows").latest == "inorder:{results.windows}:latest"
     for name in ("", "a{b", "a}b"):
         with pytest.raises(ValueError, match="name"):
@@ -133,7 +131,7 @@ def test_names_lie_in_one_slot_and_braces_are_refused() -> None:
 
 
 @pytest.mark.parametrize("key", ["latest", "feed", "revisions", "recent"])
-def test_a_key_that_holds_something_else_is_told_and_loses_nothing(
+def test_wrong_key_type_is_reported(
     sink: RedisSink, client: Any, keys: RedisKeys, key: str
 ) -> None:
     client.set(getattr(keys, key), "something else")
@@ -145,9 +143,9 @@ def test_a_key_that_holds_something_else_is_told_and_loses_nothing(
     assert ("a", 1, "update") in feed(client, keys)
 
 
-def test_a_server_that_is_away_fails_in_bounded_time(name: str) -> None:
+def test_absent_server_fails_in_time(name: str) -> None:
     with socket.socket() as placeholder:
-        placeholder.bind(("127.0.0.1", 0))  # bound and not listening: refused
+        placeholder.bind(("127.0.0.1", 0))  # bound but not listening, so connections are refused
         port = placeholder.getsockname()[1]
         sink = RedisSink(connect(f"redis://127.0.0.1:{port}/0"), name)
         started_s = time.monotonic()
@@ -160,7 +158,7 @@ def test_a_server_that_is_away_fails_in_bounded_time(name: str) -> None:
             sink.write([result()])
 
 
-def test_a_full_server_is_unavailable_and_then_goes_on(own_redis: RedisServer, name: str) -> None:
+def test_full_server_is_unavailable(own_redis: RedisServer, name: str) -> None:
     sink = RedisSink(connect(own_redis.url), name)
     with redis.Redis.from_url(own_redis.url) as client:
         client.config_set("maxmemory", "1")
@@ -177,7 +175,7 @@ def test_a_full_server_is_unavailable_and_then_goes_on(own_redis: RedisServer, n
     ("policy", "limit", "warnings"),
     [("allkeys-lru", "256mb", 1), ("allkeys-lru", "0", 0), ("noeviction", "256mb", 0)],
 )
-def test_a_server_that_evicts_is_warned_of_once(
+def test_eviction_is_warned_of_once(
     own_redis: RedisServer,
     name: str,
     caplog: pytest.LogCaptureFixture,
@@ -194,7 +192,7 @@ def test_a_server_that_evicts_is_warned_of_once(
     assert caplog.text.count("may evict keys (maxmemory-policy allkeys-lru)") == warnings
 
 
-def test_a_user_without_the_right_to_info_is_served(own_redis: RedisServer, name: str) -> None:
+def test_right_to_info_is_not_needed(own_redis: RedisServer, name: str) -> None:
     rights = ["+@all", "-info"]
     with redis.Redis.from_url(own_redis.url) as client:
         client.acl_setuser("app", enabled=True, passwords="+x", keys=["*"], commands=rights)
@@ -203,7 +201,7 @@ def test_a_user_without_the_right_to_info_is_served(own_redis: RedisServer, name
         assert sink.marks(READER).positions == {}
 
 
-def test_a_lowered_bound_makes_room_on_a_full_server(own_redis: RedisServer, name: str) -> None:
+def test_lowered_bound_frees_full_server(own_redis: RedisServer, name: str) -> None:
     large = "x" * 2_000
     sink = RedisSink(connect(own_redis.url), name)
     sink.write([result(f"r{number}", 0, values={"v": large}) for number in range(3_000)])
@@ -221,10 +219,10 @@ def test_a_lowered_bound_makes_room_on_a_full_server(own_redis: RedisServer, nam
         assert client.xlen(keys_of(name).feed) < 100 + WELL_BEYOND_A_NODE
 
 
-def test_after_a_failover_the_name_is_looked_up_again(
+def test_failover_looks_up_the_name(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old master lives on as a replica, and so does the connection to it."""
+    """After the failover the old master lives on as a replica, and its connection stays open."""
     with RedisServer(tmp_path / "old") as old, RedisServer(tmp_path / "new") as new:
         leads_to = [old]
         resolve = socket.getaddrinfo
@@ -240,16 +238,16 @@ def test_after_a_failover_the_name_is_looked_up_again(
         with redis.Redis.from_url(old.url) as client:
             client.replicaof("127.0.0.1", new.port)
         with pytest.raises(SinkUnavailable, match="is a replica, read-only"):
-            sink.write([result("a", 1)])  # the name has not moved yet
+            sink.write([result("a", 1)])  # the name still leads to the old master
         leads_to[0] = new
         sink.write([result("a", 1)])
         sink.close()
         with redis.Redis.from_url(new.url) as client:
             assert client.hgetall(keys_of(name).latest) == {b"a": record("a", 1)}
-        old.kill()  # a master that is to end waits for its replicas
+        old.kill()  # a master waits for its replicas before it stops
 
 
-def test_who_is_not_let_in_is_told_and_does_not_wait(own_redis: RedisServer, name: str) -> None:
+def test_wrong_login_fails_at_once(own_redis: RedisServer, name: str) -> None:
     with redis.Redis.from_url(own_redis.url) as client:
         client.acl_setuser(
             "reader", enabled=True, passwords="+known", keys=["*"], commands=["+get"]
@@ -267,7 +265,7 @@ def test_who_is_not_let_in_is_told_and_does_not_wait(own_redis: RedisServer, nam
         sink.write([result("a", 0)])
 
 
-def test_in_a_cluster_the_node_of_the_slot_is_found(tmp_path: Path, name: str) -> None:
+def test_cluster_redirect_is_followed(tmp_path: Path, name: str) -> None:
     nodes = [RedisServer(tmp_path / str(number), cluster=True) for number in range(2)]
     with nodes[0], nodes[1], ExitStack() as stack:
         clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
@@ -281,7 +279,7 @@ def test_in_a_cluster_the_node_of_the_slot_is_found(tmp_path: Path, name: str) -
         clients[0].cluster("meet", "127.0.0.1", nodes[1].port, nodes[1].bus_port)
         for client in clients:
             wait_until(lambda: whole(client), "the cluster to be whole")  # noqa: B023
-        sink.write([result("a", 0)])  # by the first node, which points to the second
+        sink.write([result("a", 0)])  # the first node redirects to the second
         sink.write([result("a", 1)])
         assert clients[1].hgetall(keys_of(name).latest) == {b"a": record("a", 1)}
         nodes[1].kill()
@@ -299,7 +297,7 @@ def whole(client: Any) -> bool:
     return bool(client.cluster("info")["cluster_state"] == "ok")
 
 
-def test_an_answer_that_is_lost_leaves_no_second_entry(
+def test_lost_answer_adds_no_second_entry(
     sink: RedisSink, client: Any, keys: RedisKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[Any] = []
@@ -318,10 +316,8 @@ def test_an_answer_that_is_lost_leaves_no_second_entry(
     assert feed(client, keys) == [("a", 0, "emit")]
 
 
-def test_marks_count_as_lost_with_the_results(
-    sink: RedisSink, client: Any, keys: RedisKeys
-) -> None:
-    """`revisions` is gone, and `marks` is there, as after a deletion by hand."""
+def test_marks_are_lost_with_results(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
+    """Someone has deleted `revisions` by hand, and `marks` is still there."""
     sink.marks(READER)
     sink.mark(READER, {0: 0})
     sink.write([], Progress(READER, {0: MarkStep(0, 5)}))
@@ -333,9 +329,7 @@ def test_marks_count_as_lost_with_the_results(
     assert (marks.positions, marks.is_older) == ({}, False)
 
 
-def test_marks_move_with_the_last_of_many_calls(
-    sink: RedisSink, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_call_moves_the_marks(sink: RedisSink, monkeypatch: pytest.MonkeyPatch) -> None:
     sink.marks(READER)
     sink.mark(READER, {0: 0})
     monkeypatch.setattr(kind, "RESULTS_PER_CALL", 1)

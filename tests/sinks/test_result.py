@@ -1,4 +1,4 @@
-"""Examples: which records are results, and what is said of those that are none."""
+"""Examples: which records are results, and how all others are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topology.wire.json_lines import line_json, result_line
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
-def test_every_kind_that_stages_write_is_one(written: topology.model.result.Result) -> None:
+def test_each_written_kind_is_parsed(written: topology.model.result.Result) -> None:
     value = line_json(result_line(written))
     assert parse(value, written.id.encode()) == Result(
         written.id,
@@ -34,7 +34,7 @@ def test_every_kind_that_stages_write_is_one(written: topology.model.result.Resu
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
-def test_what_a_table_takes_back_is_the_retract_of_any_other_topic(
+def test_tombstone_equals_retract(
     written: topology.model.result.Result,
 ) -> None:
     line = result_line(replace(written, op="retract"))
@@ -43,7 +43,7 @@ def test_what_a_table_takes_back_is_the_retract_of_any_other_topic(
     assert isinstance(found, Result)
     assert isinstance(whole, Result)
     assert found == replace(whole, record=found.record)
-    assert parse(found.record) == found  # as a journal of files reads it
+    assert parse(found.record) == found  # as the journal of files reads it
 
 
 def refused(value: bytes | None, key: bytes | None = None, headers: Any = ()) -> Malformed:
@@ -72,13 +72,13 @@ RETRACTED = dict(retraction_headers(result_line(replace(WRITTEN[0], op="retract"
         (b"\xff", RETRACTED, kind.KEY_NOT_ID),
     ],
 )
-def test_a_record_without_a_value_that_takes_nothing_back(
+def test_bad_tombstone_is_malformed(
     key: bytes | None, headers: dict[str, bytes | None], reason: str
 ) -> None:
     assert refused(None, key, [*headers.items()]).reason == reason
 
 
-def test_times_events_and_values_may_be_absent() -> None:
+def test_some_fields_may_be_absent() -> None:
     given = fields()
     for name in ("start", "end", "events", "values"):
         del given[name]
@@ -87,7 +87,7 @@ def test_times_events_and_values_may_be_absent() -> None:
     assert (found.start_ns, found.end_ns) == (None, None)
 
 
-def test_a_record_of_several_lines_becomes_one() -> None:
+def test_record_becomes_one_line() -> None:
     given = orjson.dumps(fields(query="a\nb"), option=orjson.OPT_INDENT_2)
     found = parse(given.replace(b"\n", b"\r\n"))
     assert isinstance(found, Result)
@@ -133,7 +133,7 @@ def without(name: str) -> bytes:
         (record(start=2, end=1), kind.INTERVAL_BACKWARDS, "start is after end"),
     ],
 )  # fmt: skip
-def test_what_is_no_result_is_told(value: bytes | None, reason: str, told: str) -> None:
+def test_malformed_has_a_reason(value: bytes | None, reason: str, told: str) -> None:
     found = refused(value)
     assert found.reason == reason
     assert told in found.detail
@@ -141,16 +141,16 @@ def test_what_is_no_result_is_told(value: bytes | None, reason: str, told: str) 
 
 
 @pytest.mark.parametrize("key", [b"", b"b", b"\xff"])
-def test_the_key_is_the_id(key: bytes) -> None:
+def test_key_must_be_the_id(key: bytes) -> None:
     found = refused(record("a"), key)
     assert (found.reason, found.id) == (kind.KEY_NOT_ID, "a")
 
 
-def test_a_malformed_one_names_its_id_if_it_can() -> None:
+def test_malformed_keeps_its_id() -> None:
     assert refused(b'{"id": "a"}').id == "a"
     assert refused(b'{"id": 7}').id is None
 
 
-def test_the_bounds_are_inside() -> None:
+def test_largest_values_are_accepted() -> None:
     assert isinstance(parse(record("x" * MAX_ID_CHARS, MAX_REVISION)), Result)
     assert isinstance(parse(record(start=-(2**63), end=2**63 - 1)), Result)

@@ -1,4 +1,4 @@
-"""Examples: what is committed when, back-pressure, and what becomes of each record.
+"""Examples: when offsets are committed, back-pressure, and the outcome of each record.
 
 The consumer is a script here; `test_sinks_on_kafka.py` has the real one.
 """
@@ -31,7 +31,7 @@ LIMITS = RunnerLimits(batch_wait_s=0.005, retry_pause_s=0.01, max_retry_pause_s=
 
 
 CLOCK = Clock()
-"""Time passes where the runner waits, and nowhere else."""
+"""A clock that advances only where the runner waits."""
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def _scripted_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Record:
-    """A message, as far as the runner looks at it: each attribute is asked for by a call."""
+    """A message with what the runner reads, each part by a method as in the client."""
 
     place: int
     content: bytes | None
@@ -62,7 +62,7 @@ AT_END = KafkaError(KafkaError._PARTITION_EOF)
 
 
 class ScriptedConsumer:
-    """Gives the records, then stops the runner; what it is told goes to `log`."""
+    """A consumer that gives the records, then stops the runner; `log` gets the calls."""
 
     def __init__(self, records: Sequence[Record], log: list[Any], partitions: int = 1) -> None:
         self.records = list(records)
@@ -82,7 +82,7 @@ class ScriptedConsumer:
         self.on_assign, self.on_revoke = on_assign, on_revoke
 
     def committed(self, places: list[TopicPartition], _: float) -> list[SimpleNamespace]:
-        """Fails as the client does: all of it, or for a partition."""
+        """Fail as the client does: for the whole request, or for a partition."""
         error = KafkaError(KafkaError.NOT_COORDINATOR) if self.ask_failures else None
         self.ask_failures -= error is not None
         if self.ask_failures % 2:
@@ -106,7 +106,7 @@ class ScriptedConsumer:
         return told
 
     def consume(self, count: int, timeout_s: float) -> list[Record]:
-        """Waits where nothing is left: the second time is another batch's."""
+        """Wait where no record is left; the second such call belongs to another batch."""
         if not self._assigned:
             self._assigned = True
             self.on_assign(self, self._partitions)
@@ -135,7 +135,7 @@ class ScriptedConsumer:
 
 
 class LoggedSink(MemorySink):
-    """Fails as often as `fails`, refuses the ids in `refuses`."""
+    """A sink that fails as often as `fails`, and refuses the ids in `refuses`."""
 
     def __init__(self, log: list[Any]) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class LoggedLetters:
 
 
 class Setting:
-    """A runner with everything around it scripted."""
+    """A runner with a scripted consumer, sink and side topic."""
 
     def __init__(
         self,
@@ -212,14 +212,14 @@ def updates(*revisions: int) -> list[Record]:
 
 
 def ends(setting: Setting, error: type[Exception], says: str) -> None:
-    """The runner ends by this error, and has committed nothing."""
+    """Assert that the runner ends with this error and has committed nothing."""
     with pytest.raises(error, match=says):
         setting.runner.run()
     assert setting.log[-1] == ("close", "consumer")
     assert not any(step == "commit" for step, _ in setting.log)
 
 
-def test_a_batch_is_bounded() -> None:
+def test_batch_is_bounded() -> None:
     limits = RunnerLimits(batch_records=2, batch_wait_s=0.4)
     steps = Setting(updates(0, 1, 2), limits).run()
     assert steps == [
@@ -233,7 +233,7 @@ def test_a_batch_is_bounded() -> None:
     assert [len(what) for step, what in steps if step == "write"] == [1] * 150
 
 
-def test_a_record_above_the_bound_is_dead_and_its_place_is_passed() -> None:
+def test_large_record_is_dead_letter() -> None:
     large = record("large", 0) + b" " * 1_000
     records = [*updates(0), Record(1, large, b"large"), Record(2, record("a", 1))]
     setting = Setting(records, RunnerLimits(batch_wait_s=0.005, record_bytes=1_000))
@@ -241,7 +241,7 @@ def test_a_record_above_the_bound_is_dead_and_its_place_is_passed() -> None:
     assert setting.letters.letters[0].reason == TOO_LARGE
 
 
-def test_every_record_is_counted_as_one_thing() -> None:
+def test_each_record_is_counted_once() -> None:
     setting = Setting(
         [
             Record(0, record("a", 0)),
@@ -269,7 +269,7 @@ def test_every_record_is_counted_as_one_thing() -> None:
     assert counts.written["retract"] == 1
 
 
-def test_counts_are_told_to_prometheus() -> None:
+def test_counts_become_metrics() -> None:
     setting = Setting([*updates(0, 1), Record(2, b"{")])
     setting.run()
     registry = CollectorRegistry()
@@ -281,7 +281,7 @@ def test_counts_are_told_to_prometheus() -> None:
     assert "inorder_sink_waiting 0.0" in text
 
 
-def test_a_store_that_is_away_is_waited_for_and_nothing_committed(
+def test_nothing_is_committed_without_store(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     setting = Setting(updates(0, 1))
@@ -298,8 +298,8 @@ def test_a_store_that_is_away_is_waited_for_and_nothing_committed(
     assert [each.split(" s:")[0][-4:] for each in tries] == ["0.01", *["0.02"] * 4]
 
 
-def test_what_comes_while_it_waits_is_written_after() -> None:
-    """A partition that joins may bring a record before it is paused."""
+def test_record_during_wait_comes_after() -> None:
+    """A new partition may bring a record before it is paused."""
     setting = Setting(updates(0))
     setting.sink.fails = 1
     setting.consumer.while_paused = [Record(1, record("a", 1))]
@@ -323,7 +323,7 @@ def test_what_comes_while_it_waits_is_written_after() -> None:
     ]
 
 
-def test_a_side_topic_that_is_away_is_waited_for_too() -> None:
+def test_side_topic_is_waited_for() -> None:
     setting = Setting([Record(0, b"{"), *updates(0, 1)[1:]])
     setting.letters.fails = 1
     assert setting.run() == [
@@ -337,7 +337,7 @@ def test_a_side_topic_that_is_away_is_waited_for_too() -> None:
     assert setting.runner.counts.written.total() == 1
 
 
-def test_stopped_while_it_waits_it_commits_nothing() -> None:
+def test_stop_during_wait_commits_nothing() -> None:
     setting = Setting(updates(0))
     setting.sink.fails = 10**9
     setting.sink.on_fail = setting.runner.stop
@@ -345,7 +345,7 @@ def test_stopped_while_it_waits_it_commits_nothing() -> None:
     assert setting.runner.counts.written.total() == 0
 
 
-def test_partitions_that_were_taken_away_are_not_committed() -> None:
+def test_revoked_partition_is_not_committed() -> None:
     records = [Record(7, record("a", 0), of=number) for number in (0, 1)]
     setting = Setting(records, partitions=2)
     setting.sink.fails = 1
@@ -354,7 +354,7 @@ def test_partitions_that_were_taken_away_are_not_committed() -> None:
     assert setting.run()[-1] == ("commit", {0: 8})
 
 
-def test_partitions_that_come_while_it_waits_are_paused() -> None:
+def test_partition_is_paused_during_wait() -> None:
     setting = Setting(updates(0))
     setting.sink.fails = 2
     new = [TopicPartition("results", 3)]
@@ -374,12 +374,12 @@ def test_partitions_that_come_while_it_waits_are_paused() -> None:
 @pytest.mark.parametrize(
     "code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED]
 )
-def test_a_topic_that_is_gone_ends_it(code: int) -> None:
+def test_deleted_topic_ends_runner(code: int) -> None:
     setting = Setting([*updates(0), Record(0, None, trouble=KafkaError(code))])
     ends(setting, SourceFailed, "topic results")
 
 
-def test_a_client_that_refuses_ends_it() -> None:
+def test_fatal_error_ends_runner() -> None:
     setting = Setting(updates(0))
     fatal = KafkaException(KafkaError(KafkaError._FATAL))
     setting.consumer.consume = Mock(side_effect=fatal)  # type: ignore[method-assign]
@@ -387,10 +387,10 @@ def test_a_client_that_refuses_ends_it() -> None:
 
 
 @pytest.mark.parametrize(("committed", "expired"), [(-1001, 0), (0, 40), (30, 10), (90, 0)])
-def test_reading_begins_where_the_topic_does(
+def test_missing_offset_starts_at_first(
     committed: int, expired: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without an offset, before the topic's first, or behind its end (made anew)."""
+    """A group may have no offset, one before the topic's first, or one after its end."""
     setting = Setting([Record(0, None, trouble=NO_OFFSET), Record(40, record("a", 0))])
     setting.consumer.committed_offset = committed
     setting.sink.positions = {0: max(0, committed)}
@@ -404,14 +404,14 @@ def test_reading_begins_where_the_topic_does(
     )
 
 
-def test_a_group_that_never_answers_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_group_ends_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sinks.runner.BEGIN_TIMEOUT_S", 0.1)
     setting = Setting([Record(0, None, trouble=NO_OFFSET)])
     setting.consumer.ask_failures = 10**9
     ends(setting, SourceFailed, "topic results")
 
 
-def test_passing_troubles_of_the_brokers_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_broker_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     setting = Setting([Record(0, None, trouble=KafkaError(KafkaError._TRANSPORT)), *updates(0)])
     with caplog.at_level(logging.WARNING, "inorder.sink"):
         assert setting.run() == [("write", [0]), ("commit", {0: 1})]
@@ -419,14 +419,14 @@ def test_passing_troubles_of_the_brokers_are_told(caplog: pytest.LogCaptureFixtu
     assert setting.runner.counts.records == 1
 
 
-def test_a_store_that_is_not_as_it_must_be_ends_it() -> None:
+def test_unusable_store_ends_runner() -> None:
     setting = Setting(updates(0))
     unusable = SinkUnusable("another table")
     setting.sink.write = Mock(side_effect=unusable)  # type: ignore[method-assign]
     ends(setting, SinkUnusable, "another table")
 
 
-def test_the_same_result_twice_in_a_batch_keeps_both_places() -> None:
+def test_repeated_result_keeps_both_offsets() -> None:
     setting = Setting([Record(0, record("a", 0)), Record(1, record("a", 0))])
     setting.sink.refuses = {"a"}
     setting.run()
@@ -434,7 +434,7 @@ def test_the_same_result_twice_in_a_batch_keeps_both_places() -> None:
     assert setting.sink.current() == {}
 
 
-# -- A store that refuses everything ---------------------------------------------------------------
+# -- A store that refuses every result -------------------------------------------------------------
 
 
 def poison(count: int, begin: int = 0) -> list[Record]:
@@ -442,14 +442,14 @@ def poison(count: int, begin: int = 0) -> list[Record]:
 
 
 def refusing(records: Sequence[Record], batch: int, **how: Any) -> Setting:
-    """The store refuses the ids `p`, by one constraint."""
+    """Return a runner whose store refuses the ids `p` by one constraint."""
     setting = Setting(records, RunnerLimits(batch, batch_wait_s=0.4), **how)
     setting.sink.refuses, setting.sink.cause = {"p"}, "no_gaps"
     return setting
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1_000])
-def test_a_store_that_refuses_all_is_waited_for(batch: int) -> None:
+def test_runner_waits_if_all_are_refused(batch: int) -> None:
     setting = refusing(poison(300), batch)
     said: list[str] = []
 
@@ -468,13 +468,13 @@ def test_a_store_that_refuses_all_is_waited_for(batch: int) -> None:
     assert max(committed, default=0) == letters
 
 
-def test_a_cause_that_the_operator_names_is_set_aside() -> None:
+def test_set_aside_skips_the_named_cause() -> None:
     setting = refusing(poison(300), 7, set_aside=("no_gaps",))
     setting.run()
     assert len(setting.letters.letters) == 300
 
 
-def test_refusals_with_a_success_between_are_those_of_the_results() -> None:
+def test_mixed_refusals_are_dead_letters() -> None:
     ids = ["a" if number % IN_A_ROW == 0 else "p" for number in range(300)]
     records = [Record(at, record(id_, at), id_.encode()) for at, id_ in enumerate(ids)]
     setting = refusing(records, 1)
@@ -482,18 +482,18 @@ def test_refusals_with_a_success_between_are_those_of_the_results() -> None:
     assert len(setting.letters.letters) == 300 - 300 // IN_A_ROW
 
 
-def test_refusals_without_a_cause_are_never_the_store() -> None:
+def test_refusals_without_cause_are_dead() -> None:
     setting = refusing(poison(300), 7)
     setting.sink.cause = ""
     setting.run()
     assert len(setting.letters.letters) == 300
 
 
-# -- A store that begins anew ----------------------------------------------------------------------
+# -- A store that was emptied ----------------------------------------------------------------------
 
 
 def behind(how: WhenBehind = WhenBehind.REFUSE, mark: int | None = None) -> Setting:
-    """The group has read up to offset 90, and the store has that mark, or none."""
+    """Return a runner whose group has read up to offset 90; the store has that mark or none."""
     setting = Setting([Record(90, record("a", 9))], when_behind=how)
     setting.consumer.committed_offset = 90
     if mark is not None:
@@ -502,22 +502,22 @@ def behind(how: WhenBehind = WhenBehind.REFUSE, mark: int | None = None) -> Sett
 
 
 @pytest.mark.parametrize(("mark", "reaches"), [(None, 0), (0, 0), (89, 89)])
-def test_a_store_that_lacks_results_is_refused(mark: int | None, reaches: int) -> None:
+def test_store_lacking_results_is_refused(mark: int | None, reaches: int) -> None:
     setting = behind(mark=mark)
     ends(setting, SinkUnusable, f"partition 0 reaches offset {reaches} and not 90.*--refill")
     assert setting.sink.known == {}
 
 
 @pytest.mark.parametrize("mark", [90, 200])
-def test_a_store_that_has_all_goes_on(mark: int) -> None:
-    """Offsets that an operator has moved back are read again."""
+def test_complete_store_goes_on(mark: int) -> None:
+    """Offsets that a user has moved back are read again."""
     setting = behind(mark=mark)
     assert setting.run() == [("write", [9]), ("commit", {0: 91})]
     assert setting.sink.positions == {0: max(mark, 91)}
 
 
 @pytest.mark.parametrize(("mark", "lowest", "begin"), [(None, 0, 0), (30, 0, 30), (30, 40, 40)])
-def test_a_refill_reads_from_the_mark(
+def test_refill_reads_from_the_mark(
     mark: int | None, lowest: int, begin: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     setting = behind(WhenBehind.REFILL, mark)
@@ -526,7 +526,7 @@ def test_a_refill_reads_from_the_mark(
     limits = RunnerLimits(batch_records=1, batch_wait_s=0.005)
     setting.runner._limits = limits
     steps = setting.run()
-    # What was fetched before is written, and commits nothing.
+    # Records fetched before the refill are written, and commit nothing.
     assert steps == [
         ("unassign", [0]),
         ("assign", [0]),
@@ -541,7 +541,7 @@ def test_a_refill_reads_from_the_mark(
     assert ("has deleted the offsets from 30 up to 40" in caplog.text) == (lowest == 40)
 
 
-def test_a_refill_of_a_topic_without_records_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_refill_of_empty_topic_ends(caplog: pytest.LogCaptureFixture) -> None:
     setting = behind(WhenBehind.REFILL)
     setting.consumer.records.clear()
     setting.consumer.lowest = 90
@@ -553,8 +553,8 @@ def test_a_refill_of_a_topic_without_records_ends(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize(("end", "mark"), [(89, 30), (90, 90), (92, 92)])
-def test_a_refill_that_ends_with_markers_passes_them(end: int, mark: int) -> None:
-    """An end before the committed offset is that of a transaction that is still open."""
+def test_refill_passes_end_markers(end: int, mark: int) -> None:
+    """An end before the committed offset is the end before an open transaction."""
     setting = behind(WhenBehind.REFILL, mark=30)
     setting.runner._limits = RunnerLimits(batch_records=1, batch_wait_s=0.005)
     setting.consumer.records.append(Record(end, None, trouble=AT_END))
@@ -563,12 +563,12 @@ def test_a_refill_that_ends_with_markers_passes_them(end: int, mark: int) -> Non
     assert setting.sink.positions == {0: mark}
 
 
-def test_only_a_refill_looks_at_the_end() -> None:
+def test_only_refill_looks_at_the_end() -> None:
     setting = Setting([*updates(0), Record(2, None, trouble=AT_END)])
     assert setting.run() == [("write", [0]), ("commit", {0: 1})]
 
 
-def test_a_topic_that_overtakes_a_refill_loses_what_was_not_read(
+def test_offsets_deleted_in_refill_count(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     setting = behind(WhenBehind.REFILL, mark=30)
@@ -581,7 +581,7 @@ def test_a_topic_that_overtakes_a_refill_loses_what_was_not_read(
     assert setting.runner.counts.expired == 70
 
 
-def test_offsets_that_are_gone_at_a_start_count_once() -> None:
+def test_deleted_offsets_are_counted_once() -> None:
     setting = behind(WhenBehind.REFILL, mark=30)
     setting.consumer.records.insert(0, Record(0, None, trouble=NO_OFFSET))
     setting.consumer.lowest = 100
@@ -589,7 +589,7 @@ def test_offsets_that_are_gone_at_a_start_count_once() -> None:
     assert setting.runner.counts.expired == 70
 
 
-def test_a_store_from_before_marks_is_adopted_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_unmarked_store_is_adopted(caplog: pytest.LogCaptureFixture) -> None:
     setting = behind()
     setting.sink.is_older = True
     assert setting.run() == [("write", [9]), ("commit", {0: 91})]
@@ -599,26 +599,26 @@ def test_a_store_from_before_marks_is_adopted_once(caplog: pytest.LogCaptureFixt
     ends(setting, SinkUnusable, "--refill")
 
 
-def test_an_operator_may_adopt_a_store() -> None:
+def test_adopt_accepts_store_with_old_mark() -> None:
     setting = behind(WhenBehind.ADOPT, mark=30)
     assert setting.run() == [("write", [9]), ("commit", {0: 91})]
     assert setting.sink.positions == {0: 91}
 
 
-def test_only_new_partitions_lack_a_mark() -> None:
+def test_new_partition_needs_no_mark() -> None:
     setting = Setting(updates(0))
     assert setting.run() == [("write", [0]), ("commit", {0: 1})]
     assert setting.sink.positions == {0: 1}
 
 
-def test_a_batch_without_results_moves_the_mark() -> None:
+def test_batch_of_dead_letters_moves_mark() -> None:
     setting = Setting([Record(0, b"{")])
     assert setting.run() == [("letters", [0]), ("commit", {0: 1})]
     assert setting.sink.positions == {0: 1}
 
 
 @pytest.mark.parametrize("how", [WhenBehind.REFUSE, WhenBehind.REFILL])
-def test_a_store_that_is_emptied_between_two_batches_is_noticed(how: WhenBehind) -> None:
+def test_store_emptied_at_work_is_noticed(how: WhenBehind) -> None:
     limits = RunnerLimits(batch_records=1, batch_wait_s=0.4)
     setting = Setting(updates(0, 1), limits, when_behind=how)
     sink = setting.sink
@@ -643,13 +643,13 @@ def test_a_store_that_is_emptied_between_two_batches_is_noticed(how: WhenBehind)
         assert ("commit", {0: 2}) not in setting.log
 
 
-def test_a_store_is_compared_though_no_record_comes() -> None:
+def test_store_is_checked_without_records() -> None:
     setting = behind()
     setting.consumer.records = []
     ends(setting, SinkUnusable, "lacks results")
 
 
-def test_partitions_that_come_later_are_compared() -> None:
+def test_new_partition_is_checked() -> None:
     setting = Setting(updates(0, 1), RunnerLimits(batch_records=1, batch_wait_s=0.4))
     commit: Any = setting.consumer.commit
 
@@ -664,7 +664,7 @@ def test_partitions_that_come_later_are_compared() -> None:
     assert [what for step, what in setting.log if step == "write"] == [[0]]
 
 
-def test_marks_of_partitions_that_were_taken_away_stay() -> None:
+def test_marks_of_revoked_partitions_stay() -> None:
     """Another member of the group moves them."""
     setting = Setting([Record(7, record("a", 0), of=number) for number in (0, 1)], partitions=2)
     setting.sink.fails = 1

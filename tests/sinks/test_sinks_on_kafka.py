@@ -1,4 +1,4 @@
-"""End to end: the command on a real Kafka, with stores that go and topics that forget."""
+"""End to end: the command on a real Kafka, with stores that fail and topics that delete records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TIMEOUT_S = 60.0
 def running(
     brokers: str, topic: str, sink: MemorySink, how: WhenBehind = WhenBehind.REFUSE
 ) -> Iterator[Runner]:
-    """A runner in a thread, stopped at the end."""
+    """Run a runner in a thread, and stop it at the end."""
     consumer = consumer_of(brokers, topic)
     marks = Bookmarks(sink, Reader(topic, topic), how)
     runner = Runner(consumer, topic, sink, marks, Mock(), RunnerLimits())
@@ -51,7 +51,7 @@ def running(
 
 
 def wait_for_read(brokers: str, topic: str, producer: ResultsProducer) -> None:
-    """The group is called as the topic."""
+    """Wait until the group, which has the topic's name, has read all records."""
     has_read = partial(group_has_read, brokers, topic, topic, producer.next_offsets)
     wait_until(has_read, f"{topic} to be read")
 
@@ -64,15 +64,13 @@ def all_read(brokers: str, topic: str, sink: MemorySink, producer: ResultsProduc
 
 @pytest.fixture
 def topic(kafka: SharedKafka, unique_name: UniqueName) -> str:
-    """With two partitions."""
+    """Return a topic with two partitions."""
     name = unique_name("results")
     kafka.create_topic(name, partitions=2)
     return name
 
 
-def test_only_what_was_committed_counts_and_a_restart_goes_on(
-    kafka: SharedKafka, topic: str
-) -> None:
+def test_aborted_records_do_not_count(kafka: SharedKafka, topic: str) -> None:
     sink = MemorySink()
     changes = list(history(seed=1, ids=40, changes=1_000))
     with ResultsProducer(kafka.bootstrap, topic) as producer:
@@ -85,7 +83,7 @@ def test_only_what_was_committed_counts_and_a_restart_goes_on(
     assert same(sink.current()) == same(current_of(changes))
 
 
-def test_records_that_the_topic_deleted_are_counted_and_told(
+def test_deleted_records_are_counted(
     kafka: SharedKafka, unique_name: UniqueName, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = unique_name("results")
@@ -101,14 +99,14 @@ def test_records_that_the_topic_deleted_are_counted_and_told(
         for future in admin.delete_records([first_kept]).values():
             future.result(TIMEOUT_S)
         runner = all_read(kafka.bootstrap, topic, sink, producer)
-    # Offsets: a record and the mark of its transaction each; 1 was to be read next, 8 is kept.
+    # Each transaction takes two offsets: a record and a marker. 1 was next to read, 8 is kept.
     assert runner.counts.expired == 7
     assert "the next offset to read, 1, no longer exists" in caplog.text
     assert sink.known["a"].revision == 4
 
 
-def test_a_refill_passes_the_marker_at_the_end(kafka: SharedKafka, unique_name: UniqueName) -> None:
-    """An operator has moved the group to the end, which is after the last transaction's marker."""
+def test_refill_passes_marker_at_end(kafka: SharedKafka, unique_name: UniqueName) -> None:
+    """A user has moved the group to the end, which is after the last transaction's marker."""
     topic = unique_name("results")
     kafka.create_topic(topic)
     sink = MemorySink()
@@ -127,11 +125,11 @@ def test_a_refill_passes_the_marker_at_the_end(kafka: SharedKafka, unique_name: 
     assert sink.known["a"].revision == 1
 
 
-def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: UniqueName) -> None:
+def test_sinks_of_a_group_share_topic(kafka: SharedKafka, unique_name: UniqueName) -> None:
     topic = unique_name("results")
     kafka.create_topic(topic, partitions=4)
     one, other = MemorySink(), MemorySink()
-    other.positions = one.positions  # the marks of one store
+    other.positions = one.positions  # one store has one set of marks
     changes = list(history(seed=2, ids=60, changes=2_000))
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
 
@@ -157,7 +155,7 @@ def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: Uniq
 
 
 @pytest.mark.redis
-def test_a_store_that_is_killed_is_waited_for(
+def test_killed_store_is_waited_for(
     kafka: SharedKafka, own_redis: RedisServer, topic: str, tmp_path: Path
 ) -> None:
     place = redis_place(own_redis, topic)
@@ -189,7 +187,7 @@ def test_a_store_that_is_killed_is_waited_for(
 
 @contextmanager
 def in_files(brokers: str, topic: str, folder: Path, *more: str) -> Iterator[SinkProcess]:
-    """A sink that fills `out` in the folder."""
+    """Run a sink that writes to `out` in the folder."""
     where = ("--brokers", brokers, "--topic", topic, "--group", topic)
     output = ("--folder", str(folder / "out"), "--format", "jsonl")
     sink = SinkProcess("sink", folder / "sink", "files", *where, *output, *more)
@@ -198,7 +196,7 @@ def in_files(brokers: str, topic: str, folder: Path, *more: str) -> Iterator[Sin
         assert sink.process.stop() == 0
 
 
-def test_dead_letters_reach_their_topic_and_files_appear(
+def test_dead_letters_reach_their_topic(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     topic, dead = unique_name("results"), unique_name("dead")
@@ -222,10 +220,10 @@ def test_dead_letters_reach_their_topic_and_files_appear(
     assert told == [("dead", topic, 1, "not_json"), ("dead", topic, 3, "key_not_id")]
 
 
-def test_a_name_of_a_header_that_is_no_text_ends_no_sink(
+def test_header_name_of_bytes_ends_no_sink(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
-    """The client reads it and is broken by it. A sink looks at headers where there is no value."""
+    """Reading such a name breaks the client. A sink reads headers where a record has no value."""
     topic = unique_name("results")
     kafka.create_topic(topic)
     changes = [result(f"r{number}", 0) for number in range(200)]
@@ -234,7 +232,7 @@ def test_a_name_of_a_header_that_is_no_text_ends_no_sink(
         for number in range(5):
             stranger = result(f"stranger{number}", 0)
             send_with_no_name(kafka.bootstrap, topic, stranger.id.encode(), stranger.record)
-            for _ in range(4):  # often enough for the short way of calling the client
+            for _ in range(4):  # enough calls for Python's specialized call path
                 send_with_no_name(kafka.bootstrap, topic, b"gone", None, (b"op", b"retract"))
         producer.results(changes[100:])
         with in_files(kafka.bootstrap, topic, tmp_path) as sink:
@@ -244,7 +242,7 @@ def test_a_name_of_a_header_that_is_no_text_ends_no_sink(
     assert [each["reason"] for each in sink.dead_letters] == ["value_missing"] * 20
 
 
-def test_a_side_topic_that_does_not_answer_is_unavailable(
+def test_silent_side_topic_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sinks.dead.DELIVERY_TIMEOUT_S", 1.0)

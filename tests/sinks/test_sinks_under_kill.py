@@ -1,8 +1,8 @@
 """End to end: Kafka, the command, each kind of store, and kill -9 in mid-flow.
 
-The topic holds results in transactions, some aborted, with control records and malformed
-ones between. Each sink is killed again and again while it writes. What the stores hold in the
-end is what the oracle holds, and every malformed record has its dead letter.
+The topic holds results in transactions, some of them aborted, with control records and malformed
+ones between. Each sink is killed several times while it writes. At the end the stores equal the
+oracle, and every malformed record has its dead letter.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ PER_TRANSACTION = 100
 CHANGES_PER_ID = 4
 ABORTED_EVERY = 7
 BATCH = 20
-"""Small, so that there is always one between its reading and its commit."""
+"""Records of a batch: few, so that one is always read and not yet committed."""
 
 WRITTEN_BEFORE_KILL = 100
 
 
 def publish(producer: ResultsProducer) -> MemorySink:
-    """What should be in the stores."""
+    """Publish the results, and return a sink with all that the stores should hold."""
     changes = TRANSACTIONS * PER_TRANSACTION
     results = history(seed=5, ids=changes // CHANGES_PER_ID, changes=changes)
     oracle = MemorySink()
@@ -61,7 +61,7 @@ def publish(producer: ResultsProducer) -> MemorySink:
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(3, marks=pytest.mark.chaos)])
-def test_the_stores_are_exact(
+def test_stores_equal_the_oracle(
     kafka: SharedKafka,
     redis_server: RedisServer,
     postgres_server: PostgresServer,

@@ -1,4 +1,4 @@
-"""End to end: a store that begins anew is noticed, and gets all results again."""
+"""End to end: an emptied store is noticed, and gets all results again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def flush(server: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("kind", ["redis", "postgres", "files"])
-def test_it_gets_all_results_again(
+def test_refill_restores_all_results(
     kind: str,
     kafka: SharedKafka,
     own_redis: RedisServer,
@@ -64,9 +64,9 @@ def test_it_gets_all_results_again(
         wait_until(has_read, "the first results to be read", lambda: plain.log)
         empty()
         producer.results(RESULTS[118:])
-        is_refused()  # between two batches
+        is_refused()  # emptied between two batches
         plain.start()
-        is_refused()  # at a start
+        is_refused()  # and found empty at a start
     with served([refilling]):
         has_all()
         empty()

@@ -1,6 +1,6 @@
-"""What a worker tells on its results topics, and what a replay of the same log says.
+"""Results topics of a worker, and the same results from a replay of its log.
 
-The queries have updates and retracts of windows and of matches, where events are disordered, and
+The queries have updates and retracts of windows and of matches, where events are out of order, and
 one of them overflows its LIMIT.
 """
 
@@ -28,7 +28,7 @@ SPEED = 0.1
 
 POLL_S = 0.3
 BEATS_APART_S = 1.0
-"""Longer than any wait of the topology."""
+"""Seconds between two heartbeats, longer than any wait of the topology."""
 
 GAP = """PATTERN SEQ(_ a, !_ n, _ b)
     WHERE a.source = 's04' AND n.source = 's05' AND b.source = 's06'
@@ -43,11 +43,11 @@ QUERIES = f"""queries:
   burst: {{window: session 25ms, key: payload.source, aggregate: {{n: count()}}, finals: true}}
 tick_lag: 3s
 """
-"""With a tick so late that it overtakes no record, which would be a difference from the replay."""
+"""The tick lags so far that it makes no record late, which would differ from the replay."""
 
 
 def as_tables(unique: str) -> str:
-    """The same queries, each with a topic of its own."""
+    """Return the same queries, each with a topic of its own."""
     return re.sub(
         r"^  (\w+): \{(?=pattern|window)",
         rf"  \1-{unique}: {{upsert: true, ",
@@ -57,10 +57,10 @@ def as_tables(unique: str) -> str:
 
 
 STREAM = "merge: {new_source_allowance: 0s}"
-"""All sources are there from the start, so a result needs no room for others to be final."""
+"""All sources are there from the start, so a final result needs no allowance for new ones."""
 
 COURSE = ("op", "revision", "at")
-"""What of a result tells how it came about, not what it is."""
+"""Fields of a result that depend on the run and not on the events."""
 
 Line = dict[str, Any]
 
@@ -70,8 +70,10 @@ def value_of(row: Row) -> bytes:
 
 
 def beat(setting: Setting, rows: Sequence[Row]) -> None:
-    """Every source says that it has no more events, and says so again when all waits are over:
-    everything becomes final, for the worker and for the replay."""
+    """Send heartbeats after the last event of every source, and again when all waits are over.
+
+    Everything becomes final, for the worker and for the replay.
+    """
     last: dict[str, int] = {}
     for row in rows:
         last[row.source] = max(row.seq, last.get(row.source, 0))
@@ -89,7 +91,7 @@ def is_overflow(line: Line) -> bool:
 
 
 def standing(lines: Iterable[Line]) -> dict[str, Line]:
-    """The highest revision of each id, but for those that were taken back."""
+    """Return the highest revision of each id that is not retracted."""
     highest: dict[str, Line] = {}
     for line in lines:
         if not is_overflow(line):
@@ -111,7 +113,7 @@ def overflows(lines: Iterable[Line]) -> set[str]:
 
 
 def told(setting: Setting) -> dict[str, list[Read]]:
-    """All that the results topics hold now."""
+    """Return all records that the results topics hold now."""
     topics = setting.topology.result_topics.values()
     return {topic: read_all(setting.bootstrap, topic) for topic in topics}
 
@@ -121,7 +123,7 @@ def lines_of(records: Iterable[Read]) -> list[Line]:
 
 
 def replayed(setting: Setting, path: Path) -> list[Line]:
-    """What the log comes to; the lines are those of all result topics."""
+    """Return the lines of all results topics that a replay of the log prints."""
     dump(setting, path)
     shown = ("--show", "window,match,overflow")
     done = inorder("replay", "--topology", setting.path, *shown, path)
@@ -130,7 +132,7 @@ def replayed(setting: Setting, path: Path) -> list[Line]:
 
 
 def await_expected(setting: Setting, expected: dict[str, Line]) -> None:
-    """Until the topics say what the replay says, and nothing else."""
+    """Wait until the topics hold exactly the results of the replay."""
 
     def differ() -> str:
         wrong = [id_ for id_ in {**found, **expected} if found.get(id_) != expected.get(id_)]
@@ -150,8 +152,10 @@ def worked(
     *,
     killed: float | None = None,
 ) -> list[Line]:
-    """What a replay says of so many events that went through a worker, which was killed behind that
-    share of them; by then its topics say the same."""
+    """Return a replay's results of events that a worker has processed, once its topics equal them.
+
+    The worker is killed after the share `killed` of the events.
+    """
     rows = crowd(count, seed=5).rows
     with at_work(setting, name="worker") as worker:
         sender = Sender(setting, rows, speed=SPEED, value=value_of).start()

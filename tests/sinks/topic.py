@@ -16,14 +16,14 @@ RECENT = 30
 
 
 class ResultsProducer:
-    """Transactions on one topic."""
+    """A producer of transactions on one topic."""
 
     def __init__(self, brokers: str, topic: str) -> None:
         self._topic = topic
         self._failures: list[str] = []
         self._offsets: dict[int, int] = {}
         self.next_offsets: dict[int, int] = {}
-        """By partition, behind the last committed record."""
+        """The offset after the last committed record, by partition."""
 
         self._producer = Producer(
             {"bootstrap.servers": brokers, "transactional.id": f"of-{topic}", "linger.ms": 5}
@@ -31,13 +31,13 @@ class ResultsProducer:
         self._producer.init_transactions(ANSWER_TIMEOUT_S)
 
     def results(self, results: list[Result]) -> None:
-        """One transaction."""
+        """Send the results in one transaction."""
         self.records([(each.id.encode(), each.record, {}) for each in results])
 
     def records(
         self, records: list[tuple[bytes, bytes | None, dict[str, bytes]]], *, abort: bool = False
     ) -> None:
-        """Key, value, headers of each; one transaction."""
+        """Send records of key, value and headers in one transaction."""
         producer = self._producer
         producer.begin_transaction()
         for key, value, headers in records:
@@ -49,7 +49,7 @@ class ResultsProducer:
                 on_delivery=self._delivered,
             )
         if abort:
-            assert producer.flush(ANSWER_TIMEOUT_S) == 0  # in the log, and yet not there
+            assert producer.flush(ANSWER_TIMEOUT_S) == 0  # in the log, but never visible
             producer.abort_transaction(ANSWER_TIMEOUT_S)
         else:
             producer.commit_transaction(ANSWER_TIMEOUT_S)
@@ -73,23 +73,23 @@ class ResultsProducer:
 
 
 def group_has_read(brokers: str, topic: str, group: str, next_offsets: Mapping[int, int]) -> bool:
-    """Its committed offsets lie at these, or beyond."""
+    """Return whether the group's committed offsets have reached these."""
     consumer = Consumer({"bootstrap.servers": brokers, "group.id": group})
     try:
         places = [TopicPartition(topic, partition) for partition in next_offsets]
         found = consumer.committed(places, ANSWER_TIMEOUT_S)
         return all(place.offset >= next_offsets[place.partition] for place in found)
-    except KafkaException:  # the group's broker is still finding itself
+    except KafkaException:  # the group's coordinator is not ready yet
         return False
     finally:
         consumer.close()
 
 
 def history(seed: int, ids: int, changes: int) -> Iterator[Result]:
-    """Changes of results: revisions of an id rise by one, retracts come between.
+    """Yield changes of results: revisions of an id rise by one, with retracts between.
 
-    The ids that change move on through all of them, `RECENT` at a time, so that most have
-    their last word early: one that is lost is not made good by a later one.
+    The ids that change move on through all of them, `RECENT` at a time. So most ids have their last
+    revision early, and a later one cannot hide that it was lost.
     """
     rng = random.Random(seed)
     revisions = [-1] * ids
@@ -106,5 +106,5 @@ def history(seed: int, ids: int, changes: int) -> Iterator[Result]:
 
 
 def never_committed(id_: str) -> tuple[bytes, bytes | None, dict[str, bytes]]:
-    """A record that would win over all others if it counted."""
+    """Return a record that would win over all others if it counted."""
     return id_.encode(), record(id_, 2**40), {}

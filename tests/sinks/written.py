@@ -1,4 +1,4 @@
-"""A result of each kind, with all that a stage can write of it."""
+"""A result of each kind, with every field that a stage can write."""
 
 from __future__ import annotations
 

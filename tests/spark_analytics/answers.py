@@ -1,4 +1,4 @@
-"""That a command is refused in words."""
+"""A check that a command refuses with a message and no stack trace."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.cli.invoking import Answer
 
 
 def assert_refused(answer: Answer, code: int, *says: str) -> None:
-    """Assert that it ended so, in these words and without a stack trace."""
+    """Assert that the command ended with this code and these words, without a stack trace."""
     assert answer.code == code, answer.err
     for each in says:
         assert each in answer.err, answer.err

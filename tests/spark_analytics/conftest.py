@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 STOP_TIMEOUT_S = 30.0
 SETTINGS = {
     "spark.master": "local[2]",
-    # Tables of lakes and plans stay for the next tests: half of this is full after a hundred.
+    # Tables of lakes and plans stay for the next tests. A hundred tests fill half of this.
     "spark.driver.memory": "1g",
-    # The first compiler will do; alone it has room for half of what a run compiles, and the rest
-    # would be thrown out and compiled anew. Java starts chmod as a process for each file.
+    # The first compiler suffices. Its default code cache holds half of what a run compiles, and the
+    # rest would be compiled again. Java starts chmod as a process for each file.
     "spark.driver.extraJavaOptions": " ".join(
         (
             "-XX:TieredStopAtLevel=1",
@@ -35,18 +35,18 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # A listing of files is a job of so many tasks; usually of 10,000.
+    # A listing of files is a job of so many tasks; the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     # Compiling costs more than these few rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # RocksDB takes a fifth longer for states of a few rows; `test_running` looks at it.
+    # RocksDB takes a fifth longer for states of a few rows; `test_running` covers it.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
     ),
-    # The usual one starts chmod and stat as processes, some for each file of a checkpoint.
+    # The default one starts chmod and stat as processes, some for each file of a checkpoint.
     "spark.sql.streaming.checkpointFileManagerClass": ".".join(
         (
             "org.apache.spark.sql.execution.streaming",
@@ -79,7 +79,7 @@ def spark(
 
     folder = tmp_path_factory.mktemp("spark")
     own = {
-        "spark.databricks.delta.snapshotPartitions": "1",  # of a log of a few lines
+        "spark.databricks.delta.snapshotPartitions": "1",  # for logs of a few lines
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
@@ -96,10 +96,10 @@ def spark(
     conf.setClassLoader(compiler.getClassLoader())
     conf.set("fs.file.impl", "QuickFiles")
     java.org.apache.hadoop.fs.FileSystem.closeAll()
-    java.org.apache.hadoop.fs.FileSystem.get(conf)  # it stays, for all who ask for local files
+    java.org.apache.hadoop.fs.FileSystem.get(conf)  # cached for all later users
     yield session
     session.stop()
-    # The Java process ends when nobody holds its input; a test run waits for that, but fails not.
+    # The Java process ends when its input closes. The test run waits for that, but does not fail.
     gateway.shutdown()
     gateway.proc.stdin.close()
     try:

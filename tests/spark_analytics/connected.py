@@ -1,7 +1,8 @@
-"""What the functions of `spark_analytics` answer on a few records, as plain rows: for a session of
-either kind. As a program: by Spark Connect, on a server of its own on this machine.
+"""Output of the functions of `spark_analytics` for a few records, as plain rows, by either kind of
+session.
 
-Functions of Spark are of one kind in a process, so the two cannot be compared within one.
+Run as a program, it uses Spark Connect, on a server of its own on this machine. Functions of Spark
+are of one kind in a process, so the two cannot be compared within one.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def texts_of(rows: DataFrame) -> list[str]:
 
 
 def refused(spark: SparkSession, folder: Path) -> str:
-    """What it says where Spark has to be in this process."""
+    """Return the message of a job that needs Spark in this process."""
     stream = spark.readStream.format("rate").load()
     try:
         Running([Table("s", stream, ["value"])], Folder(str(folder)), "", str(folder), None)
@@ -111,7 +112,7 @@ def refused(spark: SparkSession, folder: Path) -> str:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    # Spark's own way to a server on this machine, at a port of its own; `sc://` finds it then.
+    # Spark's own tests start a local server like this, on a free port; `sc://` finds it then.
     os.environ["SPARK_TESTING"] = "1"
     builder = SparkSession.builder.remote("local[2]")
     for key, value in {**SETTINGS, "spark.local.dir": str(folder / "scratch")}.items():

@@ -1,4 +1,4 @@
-"""What every test on Spark is marked with."""
+"""Marks for tests on Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 BOTH = [
     pytest.mark.slow,
-    # pyspark leaves the sockets by which it collects rows to the garbage collector.
+    # pyspark leaves the sockets through which it collects rows to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 """The marks of `spark` and of `spark_long`."""

@@ -27,7 +27,7 @@ BEGIN_NS = 1_700_000_000 * S
 
 
 class Record(NamedTuple):
-    """One record; `stamp_ms` is its timestamp."""
+    """A record of Kafka; `stamp_ms` is its timestamp."""
 
     key: bytes | None
     value: bytes | None
@@ -47,7 +47,7 @@ def frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
 
 
 class GivenTopics:
-    """Topics whose records are given; others are empty. `asked`: those that were."""
+    """Topics with given records; others are empty. `asked` has the topics that were read."""
 
     streaming = False
 
@@ -70,7 +70,9 @@ def _row(record: Record) -> tuple[object, ...]:
 
 
 def raw_records(rows: Sequence[Row]) -> list[Record]:
-    """Rows of a workload in arrival order, as producers write them; append time is in ms."""
+    """Return rows of a workload in arrival order, as producers write them, with arrival times in
+    ms.
+    """
     records = []
     for offset, row in enumerate(rows):
         headers: list[tuple[str, bytes | None]] = [
@@ -89,8 +91,10 @@ def ordered_records(events: Iterable[Event]) -> list[Record]:
 
 
 def records_of(events: Iterable[Event]) -> Iterator[Record]:
-    """Events as the merge writes them, in the order given; `value` is their number as JSON,
-    a watermark's event becomes its control record."""
+    """Yield events as MERGE writes them, in the order given.
+
+    The value is the sequence number as JSON; a watermark becomes its control record.
+    """
     writer = HeaderWriter(HeaderConfig())
     for offset, event in enumerate(events):
         stamp_ms = event.ref_time_ns // MS
@@ -113,14 +117,14 @@ def records_of(events: Iterable[Event]) -> Iterator[Record]:
 
 
 def watermark(ref_ns: int, at_ns: int, stream: str = "default") -> Event:
-    """W and C at `ref_ns`."""
+    """Return an event with the watermark and the completeness frontier at `ref_ns`."""
     event = Event(stream, "", 0, 0, ref_ns, at_ns, kind=WATERMARK)
     event.complete_ns = ref_ns
     return event
 
 
 def write_parts(spark: SparkSession, records: Sequence[Record], folder: Path, parts: int) -> None:
-    """The records as `parts` files, which a stream of one file a batch reads in turn."""
+    """Write the records as `parts` files, which a stream of one file a batch reads in turn."""
     size = -(-len(records) // parts)
     for part in range(parts):
         begin = part * size
@@ -129,13 +133,13 @@ def write_parts(spark: SparkSession, records: Sequence[Record], folder: Path, pa
 
 
 def stream_of(spark: SparkSession, folder: Path) -> DataFrame:
-    """What `write_parts` wrote, one file a batch, in turn."""
+    """Return a stream over the files of `write_parts`, one file a batch."""
     reader = spark.readStream.schema(f"{SCHEMA}, part STRING").option("maxFilesPerTrigger", 1)
     return reader.parquet(str(folder)).drop("part")
 
 
 def result(name: str, revision: int, op: str, *, at: int) -> tuple[bytes, bytes]:
-    """Key and value of a window's record."""
+    """Return key and value of a window's record."""
     record = {
         "id": name,
         "query": "counted",

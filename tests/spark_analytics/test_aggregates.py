@@ -1,5 +1,6 @@
-"""Oracle: windows of a stream, stopped and started again in mid-flow, against the same
-function in batch, and batch against a count by hand."""
+"""Oracle: windows of a stream, stopped and restarted in mid-flow, equal the same function in batch.
+The batch equals a count by hand.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +42,10 @@ MEASURES = Measures(sums=("payload.v",), quantiles=("payload.v",), ranks=(0.0, 0
 
 
 def seeded_events(seed: int, count: int) -> list[Event]:
-    """In order, but for some marked late; with ties, quiet stretches and watermarks; the
-    last watermark is beyond all windows. An event of another stream lags far behind."""
+    """Return events in order, some of them marked late, with ties, idle stretches and watermarks.
+
+    The last watermark is after all windows. An event of another stream lags by an hour.
+    """
     dice = random.Random(seed)
     now_ns, events = BEGIN_NS, []
     for number in range(count):
@@ -82,7 +85,7 @@ def row_values(rows: DataFrame) -> list[tuple[object, ...]]:
     return sorted((tuple(row) for row in rows.select(names).collect()), key=repr)
 
 
-def test_a_batch_counts_what_is_there(spark: SparkSession) -> None:
+def test_batch_counts_each_event(spark: SparkSession) -> None:
     events = seeded_events(1, 400)
     rows = windowed(frame(spark, ordered_records(events)), WINDOWS["tumbling"])
     counts: dict[tuple[int, str], list[int]] = defaultdict(list)
@@ -109,11 +112,10 @@ def test_a_batch_counts_what_is_there(spark: SparkSession) -> None:
     }
 
 
-def test_a_stream_stopped_and_started_says_what_batch_says(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """With no delay at all: order is what the topic is for. Tumbling windows are streamed in
-    test_end_to_end.py."""
+def test_resumed_stream_equals_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """No delay is needed, since the topic is in order. Tumbling windows are streamed in
+    test_end_to_end.py.
+    """
     streamed = {kind: WINDOWS[kind] for kind in ("sliding", "session")}
     records = ordered_records(seeded_events(2, 300))
     write_parts(spark, records[:150], tmp_path / "in", 1)
@@ -140,11 +142,10 @@ def test_a_stream_stopped_and_started_says_what_batch_says(
         assert got == row_values(windowed(frame(spark, records), windows))
 
 
-def test_a_row_that_the_watermark_has_passed_ends_the_job(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """A topic that no merge wrote: unmarked, and out of order. Spark drops by the watermark
-    that the batch before last has brought."""
+def test_unmarked_late_row_fails_job(spark: SparkSession, tmp_path: Path) -> None:
+    """MERGE did not write this topic: rows are out of order and not marked late. Spark drops rows
+    by the watermark of the batch before the last.
+    """
     times = [BEGIN_NS, BEGIN_NS + 60 * S, BEGIN_NS + 1, BEGIN_NS + 2]
     events = [Event("default", "s", 0, seq, time, time) for seq, time in enumerate(times)]
     write_parts(spark, ordered_records(events), tmp_path / "in", 4)

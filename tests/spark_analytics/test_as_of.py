@@ -1,6 +1,7 @@
-"""Oracle: the SQL of docs/guides/spark.md for what is current and what was at a time, as it stands,
-over tables of each format, against `silver.as_of`, at instants at which something was told; and of
-which words they read."""
+"""Oracle: the SQL of docs/guides/spark.md for current and past results equals `silver.as_of`. It
+runs as it stands, over tables of each format, at instants of revisions. Examples: which rows it
+reads.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ WORDS = 60
 
 
 def texts() -> tuple[str, str, str]:
-    """The view, what stands now, what stood."""
+    """Return the SQL of the view, of current results, and of past results."""
     page = (ROOT / "docs" / "guides" / "spark.md").read_text(encoding="utf-8")
     part = page.partition("\n### Query current and past results")[2].partition("\n##")[0]
     view, now, then = re.findall(r"^```sql\n(.*?)^```", part, re.M | re.S)
@@ -39,7 +40,7 @@ def texts() -> tuple[str, str, str]:
 
 
 def all_revisions(spark: SparkSession) -> DataFrame:
-    """Words of results, some of them twice, some instants shared, at one place two clocks."""
+    """Return revisions of results, with repeats, shared instants, and two clocks in one place."""
     rng = Random(25)
     at_us = 0
     revisions: dict[str, int] = {}
@@ -65,13 +66,13 @@ def seen(rows: DataFrame) -> Standing:
 
 
 def scanned(spark: SparkSession, text: str) -> str:
-    """How tables are read, by Spark's plan: what is pushed down to their files stands there."""
+    """Return the scans in Spark's plan, which show the filters that are pushed down to files."""
     plan: Any = spark.sql(text)._jdf
     lines = plan.queryExecution().executedPlan().toString().splitlines()
     return "\n".join(line for line in lines if "Scan" in line)
 
 
-def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_documented_sql_equals_as_of(spark: SparkSession, tmp_path: Path) -> None:
     rows = all_revisions(spark).cache()
     view, now, then = texts()
     moments = rows.select("at_time", "at_ns").distinct().orderBy("at_time").collect()
@@ -101,7 +102,7 @@ def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> N
 
 
 @pytest.mark.postgres
-def test_a_catalog_in_a_database_takes_a_batch_once_and_keeps_the_view(
+def test_catalog_in_database_keeps_the_view(
     spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
     uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"

@@ -1,4 +1,4 @@
-"""End to end: what is wrong with input, topics and checkpoints gets a table or one clear line."""
+"""End to end: errors in input, topics and checkpoints get a table or one clear line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def setting(kafka: SharedKafka, tmp_path: Path) -> Setting:
 
 
 def fill(setting: Setting, count: int = 20) -> list[str]:
-    """Sound events, a marked one, and each kind of bad one; the reasons of these."""
+    """Write good events, a late one and each kind of bad one, and return their reasons."""
     events = [Event("default", "s", 0, seq, BEGIN_NS + seq * MS, BEGIN_NS) for seq in range(count)]
     events[5].late = "gap"
     sound = ordered_records([*events, watermark(BEGIN_NS + 3_600 * 10**9, BEGIN_NS)])
@@ -53,7 +53,7 @@ def fill(setting: Setting, count: int = 20) -> list[str]:
     records = [(record.value, list(record.headers)) for record in sound[:-1]]
     records += [(value, headers) for _, value, headers in spoilt]
     records.append((sound[-1].value, list(sound[-1].headers)))
-    records[3][1].append(("x-strange", b"\xff"))  # which is nobody's concern
+    records[3][1].append(("x-strange", b"\xff"))  # a header that nobody reads
     producer = new_producer(setting.bootstrap)
     for value, headers in records:
         producer.produce(
@@ -64,7 +64,7 @@ def fill(setting: Setting, count: int = 20) -> list[str]:
 
 
 def make_again(setting: Setting) -> None:
-    """The ordered topic deleted, and made anew."""
+    """Delete the ordered topic, and create it again."""
     delete_topics(setting.bootstrap, setting.ordered)
     create(declare(setting.topology), setting.bootstrap, 1)
     admin = admin_of(setting.bootstrap)
@@ -73,7 +73,7 @@ def make_again(setting: Setting) -> None:
     )
 
 
-def test_what_cannot_be_read_is_aside_and_a_checkpoint_is_its_jobs(
+def test_bad_rows_and_wrong_checkpoints(
     spark: SparkSession, setting: Setting, tmp_path: Path
 ) -> None:
     reasons = fill(setting)
@@ -103,10 +103,8 @@ def test_what_cannot_be_read_is_aside_and_a_checkpoint_is_its_jobs(
     assert_refused(after, 2, "was made with other settings", setting.ordered)
 
 
-def test_a_topic_made_again_while_the_job_runs_ends_it(
-    spark: SparkSession, setting: Setting, tmp_path: Path
-) -> None:
-    """The new one has more records than the old one had, so that offsets alone would not tell."""
+def test_recreated_topic_ends_job(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
+    """Offsets alone would not show it, because the new topic has more records than the old one."""
     fill(setting)
     commits = tmp_path / "checkpoints" / "rates" / "late" / "commits" / "0"
     failed: list[BaseException] = []
@@ -127,7 +125,9 @@ def test_a_topic_made_again_while_the_job_runs_ends_it(
     assert_refused(ended, 1, setting.ordered, "deleted, or created again")
 
 
-def test_what_is_not_there_is_named(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
+def test_missing_topic_or_archive_is_named(
+    spark: SparkSession, setting: Setting, tmp_path: Path
+) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(setting.path.read_text().replace(setting.ordered, "nowhere"))
     topic = run(replace(setting, path=other), tmp_path, "rates", "--batch")

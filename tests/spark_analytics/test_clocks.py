@@ -1,4 +1,4 @@
-"""Examples: rounds of time sync with a known offset and skew, words that are none, stamps."""
+"""Examples: rounds of time sync with a known offset and skew, bad reports, and time errors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ TRIP_NS = 2 * MS
 
 
 def one_round(number: int) -> dict[str, object]:
-    """At second `number`: the source's clock stands `OFFSET_NS` off and runs away; the way
-    there is short, the way back takes the rest, but in the third round."""
+    """Return the round at second `number`, of a clock with an offset and a skew.
+
+    The way there is short, and the way back takes the rest, except in the third round.
+    """
     true_ns = BEGIN_NS + number * S
     offset_ns = OFFSET_NS + number * SKEW_PPM * 1_000
     there_ns = MS // 2 if number != 3 else MS // 4
@@ -56,11 +58,11 @@ def test_offsets_and_skew_are_found(spark: SparkSession, windows: Windows) -> No
     assert len(summed) == 1
     row = summed[0]
     assert (row.rounds, row.source, row.server, row.segment) == (50, "s", "a", 0)
-    assert row.high_ns - row.low_ns == MS // 2  # of the third round
+    assert row.high_ns - row.low_ns == MS // 2  # the shortest round is the third
     assert row.skew_ppm == pytest.approx(SKEW_PPM, abs=2.0)
 
 
-def test_words_that_are_none_are_aside(spark: SparkSession) -> None:
+def test_bad_reports_are_set_aside(spark: SparkSession) -> None:
     backwards = one_round(1) | {"t4": 0, "t1": 10**18}
     sent = [
         record({"at": 5, "offset": 7, "error": 1}, 0),
@@ -82,7 +84,7 @@ def test_words_that_are_none_are_aside(spark: SparkSession) -> None:
     assert words.rounds.count() == 0
 
 
-def test_stamps_over_time(spark: SparkSession) -> None:
+def test_offsets_and_errors_are_summed_up(spark: SparkSession) -> None:
     events = []
     for number in range(10):
         event = Event("default", "s", 0, number, BEGIN_NS + number * 100 * MS, 0)

@@ -1,7 +1,8 @@
-"""Examples: what a cluster is given agrees with the command line. End to end: spark-submit.
+"""Examples: the manifest, the image and the package of a cluster agree with the command line. End
+to end: spark-submit.
 
-The manifest's arguments are read by the very command that gets them; the package is all that
-spark-submit needs, and its job writes what the same job without it writes.
+The command that gets the manifest's arguments also parses them here. The package is all that
+spark-submit needs, and its job writes the same rows as the job without it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ topics: {{partitions: 1, replication: 1, clock: clock-{name}}}
 
 
 def asked(arguments: list[str]) -> Any:
-    """What `inorder spark` makes of these arguments; a refusal is an error here."""
+    """Return the options that `inorder spark` parses; a refusal is an error here."""
     from cli.spark.job import Asked
 
     name, *rest = arguments
@@ -61,11 +62,11 @@ def asked(arguments: list[str]) -> Any:
     return Asked(topology=topology, security=PLAINTEXT, **options)
 
 
-def test_the_manifest_asks_for_what_the_command_line_offers(spark: SparkSession) -> None:
+def test_manifest_has_good_arguments(spark: SparkSession) -> None:
     assert [*FOLDER.glob("*.yaml")] == [MANIFEST]
     spec = yaml.safe_load(MANIFEST.read_text())["spec"]
     wanted = asked(spec["arguments"])
-    assert wanted.interval is not None  # it goes on: restarts mean something
+    assert wanted.interval is not None  # the job runs continuously, so that restarts make sense
     mounts = [mount["mountPath"] for mount in spec["executor"]["volumeMounts"]]
     assert wanted.out in mounts
     assert mounts == [mount["mountPath"] for mount in spec["driver"]["volumeMounts"]]
@@ -73,7 +74,7 @@ def test_the_manifest_asks_for_what_the_command_line_offers(spark: SparkSession)
     assert names == [mount["name"] for mount in spec["driver"]["volumeMounts"]]
 
 
-def test_every_place_of_the_image_agrees() -> None:
+def test_image_agrees_with_manifest() -> None:
     dockerfile = (FOLDER / "Dockerfile").read_text()
     spec = yaml.safe_load(MANIFEST.read_text())["spec"]
     assert spec["sparkVersion"] == cli.spark.jars.VERSION
@@ -82,7 +83,7 @@ def test_every_place_of_the_image_agrees() -> None:
     assert f"cli/spark/application.py {package.APPLICATION}" in dockerfile
     copied = re.findall(r"^COPY (\w+) lib/\1$", dockerfile, re.MULTILINE)
     assert copied == list(package.ROOMS)
-    # A backfill and a live job hand rows to our code by pandas and pyarrow.
+    # A backfill and a live job pass rows to our code as pandas and pyarrow objects.
     assert "--require-hashes -r infra/locks/spark.txt" in dockerfile
     locks = set(re.findall(r"infra/locks/\w+\.txt", dockerfile))
     assert locks == {"infra/locks/run.txt", "infra/locks/spark.txt"}
@@ -90,7 +91,7 @@ def test_every_place_of_the_image_agrees() -> None:
     assert {f"!{lock}" for lock in locks} <= set(let_in)
 
 
-def test_the_package_is_whole(tmp_path: Path) -> None:
+def test_package_has_every_module(tmp_path: Path) -> None:
     package.build(tmp_path)
     modules = (
         "cli.main, cli.spark.command, cli.spark.job, cli.spark.jars, spark_analytics.jobs.running"
@@ -106,7 +107,7 @@ def test_the_package_is_whole(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.kafka
 def test_spark_submit_runs_a_job(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
-    """In local mode, with nothing but the package and the Python it runs in."""
+    """It runs in local mode, with only the package and its Python."""
     name = uuid.uuid4().hex[:8]
     file = tmp_path / "topology.yaml"
     file.write_text(TOPOLOGY.format(name=name))
@@ -120,7 +121,7 @@ def test_spark_submit_runs_a_job(spark: SparkSession, kafka: SharedKafka, tmp_pa
 
     folder = tmp_path / "package"
     files = package.build(folder)
-    # No Maven and no jars of ours in reach: --jars has to do.
+    # Neither Maven nor our own jars can be reached, so --jars must suffice.
     nowhere = {"INORDER_CACHE": "/nonexistent", "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         submission(folder, [str(f) for f in files if f.suffix == ".jar"], file, kafka, tmp_path),

@@ -1,5 +1,6 @@
-"""Oracle: functions and bounded jobs answer by Spark Connect, on a local server, what they answer
-otherwise, and what needs Java in this process says so."""
+"""Oracle: functions and bounded jobs give the same rows by Spark Connect, on a local server. A job
+that needs Java in this process is refused.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ STREAM = (
 
 
 @pytest.mark.long
-def test_it_answers_the_same_by_connect(spark: SparkSession, tmp_path: Path) -> None:
+def test_connect_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     program = [sys.executable, "-m", "tests.spark_analytics.connected", str(tmp_path)]
     apart = subprocess.Popen(
         program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

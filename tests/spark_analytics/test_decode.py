@@ -1,5 +1,6 @@
-"""Oracle: rows of raw topics against `topology.wire.header_reader`, rows of ordered topics against
-what `topology.wire.header_writer` was given. Examples: what only stages write, and payloads."""
+"""Oracle: rows of raw topics equal `topology.wire.header_reader`, and rows of ordered topics the
+input of `topology.wire.header_writer`. Examples: records that no stage wrote, and payloads.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def seeded_headers(seed: int) -> list[tuple[str, bytes | None]]:
 
 
 def one_by_one() -> list[list[tuple[str, bytes | None]]]:
-    """Each value of the table alone beside good ones."""
+    """Return each value of the table alone beside good ones."""
     found: list[list[tuple[str, bytes | None]]] = []
     for name, values in VALUES.items():
         others: list[tuple[str, bytes | None]] = [(n, v) for n, v in GOOD.items() if n != name]
@@ -82,8 +83,8 @@ def read(row: SparkRow) -> tuple[object, ...]:
     return None, row.stream, row.source, row.epoch, row.seq, row.ts_ns, row.type, row.kind
 
 
-def test_raw_rows_are_what_the_contract_says(spark: SparkSession) -> None:
-    """A stamp too large for a long is told as `ts_unreadable` where it is RFC 3339."""
+def test_raw_rows_equal_the_reader(spark: SparkSession) -> None:
+    """An RFC 3339 timestamp too large for a long has the fault `ts_unreadable`."""
     headers = one_by_one() + [seeded_headers(seed) for seed in range(400)]
     records = [
         Record(None, b"", found, offset, 1_000 + offset) for offset, found in enumerate(headers)
@@ -100,11 +101,11 @@ def test_raw_rows_are_what_the_contract_says(spark: SparkSession) -> None:
     ]
     assert wrong == []
     faults = {row.fault for row in rows}
-    assert len(faults) > 12  # the table does meet most of them
+    assert len(faults) > 12  # the table covers most faults
     assert sum(row.fault is None for row in rows) > 50
 
 
-def test_ordered_rows_are_what_the_merge_wrote(spark: SparkSession) -> None:
+def test_ordered_rows_equal_events(spark: SparkSession) -> None:
     events = []
     for number in range(20):
         event = Event("default", f"s{number % 3}", number % 2, number, BEGIN_NS + number, 0)
@@ -129,7 +130,7 @@ def test_ordered_rows_are_what_the_merge_wrote(spark: SparkSession) -> None:
     assert found.bad.count() == 0
 
 
-def test_what_stages_did_not_write_is_aside_with_a_reason(spark: SparkSession) -> None:
+def test_foreign_record_has_a_reason(spark: SparkSession) -> None:
     good = ordered_records([Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)])[0]
     without = [h for h in good.headers if h[0] != "at"]
     spoilt = [*without, ("at", b"soon")]
@@ -150,8 +151,8 @@ def test_what_stages_did_not_write_is_aside_with_a_reason(spark: SparkSession) -
     assert found.events.count() == 1
 
 
-def test_what_is_dear_is_computed_once(spark: SparkSession) -> None:
-    """Filters stay above the projections that look for headers and read JSON."""
+def test_costly_columns_are_computed_once(spark: SparkSession) -> None:
+    """Filters stay above the projections that look for headers and parse JSON."""
     records = frame(spark, ordered_records([Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)]))
     decoded = decode.decode_ordered(records, HeaderConfig())
     rows = decode.sound(payload.with_payload(decoded, payload.schema_of("v DOUBLE")))
@@ -164,7 +165,7 @@ def test_what_is_dear_is_computed_once(spark: SparkSession) -> None:
         assert [line for line in plan if "Filter" in line and dear in line] == []
 
 
-def test_payloads_by_a_schema(spark: SparkSession) -> None:
+def test_payloads_are_read_by_schema(spark: SparkSession) -> None:
     values = [b'{"v": 1.5, "who": "a", "x": 1}', b'{"who": "b"}', b"{", b'{"v": "much"}', b"", None]
     event = ordered_records([Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)])[0]
     records = [event._replace(value=v, offset=n) for n, v in enumerate(values)]

@@ -1,5 +1,4 @@
-"""Oracle: the disorder audit against counts made by hand, and its stream against its batch.
-Example: gaps, open and filled."""
+"""Oracle: the disorder audit equals counts made by hand. Example: gaps, open and filled."""
 
 from __future__ import annotations
 
@@ -30,8 +29,10 @@ WINDOW = Windows("tumbling", "10 milliseconds")
 
 
 def plain_sort(rows: list[Row], wait_ns: int) -> list[Event]:
-    """First copies in order of time; let go `wait_ns` after the newest arrival so far. Every
-    ninth is marked late."""
+    """Return the first copies in order of time, emitted `wait_ns` after the newest arrival.
+
+    Every ninth is marked late.
+    """
     first: dict[tuple[str, int], Row] = {}
     for row in rows:
         first.setdefault((row.source, row.seq), row)
@@ -49,7 +50,7 @@ def ordered_frame(spark: SparkSession, events: list[Event]) -> DataFrame:
     return decode.decode_ordered(frame(spark, ordered_records(events)), HeaderConfig())
 
 
-def test_the_raw_topic_and_what_became_of_it(spark: SparkSession) -> None:
+def test_raw_disorder_is_counted(spark: SparkSession) -> None:
     rows = crowd(300).rows
     raw = decode.split(decode.raw(frame(spark, raw_records(rows)), HeaderConfig())).events
     events = plain_sort(rows, 5 * MS)
@@ -65,7 +66,7 @@ def test_the_raw_topic_and_what_became_of_it(spark: SparkSession) -> None:
             sums[name] += row[name]
     assert sums["n"] == found.n
     assert (sums["copies"], sums["overtaken"]) == (found.copies, found.overtaken)
-    assert sums["descents"] == found.late  # in the words of the workloads
+    assert sums["descents"] == found.late  # the workloads call these late
 
     compared = {row.source: row for row in disorder.compare(raw, ordered).collect()}
     raw_counts = Counter(row.source for row in rows)
@@ -85,8 +86,8 @@ def test_the_raw_topic_and_what_became_of_it(spark: SparkSession) -> None:
         assert wait_ns == max(by_hand)
 
 
-def test_late_events_of_the_ordered_topic_are_counted(spark: SparkSession) -> None:
-    """As a stream it says the same (test_end_to_end.py)."""
+def test_late_events_are_counted(spark: SparkSession) -> None:
+    """A stream gives the same (test_end_to_end.py)."""
     events = plain_sort(crowd(300).rows, 5 * MS)
     audited = disorder.of_ordered(decode.sound(ordered_frame(spark, events)), WINDOW)
     found = Counter[str]()
@@ -95,7 +96,7 @@ def test_late_events_of_the_ordered_topic_are_counted(spark: SparkSession) -> No
     assert found == Counter(event.source for event in events if event.late)
 
 
-def test_gaps_are_open_until_all_has_come(spark: SparkSession) -> None:
+def test_gap_is_open_until_filled(spark: SparkSession) -> None:
     def gap(first: int, last: int, offset: int) -> Record:
         said = {"kind": "gap", "stream": "default", "source": "s", "epoch": None, "first": first}
         said |= {"last": last, "reason": "timeout", "at": 5, "known_at": 4}
@@ -114,7 +115,7 @@ def test_gaps_are_open_until_all_has_come(spark: SparkSession) -> None:
     assert [(row.offset, row.reason) for row in declared.bad.collect()] == [(4, "gap_unreadable")]
 
 
-def test_the_ends_of_a_long_end_no_job(spark: SparkSession) -> None:
+def test_limits_of_a_long_are_counted(spark: SparkSession) -> None:
     least, greatest = 1 - (1 << 63), (1 << 63) - 1
     rows = [Row(BEGIN_NS, "s", seq, ts) for seq, ts in ((0, least), (greatest, greatest))]
     raw = decode.split(decode.raw(frame(spark, raw_records(rows)), HeaderConfig())).events

@@ -1,7 +1,7 @@
-"""End to end: a real broker and a real worker; Spark reads what they wrote, by the command.
+"""End to end: Spark reads the output of a real worker on a real broker, by the command.
 
-The oracle of the ordered topic is the plain sort of `spark_analytics.truth`; the oracle of
-each streaming job is the same job in batch.
+The oracle of the ordered topic is the plain sort of `spark_analytics.truth`; the oracle of each
+streaming job is the same job in batch.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ UNREADABLE: dict[str, Headers] = {
     "seq_negative": [("sourceId", b"s"), ("seqNum", b"-1")],
     "unknown_stream": [*contract("s", 1, ROWS[0].ts_ns), ("streamId", b"nobody's")],
 }
-"""Dead letters, of which none has a place in a sequence: that would have a time, the broker's,
+"""Records that become dead letters. None has a sequence number: it would have the broker's time,
 and the events, which are years older, would all be late."""
 
 
 @pytest.fixture(scope="module")
 def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Setting:
-    """Disordered events, doubled and lost ones, and what cannot be read, put in order by a
-    worker; rounds of time sync."""
+    """Put events out of order, with duplicates, gaps and bad records, in order by a worker.
+
+    The clock topic gets rounds of time sync.
+    """
     folder = tmp_path_factory.mktemp("written")
     setting = fused(kafka.bootstrap, folder, state="memory")
     send(setting, [("s", b"?", headers) for headers in UNREADABLE.values()])
@@ -52,7 +54,7 @@ def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Set
 
 
 def tell_clocks(setting: Setting) -> None:
-    """Two sources, a declared offset, and a word that is none."""
+    """Write rounds of two sources, a declared offset, and a bad clock report."""
     said: list[tuple[str, dict[str, object]]] = [("s03", {"at": BEGIN_NS, "offset": 5, "error": 1})]
     for number in range(40):
         t1 = BEGIN_NS + number * 50 * MS
@@ -67,7 +69,9 @@ def tell_clocks(setting: Setting) -> None:
     deliver(setting.bootstrap, setting.topology.topics.clock, records)
 
 
-def test_the_plain_sort_agrees(spark: SparkSession, written: Setting, tmp_path: Path) -> None:
+def test_ordered_topic_equals_plain_sort(
+    spark: SparkSession, written: Setting, tmp_path: Path
+) -> None:
     run(written, tmp_path, "truth", "--batch").well()
     tables = str(tmp_path / "truth-batch")
     assert read(spark, tables, "differences").collect() == []
@@ -92,7 +96,7 @@ def test_the_plain_sort_agrees(spark: SparkSession, written: Setting, tmp_path: 
         ("clocks", ["rounds", "declared", "bad", "stamps-default"], ["offsets"]),
     ],
 )
-def test_a_job_says_as_a_stream_what_it_says_in_batch(
+def test_streaming_job_equals_batch(
     spark: SparkSession,
     written: Setting,
     tmp_path: Path,
@@ -117,7 +121,7 @@ def test_a_job_says_as_a_stream_what_it_says_in_batch(
 
 
 def assert_same(streamed: DataFrame, at_once: DataFrame) -> None:
-    """Windows: those the stream has closed, which are most."""
+    """Assert that the rows are equal; only windows that the stream has closed are compared."""
     columns = [name for name in at_once.columns if name != "batch"]
     whole = at_once.count()
     if "end_time" in columns:

@@ -1,4 +1,6 @@
-"""Examples: a DataFrame of events, and a file read as format `inorder`, say what a replay says."""
+"""Examples: a DataFrame of events, and a file read as format `inorder`, give the lines of a replay.
+Law: a folder of files gives the lines of the whole.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def recorded(folder: Path) -> tuple[Path, Lines]:
     return path, replayed(folder / "t.yaml", path)[0]
 
 
-def test_the_format_gives_the_lines_of_a_replay(spark: SparkSession, tmp_path: Path) -> None:
+def test_format_equals_a_replay(spark: SparkSession, tmp_path: Path) -> None:
     path, wanted = recorded(tmp_path)
     spark.dataSource.register(InorderSource)
     for kind in ("event", "window"):
@@ -56,7 +58,7 @@ def test_the_format_gives_the_lines_of_a_replay(spark: SparkSession, tmp_path: P
         asked.option("table", "event").load(str(path))
 
 
-def test_a_frame_of_events_gives_its_tables(spark: SparkSession, tmp_path: Path) -> None:
+def test_frame_gives_tables(spark: SparkSession, tmp_path: Path) -> None:
     path, wanted = recorded(tmp_path)
     events = spark.read.json(str(path)).orderBy("ts")
     found = history(events, str(tmp_path / "t.yaml"))
@@ -68,7 +70,7 @@ def test_a_frame_of_events_gives_its_tables(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_law_a_folder_of_files_gives_what_the_whole_gives(seed: int, tmp_path: Path) -> None:
+def test_law_folder_equals_one_file(seed: int, tmp_path: Path) -> None:
     rng = Random(seed)
     setting = streams.some(seed, rng, tmp_path)
     whole = streams.recording(rng, tmp_path / "whole.jsonl")

@@ -1,8 +1,9 @@
-"""Oracle: tables of Iceberg written by jobs that are killed with -9 at random. Each event is there
-once. Results that are corrected, of which the highest revision stands, are those of the batch job,
-row by row. Those who read meanwhile see whole batches only, of the tables that grow
-and of those whose rows are merged, and what the kills have left on disk goes by the
-statements of docs/guides/spark.md."""
+"""Oracle: tables of Iceberg written by jobs that are killed with -9 at random.
+
+Each event is there once. Corrected results have their highest revision, and equal those of the
+batch job row by row. Readers see whole batches only, in tables that grow and in tables whose rows
+are merged. The statements of docs/guides/spark.md remove the files that kills have left.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ LONGEST_S = 4.0
 OLD_S = 10 * 86_400
 SCHEMA = ("--schema", "v BIGINT")
 RESULTS_OF = 20_000
-"""Events."""
+"""Number of events."""
 FEW_A_BATCH = 100
 CORRECTED = """\
 queries:
@@ -62,8 +63,10 @@ def killed_at_random(
     kills: int,
     look: Callable[[], None],
 ) -> None:
-    """The job is killed so often, each time some time after its next commit of a batch, and brought
-    to its end. `look` is called meanwhile, and behind it."""
+    """Kill the job several times, each some time after its next commit, and let it finish.
+
+    Call `look` meanwhile and afterwards.
+    """
     commits = folder / "checkpoints" / "events" / "events" / "commits"
     for _ in range(kills):
         before = count(commits)
@@ -120,12 +123,12 @@ def test_kills_leave_each_event_once(
     assert found.where("late").count() == late
 
     maintained(spark, tmp_path, "events", "frontiers")
-    run(setting, tmp_path, *job, "--until-caught-up").well()  # what expired is still known
+    run(setting, tmp_path, *job, "--until-caught-up").well()  # known without its snapshot
     assert found.count() == len(events)
 
 
 def maintained(spark: SparkSession, folder: Path, *tables: str) -> None:
-    """Days later: of each table only what it names is left on disk."""
+    """Run the upkeep as if days later, and assert that only files in use are left on disk."""
     for path in folder.rglob("*"):
         if path.is_file() and "checkpoints" not in path.parts:
             os.utime(path, (time.time() - OLD_S,) * 2)
@@ -137,16 +140,16 @@ def maintained(spark: SparkSession, folder: Path, *tables: str) -> None:
 
 
 Standing = frozenset[tuple[str, int, bool]]
-"""Id, revision, and whether it stands."""
+"""Id, revision, and whether it is current."""
 
 
 def latest(words: Sequence[WindowResult]) -> Standing:
-    """The last word about each result."""
+    """Return the newest revision of each result."""
     said = {word.id: word for word in words}
     return frozenset((word.id, word.revision, word.op != "retract") for word in said.values())
 
 
-def test_kills_leave_the_results_of_the_batch(
+def test_results_after_kills_equal_batch(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
     stages = "reorder+merge+window"

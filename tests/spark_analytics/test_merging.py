@@ -1,8 +1,8 @@
-"""A MERGE of results reads the files that can hold one of theirs and no others, and the table is
-what it would be without that knowledge.
+"""A MERGE of results reads only the files that can hold one of theirs, and the table stays correct.
 
-Examples: files that need not be read are spoiled, so whoever opens one fails. Oracle: seeded words
-about windows, sessions and matches, merged batch by batch, beside a plain fold."""
+Examples: files that need not be read are damaged, so reading one fails. Oracle: seeded revisions of
+windows, sessions and matches, merged batch by batch, equal a plain fold.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def current_rows(lake: Any) -> dict[str, tuple[str | None, int, int | None]]:
         ),
     ],
 )
-def test_what_lies_elsewhere_is_not_read(
+def test_other_files_are_not_read(
     spark: SparkSession, tmp_path: Path, kind: Format, shape: Shape
 ) -> None:
     lake = open_lake(spark, kind, str(tmp_path / "job"), "job")
@@ -90,7 +90,7 @@ def test_what_lies_elsewhere_is_not_read(
         lake.read("current").collect()
 
 
-def test_words_about_results_end_as_a_plain_fold_of_them(
+def test_merged_results_equal_a_fold(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "MAX_SPANS", 5)
@@ -116,7 +116,7 @@ def test_words_about_results_end_as_a_plain_fold_of_them(
         assert current_rows(lake) == wanted
 
 
-def test_stretches_are_few_and_leave_out_no_time() -> None:
+def test_spans_are_few_and_cover_all() -> None:
     spans = [Span("a", day, day + 1) for day in range(100)]
     spans += [Span("b", day, day + 1) for day in range(0, 20, 2)]
     spans += [Span("b", has_null=True), Span("c", is_any=True)]
@@ -131,7 +131,7 @@ def test_stretches_are_few_and_leave_out_no_time() -> None:
     ]
 
 
-def test_what_an_id_settles_is_read_from_the_topology(spark: SparkSession, tmp_path: Path) -> None:
+def test_topology_tells_settled_columns(spark: SparkSession, tmp_path: Path) -> None:
     topology = parse("""\
 streams: {a: {}, b: {}}
 queries:

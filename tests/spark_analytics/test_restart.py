@@ -1,5 +1,5 @@
-"""Oracle: a stream killed with -9 amid its batches and started again, against the batch job,
-row by row. The tables know no windows by halves: all that batch counts must be there, once.
+"""Oracle: a stream killed with -9 in its batches and restarted equals the batch job, row by row.
+Its tables hold whole windows, each event counted once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Counted = list[tuple[int, str, int, int]]
 
 @dataclass(frozen=True)
 class Run:
-    """`inorder spark run rates` on one topic."""
+    """A run of `inorder spark run rates` on one topic."""
 
     setting: Setting
     folder: Path
@@ -55,7 +55,9 @@ class Run:
         return (commits / str(batches - 1)).exists
 
     def check(self, spark: SparkSession, events: Sequence[Event]) -> int:
-        """The tables hold what batch counts, which is what was sent; how many windows."""
+        """Assert that the tables equal the batch, which equals the events; return the number of
+        windows.
+        """
         want = counted(spark, self.folder / "rates-batch")
         assert sum(row[2] for row in want) == sum(not event.late for event in events)
         assert counted(spark, self.folder / "rates") == want
@@ -63,7 +65,7 @@ class Run:
 
 
 def prepared(kafka: SharedKafka, folder: Path, count: int) -> tuple[Run, list[Event]]:
-    """Twenty sources, 12 % of the events delayed, some lost, doubled, marked late."""
+    """Write events of twenty sources, 12 % of them delayed, with gaps, duplicates and lateness."""
     setting = fused(kafka.bootstrap, folder)
     written = in_order(setting, crowd(count).rows)
     write_ordered(setting, written)
@@ -74,7 +76,7 @@ def prepared(kafka: SharedKafka, folder: Path, count: int) -> tuple[Run, list[Ev
 
 
 @pytest.mark.spark
-def test_a_stream_that_was_killed_says_what_batch_says(
+def test_killed_stream_equals_batch(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
     run_, events = prepared(kafka, tmp_path, 2_000)
@@ -88,10 +90,8 @@ def test_a_stream_that_was_killed_says_what_batch_says(
 
 @pytest.mark.spark_long
 @pytest.mark.timeout(1_800)
-def test_a_million_events_and_two_kills(
-    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
-) -> None:
-    """As a user runs it: processes of their own, Spark's own settings."""
+def test_million_events_two_kills(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
+    """It runs as for a user, in processes of their own with Spark's own settings."""
     run_, events = prepared(kafka, tmp_path, 1_040_000)
     run_ = replace(run_, window="200ms", per_batch=100_000, tables=(TABLE, "late"))
     assert len(events) > 1_000_000

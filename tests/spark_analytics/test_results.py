@@ -1,5 +1,6 @@
-"""Oracle: results folded by Spark against a dictionary. Examples: bad records, control records,
-courses, and what stages write, field by field."""
+"""Oracle: results folded by Spark equal a dictionary. Examples: bad records, control records, and
+every field of a result.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +35,11 @@ pytestmark = SPARK
 
 IDS = 30
 NO_HEADERS = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
-"""As Spark's Kafka source gives them for a record without any."""
+"""Headers as Spark's Kafka source gives them for a record without any."""
 
 
 def seeded_results(seed: int) -> list[dict[str, object]]:
-    """Each id's revisions, some of them again, in any order."""
+    """Return the revisions of each id, some of them repeated, in any order."""
     dice = random.Random(seed)
     said: list[dict[str, object]] = []
     for number in range(IDS):
@@ -71,7 +72,7 @@ def records(said: list[dict[str, object]]) -> list[Record]:
     ]
 
 
-def test_the_latest_revision_stands(spark: SparkSession) -> None:
+def test_latest_revision_is_current(spark: SparkSession) -> None:
     said = seeded_results(4)
     newest: dict[object, dict[str, object]] = {}
     for one in said:
@@ -87,15 +88,15 @@ def test_the_latest_revision_stands(spark: SparkSession) -> None:
         key: (one["revision"], one["op"], one["values"], one["op"] != "retract")
         for key, one in newest.items()
     }
-    # Folded batch by batch, in any cut, it is the same.
+    # A fold of two parts gives the same.
     half = results.latest(read.events.where("offset < 40"))
     other = results.latest(read.events.where("offset >= 40"))
     both = results.latest(half.unionByName(other).drop("current"))
     assert {row.id: row.revision for row in both.collect()} == {k: v[0] for k, v in got.items()}
 
 
-def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
-    """The same rows as of whole retracts; `line` has what the headers say."""
+def test_tombstone_retracts_result(spark: SparkSession) -> None:
+    """Its rows equal those of whole retracts; `line` has the fields of the headers."""
     said = [{**one, "stream": "s"} for one in seeded_results(9)]
     rows = [
         Record(row.key, None, retraction_headers(one), row.offset, 0, topic="r")
@@ -126,9 +127,10 @@ def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
         assert isinstance(record_of(row.line), RetractRecord)
 
 
-def test_control_records_and_what_is_no_result_are_told_apart(spark: SparkSession) -> None:
-    """Control records by their header, whatever their value is, or by the absence of a value; an
-    overflow also by its value."""
+def test_control_and_bad_records_differ(spark: SparkSession) -> None:
+    """A control record is known by its header, whatever its value, or by having no value. An
+    overflow is also known by its value.
+    """
     overflow = Overflow(7, "pitch", "q", Member("b", "s1", 0, 5, 3), 2)
     said = line_json(result_line(overflow))
     fields = {"id": "a", "query": "q", "op": "emit", "revision": 0}
@@ -171,7 +173,7 @@ SETS: list[Result] = [
 ]
 
 
-def test_every_field_that_stages_write_is_read(spark: SparkSession) -> None:
+def test_every_field_is_read(spark: SparkSession) -> None:
     lines = [result_line(each) for each in (*WRITTEN, *SETS)]
     said = [Record(b"k", line_json(line), [], at, 0) for at, line in enumerate(lines)]
     rows = results.decode(frame(spark, said)).events.orderBy("offset").collect()
@@ -207,7 +209,7 @@ JOIN = "j: {join: interval 1s, sides: {a: {}, b: {}}}"
         ([PATTERN, JOIN], {"results.matches", "results.joins"}, {"joins", "overflows-matches"}),
     ],
 )
-def test_the_topics_that_have_results_are_read(
+def test_needed_topics_are_read(
     spark: SparkSession, queries: list[str], read: set[str], tables: set[str]
 ) -> None:
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{{', '.join(queries)}}}")

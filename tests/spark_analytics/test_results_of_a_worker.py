@@ -1,4 +1,4 @@
-"""End to end: Spark's results are those that a real worker told, which are those of a replay."""
+"""End to end: Spark's results are those that a real worker emitted, and those of a replay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVENTS = 2_500
 def from_archive(
     setting: Setting, folder: Path, form: str, topics: list[str], tables: list[str]
 ) -> Path:
-    """The job's tables once more, of the topics' archive in that form."""
+    """Write the job's tables again, from an archive of the topics in that form."""
     there = folder / form
     run(setting, there, "archive", "--batch", "--format", form, *named(topics)).well()
     archive = ["--archive", str(there / "archive-batch")]
@@ -49,7 +49,7 @@ def named(tables: list[str]) -> list[str]:
 
 
 def assert_standing(rows: list[Row], lines: list[Line]) -> None:
-    """Every id, and of those that stand every field."""
+    """Assert that the rows have every id, and every field of current results."""
     assert {row.id for row in rows} == {line["id"] for line in lines if not is_overflow(line)}
     assert {row.id: json.loads(row.line) for row in rows if row.current} == standing(lines)
 
@@ -60,9 +60,7 @@ def assert_overflows(rows: list[Row], records: list[Read]) -> None:
     assert found == {place: lines_of([each]) for place, each in control.items()}
 
 
-def test_the_tables_hold_what_the_worker_told(
-    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
-) -> None:
+def test_tables_equal_the_worker(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
     stages = "reorder+merge+window+pattern"
     setting = settle(
         kafka.bootstrap, tmp_path, stages=stages, stream=STREAM, state="memory", more=QUERIES

@@ -16,7 +16,9 @@ from tests.spark_analytics.marks import SPARK
 pytestmark = [*SPARK, pytest.mark.kafka]
 
 
-def test_merge(spark: SparkSession, kafka: SharedKafka, unique_name: UniqueName) -> None:
+def test_documented_merge_keeps_rows(
+    spark: SparkSession, kafka: SharedKafka, unique_name: UniqueName
+) -> None:
     topic = unique_name("speeds").replace("-", "_")
     kafka.create_topic(topic, 3)
     spark.sql(f"CREATE TABLE {topic} (key BINARY, value BINARY) USING delta")

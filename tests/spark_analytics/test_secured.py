@@ -1,4 +1,4 @@
-"""End to end: Spark reads from brokers that want TLS or SASL."""
+"""End to end: Spark reads from brokers that require TLS or SASL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [*SPARK, pytest.mark.kafka]
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("listener", sorted(LISTENERS.keys() - {"BEARER"}))
-def test_spark_gets_in(
+def test_each_listener_serves_spark(
     spark: SparkSession, secured: Secured, listener: str, tmp_path: Path
 ) -> None:
     kafka = tmp_path / "kafka.properties"
@@ -48,8 +48,8 @@ def test_spark_gets_in(
     assert row.late == "gap"
 
 
-def test_a_key_that_java_cannot_read_is_refused(secured: Secured, tmp_path: Path) -> None:
-    """Java wants PKCS 8; certificates and keys go by value."""
+def test_key_unreadable_by_java_is_refused(secured: Secured, tmp_path: Path) -> None:
+    """Java needs PKCS 8. Certificates and keys are passed by value."""
     settings = secured.settings("MUTUAL")
     own = java_settings(read_security(settings, {}))
     assert own["kafka.ssl.truststore.certificates"] == (secured.folder / "ca.crt").read_text()
@@ -60,6 +60,6 @@ def test_a_key_that_java_cannot_read_is_refused(secured: Secured, tmp_path: Path
         java_settings(read_security(settings.replace(str(new), str(old)), {}))
 
 
-def test_tokens_are_refused_with_what_to_do_instead(secured: Secured) -> None:
+def test_tokens_are_refused(secured: Secured) -> None:
     with pytest.raises(Refused, match="accepts a certificate or SCRAM"):
         java_settings(read_security(secured.settings("BEARER"), {}))

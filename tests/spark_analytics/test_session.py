@@ -1,5 +1,6 @@
-"""Examples: Python inside of Spark runs in the driver's interpreter, with what the lock pins; the
-names of expressions are asked of Java once."""
+"""Examples: Python in Spark runs in the driver's interpreter, with the locked packages. Names of
+expressions are looked up in Java once.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +27,13 @@ def whose(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"python": names, "id": batch.column("id")})
 
 
-def test_functions_over_arrow_run_in_this_very_interpreter(spark: SparkSession) -> None:
+def test_functions_run_in_same_interpreter(spark: SparkSession) -> None:
     rows: Any = spark.range(3).mapInArrow(whose, "python string, id long").toPandas()
     assert set(rows.python) == {sys.executable}
     assert sorted(rows.id) == [0, 1, 2]
 
 
-def test_another_interpreter_is_what_somebody_says(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interpreter_can_be_set(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     context = spark.sparkContext
     before = context.pythonExec
     try:
@@ -47,9 +46,7 @@ def test_another_interpreter_is_what_somebody_says(
         context.pythonExec = before
 
 
-def test_names_of_expressions_are_not_asked_of_java_again(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_are_looked_up_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     gateway: Any = spark.sparkContext._gateway
     client = gateway._gateway_client
     send, sent = client.send_command, list[str]()
@@ -64,7 +61,7 @@ def test_names_of_expressions_are_not_asked_of_java_again(
     assert not [each for each in sent if each.startswith(protocol.REFLECTION_COMMAND_NAME)]
 
 
-def test_a_task_is_tried_again_unless_somebody_names_a_master(
+def test_tasks_retry_unless_master_is_set(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     made: list[dict[str, str]] = []

@@ -1,4 +1,4 @@
-"""Examples: what of the topics ends in which table of the job `events`, whatever died."""
+"""Examples: which records end in which table of the job `events`, also after a failure."""
 
 from __future__ import annotations
 
@@ -74,8 +74,10 @@ FRONTIER_NS = BEGIN_NS + EVENTS * S // 6
 
 
 class Files:
-    """Topics as folders of Parquet that come as streams, a file a batch; a topic without one has a
-    record that says nothing."""
+    """Topics as folders of Parquet that are streamed, a file a batch.
+
+    An empty topic has a record without a value.
+    """
 
     streaming = True
 
@@ -90,7 +92,9 @@ class Files:
 
 
 def ordered(count: int = EVENTS) -> list[Record]:
-    """Two streams, in order but for those that are marked, 20 s late; a watermark, a bad one."""
+    """Return two streams in order except for late events of 20 s, with a watermark and a bad
+    record.
+    """
     events = []
     for number in range(count):
         event = Event("ab"[number % 2], f"s{number % 3}", 0, number, BEGIN_NS + number * S // 3, 0)
@@ -129,8 +133,7 @@ def run(lake: Lake, found: list[Table], checkpoint: Path) -> dict[str, Figures]:
 
 
 def die(lake: Lake, found: list[Table], checkpoint: Path, batch: int) -> Lake:
-    """Cut short behind a commit of that batch, before Spark knows; the tables as the next process
-    opens them."""
+    """Fail after the commit of that batch, before Spark knows, and reopen the tables."""
     output = Failing(LakeOutput(lake, found), batch, late=True)
     running = Running(found, output, "", str(checkpoint), None)
     with pytest.raises(JobFailed, match="the disk is full"):
@@ -139,7 +142,7 @@ def die(lake: Lake, found: list[Table], checkpoint: Path, batch: int) -> Lake:
 
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.spark_long)])
-def test_each_event_is_there_once_whatever_died(
+def test_each_event_is_there_after_failure(
     spark: SparkSession, topics: Path, tmp_path: Path, kind: Format
 ) -> None:
     wanted = Options(schema=schema_of("v BIGINT"))
@@ -161,16 +164,15 @@ def test_each_event_is_there_once_whatever_died(
 
 @pytest.mark.parametrize("in_lake", [False, True])
 @pytest.mark.parametrize("job", ["events", "rates", "disorder", "clocks", "archive"])
-def test_a_table_that_a_job_has_not_is_refused(
+def test_unknown_table_is_refused(
     spark: SparkSession, topics: Path, job: str, in_lake: bool
 ) -> None:
     with pytest.raises(JobRefused, match="--table none: the job has only "):
         tables(spark, topics, job, Options(tables=["none"], in_lake=in_lake))
 
 
-def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: Path) -> None:
-    """Also of a query that writes a table: what it takes back has its times from the headers, so it
-    is known when it was current."""
+def test_results_keep_their_revisions(spark: SparkSession, tmp_path: Path) -> None:
+    """One query writes a table: its retract has times from the headers, so its period is known."""
     words = [
         result("x", 0, "emit", at=1),
         result("x", 1, "update", at=2),
@@ -214,25 +216,25 @@ FOUND: dict[str, list[Result]] = {
     ],
     "joins": [JoinResult(**HEAD, partners=[Partner("a", "b", "s1", 0, 1, 10)], probability=0.25)],
 }
-"""By table."""
+"""Results by table."""
 NOT_THERE = {
     "events": {"position", "line"},
     "late": {"position", "line", "input_line", "by_ns", "at_time", "at_ns"},
     "gaps": {"position", "line"},
     "dead": {"position", "line", "input_line"},
 }
-"""Columns of a backfill that a topic cannot fill, or where its place stands for them."""
+"""Columns of a backfill that a topic cannot fill, or that its position replaces."""
 
 
 def history(spark: SparkSession, table: str, said: Sequence[Result]) -> DataFrame:
-    """As a backfill has it."""
+    """Return the rows that a backfill writes."""
     lines = [result_line(each) for each in said]
     rows = kinds.rows_of(table, lines, range(len(lines)))
     return spark.createDataFrame(pa.Table.from_batches([rows]))
 
 
-def test_a_backfill_and_the_job_call_the_same_thing_alike(spark: SparkSession) -> None:
-    """Column by column, and for results value by value."""
+def test_columns_equal_the_backfill(spark: SparkSession) -> None:
+    """Types are compared by column, and values too for results."""
     queries = """\
 queries:
   w: {stream: a, window: tumbling 10s, aggregate: {n: count()}}
@@ -256,7 +258,7 @@ queries:
     made["overflows"] = made["overflows-matches"]
     assert made["overflows-joins"].schema == made["overflows"].schema
     for name in kinds.TABLES:
-        if name == "duplicates":  # they are counted, no topic has them
+        if name == "duplicates":  # duplicates are counted, but no topic has them
             continue
         theirs = from_arrow_schema(kinds.schema_of(name))
         mine = made[name].schema
@@ -290,8 +292,8 @@ SET = MatchSetResult(
 )
 
 
-def test_sets_of_matches_and_overflows_are_kept(spark: SparkSession) -> None:
-    """With all that was said of them; by a detector and a pattern, whose topic is one."""
+def test_match_sets_and_overflows_are_kept(spark: SparkSession) -> None:
+    """All their revisions are kept. A detector and a pattern share the topic."""
 
     said = (SET, replace(SET, op="update", revision=1, joined=SET.ranges))
     values = [line_json(result_line(each)) for each in said]

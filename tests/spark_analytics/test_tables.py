@@ -1,5 +1,6 @@
-"""Examples: tables of Iceberg and Delta take each batch once, hold the newest row of a key, and
-refuse what is not theirs before anything is written."""
+"""Examples: tables of Iceberg and Delta take each batch once and hold the newest row of a key.
+Foreign tables are refused before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -58,21 +59,19 @@ def files(folder: Path) -> set[Path]:
     ],
     ids=["root", "here", "below", "bucket"],
 )
-def test_a_place_is_a_folder_and_a_name(place: str, parts: tuple[str, str]) -> None:
+def test_place_is_split_into_parts(place: str, parts: tuple[str, str]) -> None:
     assert parts_of(place) == parts
 
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("kind", FORMATS)
-def test_batches_and_corrections_are_idempotent(
-    spark: SparkSession, tmp_path: Path, kind: Format
-) -> None:
+def test_batches_are_idempotent(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
     place = str(tmp_path / "job")
     first = open_lake(spark, kind, place, "job")
     shape = SHAPES["events"]
     first.append("events", events(spark, range(6)), shape, Mark("q", 0))
     first.append("events", events(spark, range(6, 9)), shape, Mark("q", 1))
-    again = open_lake(spark, kind, place, "job")  # after a kill: its last batch comes again
+    again = open_lake(spark, kind, place, "job")  # after a kill the last batch comes again
     again.append("events", events(spark, range(6, 9)), shape, Mark("q", 1))
     again.append("events", events(spark, range(9, 12)), shape, Mark("q", 2))
     found = again.read("events")
@@ -85,7 +84,7 @@ def test_batches_and_corrections_are_idempotent(
     words = results(spark, ("x", 0, 1), ("x", 1, 2), ("y", 0, 5))
     again.merge("windows", words, shape)
     again.merge("windows", results(spark, ("x", 2, 7), ("z", 0, 0)), shape)
-    again.merge("windows", words, shape)  # older words after newer ones
+    again.merge("windows", words, shape)  # older revisions after newer ones
     rows: list[Row] = again.read("windows").orderBy("id").collect()
     assert [(r.id, r.revision, r.n) for r in rows] == [("x", 2, 7), ("y", 0, 5), ("z", 0, 0)]
 
@@ -106,7 +105,7 @@ def test_batches_and_corrections_are_idempotent(
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_column_more_and_a_field_more_are_added(
+def test_new_columns_and_fields_are_added(
     spark: SparkSession, tmp_path: Path, kind: Format
 ) -> None:
     place, shape = str(tmp_path / "job"), SHAPES["windows_current"]
@@ -126,9 +125,7 @@ def test_a_column_more_and_a_field_more_are_added(
         open_lake(spark, kind, place, "job").merge("windows", other, shape)
 
 
-def test_a_catalog_that_is_not_there_is_told_in_a_sentence(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_unusable_catalog_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     shut = f"127.0.0.1:{free_ports(1)[0]}"
     for uri in (f"http://{shut}", f"jdbc:postgresql://{shut}/none"):
         with pytest.raises(TablesRefused, match="cannot be used .* correct --catalog") as refused:
@@ -144,7 +141,7 @@ def test_a_catalog_that_is_not_there_is_told_in_a_sentence(
     assert files(tmp_path) == set()
 
 
-def test_places_of_one_session_have_catalogs_of_their_own(
+def test_catalog_belongs_to_a_place(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [declare_catalog(spark, Catalog(), str(tmp_path / name)) for name in "aba"]

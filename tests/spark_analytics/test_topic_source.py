@@ -1,5 +1,6 @@
-"""End to end: topics read as format `inorder`, in a batch against a replay of the dumped topic, and
-as a stream that is stopped and goes on. And a law: what a micro-batch takes is bounded and fair."""
+"""End to end: topics read as format `inorder`, in batch and as a stream. A batch equals a replay of
+the dumped topic, and a stopped stream goes on. Law: micro-batches are bounded and fair.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +35,13 @@ pytestmark = [*SPARK]
 ROWS = crowd(300).rows
 QUERY = "queries: {n: {stream: default, window: tumbling 10s, aggregate: {n: count()}}}"
 MOST = 150
-"""Offsets of a micro-batch."""
+"""The most offsets of a micro-batch."""
 ANSWER_S = 30.0
 NOBODY = "127.0.0.1:1"
 
 
 @pytest.mark.parametrize("seed", seeds.seeds_of_today(20))
-def test_law_a_batch_is_bounded_and_leaves_nobody_out(seed: int) -> None:
+def test_law_batch_is_bounded(seed: int) -> None:
     rng = Random(seed)
     begins = {str(number): rng.randrange(50) for number in range(rng.randrange(1, 6))}
     ends = {number: at + rng.choice((0, 1, rng.randrange(90))) for number, at in begins.items()}
@@ -73,7 +74,7 @@ def streamed(spark: SparkSession, setting: Setting, topic: str, folder: Path) ->
 
 
 def processed(query: StreamingQuery) -> StreamingQuery:
-    """It has read all there is, and has stopped."""
+    """Wait until the query has read everything, and stop it."""
     try:
         query.processAllAvailable()
     finally:
@@ -91,13 +92,13 @@ def lines_in(rows: DataFrame) -> list[str]:
 
 
 def said(events: list[Event]) -> list[str]:
-    """The lines of events whose values `write_ordered` writes."""
+    """Return the lines of events whose values `write_ordered` writes."""
     lines = [event_line(event) for event in events if event.kind == DATA]
     return [line_json({**each, "payload": {"v": each["seq"]}}).decode() for each in lines]
 
 
 @pytest.mark.kafka
-def test_an_input_topic_gives_the_tables_of_a_replay(
+def test_input_topic_equals_a_replay(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
 ) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, more=QUERY, others=("other",))
@@ -127,9 +128,7 @@ def test_an_input_topic_gives_the_tables_of_a_replay(
 
 
 @pytest.mark.kafka
-def test_a_stream_that_is_stopped_goes_on_and_says_why_it_cannot(
-    spark: SparkSession, setting: Setting, tmp_path: Path
-) -> None:
+def test_stopped_stream_goes_on(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
     events = in_order(setting, ROWS)
     count = 0
     for end in (200, len(events)):
@@ -152,10 +151,10 @@ def test_a_stream_that_is_stopped_goes_on_and_says_why_it_cannot(
 
 
 @pytest.mark.kafka
-def test_all_that_is_available_now_is_taken_or_the_stream_is_refused(
-    spark: SparkSession, setting: Setting, tmp_path: Path
-) -> None:
-    """Spark asks a source in Python once how far to read: what a bound leaves would stay unread."""
+def test_available_now_reads_all(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
+    """A bound is refused here: Spark asks a Python source for the end only once, so the rest would
+    stay unread.
+    """
     events = in_order(setting, ROWS)
     paths = {"path": str(tmp_path / "rows"), "checkpointLocation": str(tmp_path / "checkpoint")}
     count = 0
@@ -175,9 +174,7 @@ def test_all_that_is_available_now_is_taken_or_the_stream_is_refused(
 
 
 @pytest.mark.kafka
-def test_a_batch_that_died_is_read_again(
-    spark: SparkSession, setting: Setting, tmp_path: Path
-) -> None:
+def test_failed_batch_is_read_again(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
     events = in_order(setting, ROWS)
     write_ordered(setting, events)
     seen: list[int] = []
@@ -212,7 +209,7 @@ def fails(query: StreamingQuery, why: str) -> None:
         ("raw", {"table": "nothing"}, "option table: nothing is not one of events, gaps"),
     ],
 )
-def test_what_cannot_be_read_says_so(
+def test_unreadable_topic_is_refused(
     topic: str, options: dict[str, str], why: str, tmp_path: Path
 ) -> None:
     source = source_of(tmp_path, path=topic, **options)
@@ -221,19 +218,19 @@ def test_what_cannot_be_read_says_so(
 
 
 def source_of(folder: Path, **options: str) -> InorderSource:
-    """As Spark makes it, of a topology whose brokers nobody is."""
+    """Return the source as Spark makes it, for a topology without brokers."""
     path = folder / "t.yaml"
     path.write_text("streams: {s: {input: raw, output: ordered}}")
     return InorderSource({"topology": str(path), "brokers": NOBODY, **options})
 
 
-def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_brokers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.kafka.brokers.TIMEOUT_S", 1.0)
     with pytest.raises(BrokersUnavailable, match=f"no broker answers at {NOBODY}"):
         next(topic_rows(Cluster(NOBODY), executors.Setting("streams: {s: {input: raw}}"), ["raw"]))
 
 
-def test_a_stream_of_an_input_topic_is_refused(tmp_path: Path) -> None:
+def test_stream_of_input_topic_is_refused(tmp_path: Path) -> None:
     source = source_of(tmp_path, path="raw")
     with pytest.raises(ValueError, match="a stream can read only topics that workers have put in"):
         source.streamReader(source.schema())

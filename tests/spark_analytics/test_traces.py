@@ -1,9 +1,9 @@
-"""End to end: recorded disorder of real networks, raw topic to Spark's tables.
+"""End to end: recorded disorder of real networks, from the raw topic to Spark's tables.
 
-The traces (benchmarks/traces.py) go through a real broker and a real worker as fast as these
-take them, with their own stamps. What Spark's jobs say of both topics is held against what
-plain Python counts in the trace, and in the ordered topic where the outcome hangs on timing
-(which events came too late).
+The traces (benchmarks/traces.py) go through a real broker and a real worker as fast as these take
+them, with their own timestamps. Spark's figures of both topics are compared with plain counts in
+Python. The counts are of the trace, or of the ordered topic where the outcome depends on timing
+(which events are late).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MINUTES = 5
 S = 1_000_000_000
 WINDOW_NS = MINUTES * 60 * S
 STREAMS = {"default": ("mesh_sensors", "hops"), "umts": ("jr_umts", "content_bytes")}
-"""The trace of each stream, and a whole number of its records, which is summed up as `v`."""
+"""The trace of each stream, and an integer field of its records, which is summed up as `v`."""
 
 Event = tuple[str, int]
 Cell = tuple[int, str]
@@ -49,7 +49,7 @@ Cell = tuple[int, str]
 
 @dataclass
 class Trace:
-    """The first records of a trace."""
+    """A trace's first records."""
 
     field: str
     rows: list[TraceRow]
@@ -62,11 +62,11 @@ class Trace:
 
     @property
     def firsts(self) -> dict[Event, TraceRow]:
-        """The copy that came first, of each event."""
+        """Return the first copy of each event."""
         return {(row.source, row.seq): row for row in reversed(self.rows)}
 
     def disorder(self) -> dict[str, tuple[int, int, int, int]]:
-        """Per source: records, copies, overtaken, descents."""
+        """Return records, copies, late events and descents, per source."""
         seen: set[Event] = set()
         highest: dict[str, int] = {}
         newest_ns = 0
@@ -85,7 +85,7 @@ class Trace:
         return {s: tuple(c[w] for w in words) for s, c in counts.items()}  # type: ignore[misc]
 
     def windows(self, events: Iterable[Event]) -> dict[Cell, tuple[int, int]]:
-        """(how many, their sum) of these events, per window and source."""
+        """Return the number of these events and their sum, per window and source."""
         cells: dict[Cell, list[int]] = {}
         firsts = self.firsts
         for event in events:
@@ -102,7 +102,7 @@ def trace_of(stream: str) -> Trace:
 
 
 def put_in_order(traces: dict[str, Trace], setting: Setting, folder: Path) -> None:
-    """All of the traces through a worker, their measured fields as JSON."""
+    """Send all traces through a worker, with their measured fields as JSON."""
     records = [
         (stream, trace.value(row), contract(row.source, row.seq, row.ts_ns, stream=stream))
         for stream, trace in traces.items()
@@ -114,7 +114,7 @@ def put_in_order(traces: dict[str, Trace], setting: Setting, folder: Path) -> No
 
 
 def marked_late(setting: Setting) -> set[Event]:
-    """By a plain reader of the ordered topic."""
+    """Return the events marked late, by a plain reader of the ordered topic."""
     return {
         (source, seq)
         for record in read_all(setting.bootstrap, setting.ordered)
@@ -124,9 +124,7 @@ def marked_late(setting: Setting) -> set[Event]:
 
 
 @pytest.mark.long
-def test_tables_say_what_the_traces_hold(
-    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
-) -> None:
+def test_tables_equal_the_traces(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
     traces = {stream: trace_of(stream) for stream in STREAMS}
     setting = fused(kafka.bootstrap, tmp_path, others=["umts"], state="memory")
     put_in_order(traces, setting, tmp_path)
@@ -142,7 +140,7 @@ def test_tables_say_what_the_traces_hold(
             assert (row.in_order + row.late, row.late) == (len(events), len(events & late))
             assert row.descents_after == 0
         assert before == trace.disorder()
-        assert sum(descents for *_, descents in before.values()) > 500  # else nothing is shown
+        assert sum(descents for *_, descents in before.values()) > 500  # not in vain
 
     tables.run("rates", "late", *(f"windows-{stream}" for stream in STREAMS))
     for stream, trace in traces.items():

@@ -1,4 +1,4 @@
-"""Oracle: the truth re-check finds nothing where all is well, and each kind of damage."""
+"""Oracle: the truth check finds each kind of damage, and nothing where all is well."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEAD = len(RAW)
 
 
 def in_order() -> list[Record]:
-    """What a merge that waits for all would write."""
+    """Return the records that a MERGE waiting for all events writes."""
     first = {(row.source, row.seq): row for row in reversed(ROWS)}.values()
     events = [Event("default", row.source, 0, row.seq, row.ts_ns, 0) for row in first]
     events.sort(key=lambda event: (event.ref_time_ns, event.source, event.epoch, event.seq))
@@ -78,9 +78,10 @@ DAMAGES: dict[str, tuple[Callable[[list[Record]], list[Record]], set[tuple[str, 
 }
 
 
-def test_each_damage_is_found_and_nothing_else(spark: SparkSession) -> None:
-    """Each in a stream of its own, all judged at once. Where two events have changed places, all
-    that stands between them is below the one moved up."""
+def test_only_the_damage_is_found(spark: SparkSession) -> None:
+    """Each damage has a stream of its own, and all are checked at once. If two events are swapped,
+    all events between them count as too old.
+    """
     sent, written = [], []
     for stream, (damage, _) in DAMAGES.items():
         for record in RAW:

@@ -1,5 +1,6 @@
-"""End to end: the tutorial of docs/guides/spark.md as it stands there, command by command, its
-notebook cell by cell, here and in Jupyter's kernel, and its tables in Spark and DuckDB."""
+"""End to end: the tutorial of docs/guides/spark.md as it is written, command by command. Its
+notebook runs cell by cell, here and in Jupyter's kernel, and Spark and DuckDB read its tables.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +39,13 @@ print(json.dumps({
 
 
 def section(title: str) -> str:
-    """The text of the page below this heading."""
+    """Return the text of the page below this heading."""
     page = PAGE.read_text(encoding="utf-8")
     return page.partition(f"\n## {title}")[2].partition("\n## ")[0]
 
 
 def in_this_process(notebook: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What the cells of the notebook have found, run one by one."""
+    """Run the cells of the notebook one by one, and return what they found."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     names: dict[str, Any] = {}
     for cell in cells:
@@ -57,7 +58,7 @@ def in_this_process(notebook: Path, capsys: pytest.CaptureFixture[str]) -> dict[
 
 
 def in_jupyter(notebook: Path) -> dict[str, Any]:
-    """What the cells of the notebook have found, run one by one in a kernel of Jupyter's."""
+    """Run the cells of the notebook in a kernel of Jupyter, and return what they found."""
     document = json.loads(notebook.read_text(encoding="utf-8"))
     document["cells"].append({**document["cells"][-1], "id": "found", "source": FOUND})
     notebook.write_text(json.dumps(document), encoding="utf-8")
@@ -74,7 +75,7 @@ def in_jupyter(notebook: Path) -> dict[str, Any]:
 
 
 def follow(console: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command of a block; what `cat` shows is what is there."""
+    """Run each command of a block, and assert that `cat` prints the text of the page."""
     commands = [part.splitlines() for part in re.split(r"^\$ ", console, flags=re.M) if part]
     for command, *shown in commands:
         program, *words = shlex.split(command)
@@ -90,14 +91,14 @@ def follow(console: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The tutorial, in a folder of its own: Java does not follow into another one."""
+    """Return the tutorial, in a folder of its own, because Java does not change its folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     return section("Try it in ten minutes").replace("build/presses", f"{tmp_path}/build/presses")
 
 
-def test_it_runs_as_it_stands(
+def test_tutorial_runs_as_written(
     text: str,
     spark: SparkSession,
     tmp_path: Path,
@@ -139,7 +140,7 @@ def test_it_runs_as_it_stands(
 
 
 def in_both_engines(folder: Path) -> list[str]:
-    """The current windows, as the page reads them in Spark and in DuckDB."""
+    """Return the current windows, as the page reads them in Spark and in DuckDB."""
     spark, duckdb = (
         block["text"].replace("build/presses", f"{folder}/build/presses")
         for block in BLOCK.finditer(section("Open the tables"))
@@ -157,7 +158,7 @@ def in_both_engines(folder: Path) -> list[str]:
 
 
 @pytest.mark.long
-def test_its_notebook_runs_in_jupyter(
+def test_notebook_runs_in_jupyter(
     text: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for block in BLOCK.finditer(text):

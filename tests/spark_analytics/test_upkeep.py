@@ -1,5 +1,6 @@
-"""Example: the statements of docs/guides/spark.md leave fewer files and every row, and the job
-knows its last batch."""
+"""Example: the statements of docs/guides/spark.md leave fewer files and every row. The job still
+knows its last batch.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def keep_up(lake: Lake, first: str = "events", second: str = "windows_current") 
 
 
 BATCHES = {"iceberg": 5, "delta": 2}
-"""As many small files of a day are merged into one."""
+"""The number of small files of a day, which are merged into one."""
 AT = datetime(2023, 11, 14, tzinfo=UTC)
 OLD_S = 10 * 86_400
 RESULTS = "id STRING, query STRING, revision BIGINT, start_time TIMESTAMP, n BIGINT"
@@ -49,15 +50,13 @@ RESULTS = "id STRING, query STRING, revision BIGINT, start_time TIMESTAMP, n BIG
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("kind", FORMATS)
-def test_the_statements_leave_fewer_files_and_every_row(
-    spark: SparkSession, tmp_path: Path, kind: Format
-) -> None:
+def test_upkeep_keeps_every_row(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
     place = tmp_path / "events"
     lake = open_lake(spark, kind, str(place), "job")
     for batch in range(BATCHES[kind]):
         append(lake, spark, batch)
     tables = ["events"]
-    for revision in range(2) if kind == "iceberg" else ():  # its statements name this table too
+    for revision in range(2) if kind == "iceberg" else ():  # its statements have this table
         words = [(name, "q", revision, AT, revision) for name in "xy"]
         results = spark.createDataFrame(words, RESULTS)
         lake.merge("windows_current", results, SHAPES["windows_current"])
@@ -75,12 +74,12 @@ def test_the_statements_leave_fewer_files_and_every_row(
     assert {name: texts(lake.read(name)) for name in tables} == before
     assert files(lake.read("events")) < files_before
     assert not orphan.exists()
-    append(lake, spark, BATCHES[kind] - 1)  # comes again
+    append(lake, spark, BATCHES[kind] - 1)  # the last batch comes again
     assert texts(lake.read("events")) == before["events"]
 
 
 def expire_marks(lake: IcebergLake) -> None:
-    """Leave the newest snapshot alone, which the statements made: no batch has its own any more."""
+    """Expire all snapshots but the newest, so that no batch has its own."""
     name = lake.name("events")
     lake.spark.sql(
         f"CALL {lake.catalog}.system.expire_snapshots(table => '{name.partition('.')[2]}',"

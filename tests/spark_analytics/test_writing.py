@@ -1,4 +1,4 @@
-"""Examples: archives, folders of batches and checkpoints bear being written again."""
+"""Examples: archives, folders of batches and checkpoints can be written again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOUR_MS = 3_600_000
 NAMES = ("words", "folded")
 
 
-def test_an_archive_gives_back_every_record(spark: SparkSession, tmp_path: Path) -> None:
+def test_archive_keeps_every_record(spark: SparkSession, tmp_path: Path) -> None:
     streams: list[list[tuple[str, bytes | None]]] = [
         [("streamId", b"a/b")],
         [("streamId", b"1")],
@@ -41,7 +41,7 @@ def test_an_archive_gives_back_every_record(spark: SparkSession, tmp_path: Path)
     path = str(tmp_path / "t")
     archive.write(rows.where("offset < 12"), path, 0)
     archive.write(rows.where("offset >= 12"), path, 1)
-    archive.write(rows.where("offset >= 12"), path, 1)  # cut short, and done again
+    archive.write(rows.where("offset >= 12"), path, 1)  # the batch failed, and is done again
     found = ArchivedTopics(spark, str(tmp_path)).records("t")
     assert found.columns == frame(spark, sent).columns
     assert sorted(map(repr, found.collect())) == sorted(map(repr, frame(spark, sent).collect()))
@@ -52,16 +52,14 @@ def test_an_archive_gives_back_every_record(spark: SparkSession, tmp_path: Path)
     assert any(name.startswith("stream=__HIVE_DEFAULT_PARTITION__") for name in folders)
 
 
-def test_a_file_that_is_of_no_archive_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_foreign_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(1).write.parquet(str(tmp_path / "t"))
     with pytest.raises(FileNotFoundError, match=r"parquet is not part of an archive; name"):
         ArchivedTopics(spark, str(tmp_path)).records("t")
 
 
-def test_a_table_that_folds_another_is_left_out_where_rows_are_only_added(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """`windows_current` would have every revision in Parquet."""
+def test_parquet_leaves_out_folded_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """In Parquet, where rows are only added, `windows_current` would have every revision."""
     rows = spark.createDataFrame([("a", 1)], "id STRING, n INT")
     parts = [Part(name, ["id"], lambda rows: rows, folds=name == "folded") for name in NAMES]
     asked: Any = SimpleNamespace(formats=[], folder=str(tmp_path))
@@ -72,12 +70,12 @@ def test_a_table_that_folds_another_is_left_out_where_rows_are_only_added(
     assert [there.holds(spark, name) for name in NAMES] == [True, False]
 
 
-def test_a_checkpoint_belongs_to_its_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_checkpoint_is_of_one_job(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "checkpoint")
     about = {"job": "rates", "window": "tumbling 10s"}
     claim(spark, path, about)
     claim(spark, path, about)
-    # As the first live jobs in a lake left theirs, which said nothing of columns.
+    # The first live jobs in a lake left claims without a version of the columns.
     for now, says in (
         (
             {"columns": 2},

@@ -1,8 +1,8 @@
-"""Topics of a test, filled; `inorder spark` on them, in this process and in one of its own.
+"""Filled topics of a test, and `inorder spark` on them, in this process or in one of its own.
 
-What reorder and merge make of a workload comes from the core in this process and is written
-by the header writer that the stages use: a million events in seconds. In this process the
-command finds the tests' own session.
+The core in this process applies REORDER and MERGE to a workload, and the stages' header writer
+writes the result: a million events in seconds. In this process the command uses the tests' own
+session.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ BATCH = 10_000
 LATER_NS = 3_600 * S
 KILL_TIMEOUT_S = 300.0
 END_QUIET_S = 600.0
-"""A job says nothing of its batches."""
+"""Patience with a job, which logs nothing of its batches."""
 
 
 def steps_of(setting: Setting, rows: Sequence[Row]) -> Iterator[Step]:
-    """Those of the stage, to the last event and long behind it."""
+    """Yield the steps of the stage, until an hour after the last event."""
     stage = Stage(setting.topology, setting.topology.stages[0].operators)
     events = to_events(rows, epoch=NO_EPOCH)
     for begin in range(0, len(events), BATCH):
@@ -47,14 +47,14 @@ def steps_of(setting: Setting, rows: Sequence[Row]) -> Iterator[Step]:
 
 
 def in_order(setting: Setting, rows: Sequence[Row]) -> list[Event]:
-    """What the stage lets go; and a watermark beyond all windows."""
+    """Return the events that the stage emits, and a watermark after all windows."""
     released = [event for step in steps_of(setting, rows) for event in step.released]
     end_ns = rows[-1].arrival_ns + LATER_NS
     return [*released, watermark(released[-1].ref_time_ns + LATER_NS, end_ns)]
 
 
 def write_ordered(setting: Setting, events: Sequence[Event]) -> None:
-    """To the ordered topic, as the merge does; values are `{"v": …}`."""
+    """Write the events to the ordered topic as MERGE does; values are `{"v": …}`."""
     producer = new_producer(setting.bootstrap, **{"compression.type": "lz4"})
     for record in records_of(events):
         while True:
@@ -74,13 +74,13 @@ def write_ordered(setting: Setting, events: Sequence[Event]) -> None:
 
 
 def results_of(setting: Setting, rows: Sequence[Row]) -> list[WindowResult]:
-    """What the stage finds in windows, each word of it, with all its corrections."""
+    """Return the windows of the stage, with all their revisions."""
     found = [each for step in steps_of(setting, rows) for each in step.results]
     return [each for each in found if isinstance(each, WindowResult)]
 
 
 def write_results(setting: Setting, words: Sequence[WindowResult]) -> None:
-    """To their topic, as a worker does."""
+    """Write the results to their topic as a worker does."""
     producer = new_producer(setting.bootstrap, **{"compression.type": "lz4"})
     for word in words:
         value = line_json(result_line(word))
@@ -95,7 +95,7 @@ def words(setting: Setting, folder: Path, job: str, *more: str) -> list[str]:
 
 
 def run(setting: Setting, folder: Path, job: str, *more: str) -> Answer:
-    """`inorder spark run`, in this process and its session."""
+    """Run `inorder spark run` in this process and its session."""
     return inorder(*words(setting, folder, job, *more))
 
 
@@ -107,8 +107,10 @@ def killed(
     until: Callable[[], bool],
     conf: Mapping[str, str] = SETTINGS,
 ) -> None:
-    """`inorder spark run` as a process of its own, which goes on until that is so; then it and
-    its Java die at once."""
+    """Run `inorder spark run` in a process of its own until the condition holds, then kill it.
+
+    Its Java process dies with it.
+    """
     process = _process(setting, folder, job, more, conf)
     process.start()
     try:
@@ -122,7 +124,7 @@ def killed(
 def run_apart(
     setting: Setting, folder: Path, job: str, *more: str, conf: Mapping[str, str] = SETTINGS
 ) -> None:
-    """`inorder spark run` as a process of its own, to its end."""
+    """Run `inorder spark run` in a process of its own, to its end."""
     process = _process(setting, folder, job, more, conf)
     process.start()
     try:

@@ -1,7 +1,7 @@
 """Writes tests/tiers.toml from a measured run, for `make tiers`.
 
-`python -m tests.tiers RECORD` writes the tests of the run anew; all others stay as they are.
-`python -m tests.tiers RECORD CATCHES` also chooses anew what catches faults, by a file of
+`python -m tests.tiers RECORD` writes the tests of the run again; all others stay as they are.
+`python -m tests.tiers RECORD CATCHES` also chooses again the tests that catch faults, by a file of
 `make mutants TURN=0`.
 """
 

@@ -1,5 +1,5 @@
-"""Chooses the first tier: tests that it must have, quick ones, a short case of each other function,
-and those that catch most planted faults in a second.
+"""Chooses the first tier: required tests, quick ones, and a short case of each other function. It
+adds the tests that catch most planted faults per second.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SHORT_S: Final = 0.5
 """The shortest case of a function that has no quick one is chosen if it takes less than this."""
 
 SERVICES: Final = frozenset({"kafka", "postgres", "programs", "redis", "spark"})
-"""Marks of tests that wait for what another process does; none is chosen for being quick."""
+"""Marks of tests that wait for another process; none is chosen for being quick."""
 
 
 class Measured(NamedTuple):

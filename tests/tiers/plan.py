@@ -39,7 +39,7 @@ Module = dict[str, dict[str, float]]
 
 
 class Plan(NamedTuple):
-    """The two tiers: seconds by the id of a test.
+    """A plan of the two tiers: seconds by the id of a test.
 
     Attributes:
         first: Functions of which all cases are in the first tier, and other single cases.

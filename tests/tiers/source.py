@@ -16,7 +16,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Source(NamedTuple):
-    """The tests of a module, by name.
+    """A module's tests, by name.
 
     Attributes:
         tests: All functions that are tests.

@@ -17,34 +17,30 @@ TEST: Final = re.compile(
 
 ALWAYS: Final[Mapping[str, Sequence[str]]] = {
     # The commands of the README and of the tutorial.
-    "tests/cli/test_pages.py": ["test_the_pages_are_right"],
-    "tests/docs/test_on_kafka.py": ["test_what_the_pages_tell_to_type_works"],
-    "tests/end_to_end/test_dev.py": ["test_the_first_minutes_of_the_tutorial", "test_without_java"],
-    # Whoever adds a test puts it into a tier.
+    "tests/cli/test_pages.py": ["test_page_shows_the_real_output"],
+    "tests/docs/test_on_kafka.py": ["test_commands_of_the_pages_work"],
+    "tests/end_to_end/test_dev.py": ["test_tutorial_commands_work", "test_dev_runs_without_java"],
+    # A new test must get a tier.
     "tests/test_tiers.py": [
         "test_each_test_is_in_a_tier",
-        "test_first_tier_has_what_it_must_have",
-        "test_first_tier_is_all_there",
+        "test_first_tier_has_wanted_tests",
+        "test_first_tier_is_complete",
     ],
     # Answers on recorded traces, and the balance of a worker.
     "tests/cli/test_answers_stay.py": [
-        "test_a_replay_says_what_it_said",
-        "test_matches_are_what_they_were",
+        "test_replay_answers_are_unchanged",
+        "test_matches_are_unchanged",
     ],
-    "tests/end_to_end/test_worker.py": ["test_health_balance_and_a_stage_that_dies"],
+    "tests/end_to_end/test_worker.py": ["test_worker_replaces_a_killed_stage"],
     # Spark: a session, a job, a backfill, a table that is read.
-    "tests/spark_analytics/test_session.py": [
-        "test_functions_over_arrow_run_in_this_very_interpreter"
-    ],
+    "tests/spark_analytics/test_session.py": ["test_functions_run_in_same_interpreter"],
     "tests/spark_analytics/test_end_to_end.py": [
-        "test_a_job_says_as_a_stream_what_it_says_in_batch[disorder-tables0-shown0]"
+        "test_streaming_job_equals_batch[disorder-tables0-shown0]"
     ],
-    "tests/spark_analytics/backfill/test_backfill.py": ["test_its_tables_say_what_a_replay_says"],
-    "tests/spark_analytics/test_topic_source.py": [
-        "test_an_input_topic_gives_the_tables_of_a_replay"
-    ],
+    "tests/spark_analytics/backfill/test_backfill.py": ["test_tables_equal_a_replay"],
+    "tests/spark_analytics/test_topic_source.py": ["test_input_topic_equals_a_replay"],
 }
-"""What the page of guarantees does not name, by module."""
+"""Tests that the page of guarantees does not name, by module."""
 
 LAWS: Final = "tests/laws/test_laws.py"
 """The laws of every operator; the first tier has them all."""

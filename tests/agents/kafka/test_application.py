@@ -1,4 +1,4 @@
-"""Examples: the environment cannot change what the application says of Faust's settings."""
+"""Examples: environment variables cannot change the Faust settings of the application."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READ = {
     for name, each in Settings.SETTINGS.items()
     if each.env_name and not each.version_deprecated
 }
-"""The settings that Faust takes from the environment, and under which names."""
+"""Settings that Faust reads from the environment, with the names of their variables."""
 
 GROUP = "inorder.reorder"
 
@@ -36,7 +36,7 @@ def said(app: faust.App) -> dict[str, str]:
     return {name: repr(getattr(app.conf, name)) for name in READ}
 
 
-def test_no_variable_of_fausts_changes_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faust_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(READ) > 50
     for variable in READ.values():
         monkeypatch.delenv(variable, raising=False)
@@ -49,7 +49,7 @@ def test_no_variable_of_fausts_changes_a_setting(monkeypatch: pytest.MonkeyPatch
         monkeypatch.delenv(variable)
 
 
-async def test_the_first_failure_stands_and_another_is_logged(
+async def test_first_failure_is_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     failure, first = Failure(), OSError("first")

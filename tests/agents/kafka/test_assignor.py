@@ -1,4 +1,4 @@
-"""Laws: a group goes to one member; shares are even; and a member keeps what it has."""
+"""Laws: each group goes to one member, shares are even, and a member keeps its partitions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CLUSTER: Any = SimpleNamespace(partitions_for_topic=lambda topic: {*range(TOPICS
 
 
 def joined(member: Any) -> ConsumerProtocolMemberMetadata:
-    """What the broker hands to the leader."""
+    """Return a member's metadata as the broker passes it to the leader."""
     metadata = member.metadata([*TOPICS])
     return ConsumerProtocolMemberMetadata.decode(metadata.encode())
 
 
-def test_topics_that_are_read_together_are_one_group() -> None:
+def test_topics_read_together_are_grouped() -> None:
     groups = group_partitions(EVERY, TOGETHER)
     assert [group.lanes for group in groups.values()] == [
         (*places("a"), *places("b")),
@@ -39,7 +39,7 @@ def test_topics_that_are_read_together_are_one_group() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_shares_are_even_and_stay_where_they_are(seed: int) -> None:
+def test_shares_are_even_and_stable(seed: int) -> None:
     rng = Random(seed)
     groups = [TopicPartition("t", number) for number in range(rng.randrange(12))]
     shares: dict[str, list[TopicPartition]] = {}
@@ -56,12 +56,12 @@ def test_shares_are_even_and_stay_where_they_are(seed: int) -> None:
         assert share(groups, shares) == shares
 
 
-def test_two_claims_on_one_group_give_it_to_one() -> None:
+def test_contested_group_has_one_owner() -> None:
     one = TopicPartition("t", 0)
     assert sorted(map(len, share([one], {"a": [one], "b": [one]}).values())) == [0, 1]
 
 
-def test_a_worker_that_was_restarted_under_its_name_gets_what_it_had() -> None:
+def test_restarted_worker_keeps_share() -> None:
     owned: dict[str, list[TopicPartition]] = {"x": [], "y": []}
     workers = {
         name: assignor_for(TOGETHER, lambda name=name: owned[name], name)  # type: ignore[misc]
@@ -84,8 +84,8 @@ def test_a_worker_that_was_restarted_under_its_name_gets_what_it_had() -> None:
 
 @pytest.mark.parametrize("claimed", [*places("a"), *places("b")])
 @pytest.mark.parametrize("owner", ["x", "y"])
-def test_each_partition_of_a_group_claims_it(owner: str, claimed: TopicPartition) -> None:
-    """The worker may name the group by another one than the leader of the members does."""
+def test_any_partition_claims_group(owner: str, claimed: TopicPartition) -> None:
+    """A worker may name its group by a partition other than the one the leader uses."""
     owned = {"x": [places("c")[0]], "y": [places("c")[0]], owner: [claimed]}
     workers = {name: assignor_for(TOGETHER, each.copy) for name, each in owned.items()}
     found = workers["x"].assign(CLUSTER, {name: joined(each) for name, each in workers.items()})
@@ -93,7 +93,7 @@ def test_each_partition_of_a_group_claims_it(owner: str, claimed: TopicPartition
 
 
 @pytest.mark.parametrize("claim", [b"", b"{", b"[1]", b'{"owns": 3}', b'{"owns": [["z", 9]]}'])
-def test_what_a_stranger_claims_does_no_harm(claim: bytes) -> None:
+def test_invalid_claim_is_ignored(claim: bytes) -> None:
     stranger = ConsumerProtocolMemberMetadata(0, [*TOPICS], claim)
     found = assignor_for(TOGETHER, list).assign(CLUSTER, {"s": stranger})
     assert found["s"].partitions() == EVERY

@@ -1,6 +1,6 @@
-"""Examples: where tokens come from, when they are asked for again, and what is said of their lack.
+"""Examples: sources of tokens, when a token is renewed, and the errors if there is none.
 
-That brokers take them is seen in tests/end_to_end/test_security.py.
+That brokers accept the tokens is shown in tests/end_to_end/test_security.py.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ NEVER = [jwt(b'{"exp": true}'), jwt(b'{"exp": "nan"}'), jwt(b"[7]"), jwt(b"[" * 
         *((text, None) for text in [*NEVER, "e30.e30.x", "e30.!.x", "e30.a.x", "opaque"]),
     ],
 )
-def test_when_a_token_expires(text: str, expires_s: float | None) -> None:
+def test_expiry_is_read_from_token(text: str, expires_s: float | None) -> None:
     assert bearing.expiry_of(text) == expires_s
 
 
-def test_a_file_is_read_again_each_time(tmp_path: Path) -> None:
+def test_file_is_read_each_time(tmp_path: Path) -> None:
     path = tmp_path / "token"
     source = TokenFile(path)
     for lasts_s in (60.0, 50_000.0):
@@ -83,7 +83,7 @@ def test_a_file_is_read_again_each_time(tmp_path: Path) -> None:
         (jwt(b'{"exp": 1000}').encode(), r"expired \d+ s ago; check that"),
     ],
 )
-def test_a_file_without_a_token_is_told(content: bytes | None, says: str, tmp_path: Path) -> None:
+def test_bad_token_file_is_an_error(content: bytes | None, says: str, tmp_path: Path) -> None:
     path = tmp_path / "token"
     if content is not None:
         path.write_bytes(content)
@@ -99,7 +99,7 @@ def test_a_file_without_a_token_is_told(content: bytes | None, says: str, tmp_pa
 
 
 class Endpoint(ThreadingHTTPServer):
-    """Answers with `answer`; `asked` are the forms, with the header that says who asks."""
+    """A token endpoint that returns `answer` and records forms with their Authorization headers."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str | None, dict[str, list[str]]]] = []
@@ -131,7 +131,7 @@ class _Answering(BaseHTTPRequestHandler):
         self.do_POST()
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def basic(name: str, secret: str = SECRET) -> str:
     return "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()
 
 
-def test_an_endpoint_is_asked_as_the_standard_has_it_and_again_in_time() -> None:
+def test_endpoint_token_is_renewed() -> None:
     clock = Clock()
     with serving() as server:
         source = TokenEndpoint(server.url, "id:1", f"{SECRET}%", "kafka", now_s=clock)
@@ -161,12 +161,12 @@ def test_an_endpoint_is_asked_as_the_standard_has_it_and_again_in_time() -> None
         form = {"grant_type": ["client_credentials"], "scope": ["kafka"]}
         assert server.asked == [(basic("id%3A1", f"{SECRET}%25"), form)]
         clock.now_s += 1
-        server.gives("two")  # which does not say how long it lasts
+        server.gives("two")  # without `expires_in`
         assert source.current() == ("two", clock.now_s + 300)
         assert len(server.asked) == 2
 
 
-def test_an_endpoint_that_fails_is_asked_again_and_the_old_token_serves(
+def test_failed_renewal_keeps_old_token(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = Clock()
@@ -178,7 +178,7 @@ def test_an_endpoint_that_fails_is_asked_again_and_the_old_token_serves(
         server.status, server.answer = 503, b"<html>"
         assert source.current().text == "one"
         assert source.current().text == "one"
-        assert len(server.asked) == 2  # a second is not over
+        assert len(server.asked) == 2  # one second has not passed
         assert "answers 503; the current token is used" in caplog.text
         clock.now_s += 10
         with pytest.raises(TokenUnavailable, match="answers 503"):
@@ -202,14 +202,14 @@ def test_an_endpoint_that_fails_is_asked_again_and_the_old_token_serves(
         (200, b'{"access_token": "' + b"a" * bearing.MAX_BYTES + b'"}', "answers without an"),
     ],
 )
-def test_what_an_endpoint_may_answer_instead(status: int, answer: bytes, says: str) -> None:
+def test_bad_endpoint_answer_is_an_error(status: int, answer: bytes, says: str) -> None:
     with serving() as server:
         server.status, server.answer = status, answer
         with pytest.raises(TokenUnavailable) as told:
             TokenEndpoint(server.url, "id", SECRET).current()
         assert says in str(told.value)
         assert SECRET not in str(told.value)
-        assert len(server.asked) == 1  # a redirection does not get the secret
+        assert len(server.asked) == 1  # The secret is not sent to the target of a redirect.
 
 
 @pytest.mark.parametrize(
@@ -221,14 +221,14 @@ def test_what_an_endpoint_may_answer_instead(status: int, answer: bytes, says: s
         *((b'"expires_in": ' + odd, 300) for odd in (b'""', b"true", b"null", b'"nan"', b"1e400")),
     ],
 )
-def test_an_odd_field_of_an_answer_spoils_no_other(odd: bytes, lasts_s: int) -> None:
+def test_invalid_field_spoils_no_other(odd: bytes, lasts_s: int) -> None:
     with serving() as server:
         server.answer = b'{"access_token": "abc", %b}' % odd
         found = TokenEndpoint(server.url, "id", SECRET, now_s=Clock()).current()
     assert found == ("abc", 1_000 + lasts_s)
 
 
-def test_a_netrc_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_netrc_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "netrc"
     path.write_text("default login a password b\n")
     monkeypatch.setenv("NETRC", str(path))
@@ -238,7 +238,7 @@ def test_a_netrc_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert server.asked[0][0] == basic("id")
 
 
-def test_a_proxy_of_the_environment_is_used_where_it_is_to_be(
+def test_proxy_variables_are_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with serving() as proxy:
@@ -257,16 +257,14 @@ def test_a_proxy_of_the_environment_is_used_where_it_is_to_be(
 
 
 @pytest.mark.parametrize("url", [f"http://user:{SECRET}@127.0.0.1/", "http://a..b/"])
-def test_a_url_that_the_client_refuses_is_told(url: str) -> None:
+def test_invalid_url_is_an_error(url: str) -> None:
     with pytest.raises(TokenUnavailable, match="does not answer: ") as told:
         TokenEndpoint(url, "id", SECRET).current()
     assert SECRET not in str(told.value)
 
 
 @pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX-A: ", b"HTTP/1.0 200 OK\r\n\r\n"])
-def test_an_endpoint_that_sends_a_byte_now_and_then_is_not_waited_for(
-    begin: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dripping_endpoint_times_out(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bearing, "ANSWER_S", 0.5)
     ends = threading.Event()
 
@@ -286,13 +284,13 @@ def test_an_endpoint_that_sends_a_byte_now_and_then_is_not_waited_for(
             with pytest.raises(TokenUnavailable, match=r"has not answered within 0\.5 s$"):
                 source.current()
             assert calm_s(began_s) < 5.0
-            assert threading.active_count() == threads  # none is left that reads on
+            assert threading.active_count() == threads  # No reading thread is left.
         finally:
             ends.set()
             thread.join(10)
 
 
-def test_where_nobody_answers_is_told_and_so_before_the_brokers_are_asked() -> None:
+def test_missing_endpoint_is_an_error() -> None:
     with serving() as server:
         url = server.url
     with pytest.raises(TokenUnavailable, match="does not answer: Cannot connect to host"):

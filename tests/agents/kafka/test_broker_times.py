@@ -1,4 +1,4 @@
-"""Laws and examples: what probes tell of the brokers' clocks, whatever the wall clock shows."""
+"""Laws and examples: bounds of the brokers' clocks from probes, whatever the wall clock shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOUR = 3_600 * S
 ONE, TWO = 1, 2
 
 Clock = Callable[[int], int]
-"""From monotonic time to the time of a broker's clock."""
+"""A function from monotonic time to the time of a broker's clock."""
 
 
 def probe(clock: Clock, sent_ns: int, way_ns: int, back_ns: int, wall_ns: int = 0) -> Probe:
@@ -42,8 +42,8 @@ def asked(times: BrokerTimes, mono_ns: int, broker: int = ONE) -> int:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(5))
-def test_a_bound_is_never_ahead_of_its_broker_and_soon_near(seed: int) -> None:
-    """The clock drifts, and is set back at times; ways are slow, and the process is paused."""
+def test_law_bound_is_near_never_ahead(seed: int) -> None:
+    """Here the clock drifts and steps back, the network is slow, and the process pauses."""
     dice = Random(seed)
     drift_ppm, steps_ns = dice.randrange(-100, 101), [BEGIN]
 
@@ -64,7 +64,7 @@ def test_a_bound_is_never_ahead_of_its_broker_and_soon_near(seed: int) -> None:
         fastest_ns = min(fastest_ns + 3 * S * 2 * DRIFT_PPM // MILLION, way_ns + back_ns)
         for later_ns in (0, S // 20, 9 * S):
             truth_ns, found_ns = clock(mono_ns + later_ns), asked(times, mono_ns + later_ns)
-            # A step back by less than the time of a probe cannot be told from a slow way.
+            # A step back within a probe's time looks like a slow network.
             assert found_ns <= truth_ns
             checks += 1
         assert clock(mono_ns) - asked(times, mono_ns) <= fastest_ns + 2 * NS_PER_MS + S // 1_000
@@ -79,7 +79,7 @@ def ahead(by_ns: int, since_ns: int, until_ns: int) -> Clock:
     return lambda mono_ns: steady(mono_ns) + by_ns * (since_ns <= mono_ns < until_ns)
 
 
-def test_a_broker_that_is_ahead_for_a_while_moves_no_time() -> None:
+def test_brief_lead_moves_no_bound() -> None:
     clock, times = ahead(HOUR, 10 * S, 20 * S), BrokerTimes()
     for second in range(40):
         times.take_probes({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
@@ -88,7 +88,7 @@ def test_a_broker_that_is_ahead_for_a_while_moves_no_time() -> None:
         assert steady(at_ns) - asked(times, at_ns) < S // 10
 
 
-def test_a_step_that_lasts_for_its_own_length_is_believed() -> None:
+def test_lasting_step_is_accepted() -> None:
     clock, times = ahead(60 * S, 10 * S, HOUR), BrokerTimes()
     for second in range(10 + 60):
         times.take_probes({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
@@ -98,7 +98,7 @@ def test_a_step_that_lasts_for_its_own_length_is_believed() -> None:
     assert clock(72 * S) - S // 10 < asked(times, 72 * S) <= clock(72 * S)
 
 
-def test_a_step_of_all_brokers_is_this_machine_that_slept() -> None:
+def test_step_of_all_is_own_sleep() -> None:
     clock, times = ahead(HOUR, 10 * S, 2 * HOUR), BrokerTimes()
     for second in (0, 11):
         each = probe(clock, second * S, NS_PER_MS, NS_PER_MS)
@@ -106,7 +106,7 @@ def test_a_step_of_all_brokers_is_this_machine_that_slept() -> None:
     assert asked(times, 12 * S) > steady(12 * S) + HOUR - S
 
 
-def test_a_broker_without_a_probe_gets_the_least_of_all() -> None:
+def test_unprobed_broker_gets_minimum() -> None:
     times = BrokerTimes()
     assert times.least_ns(ONE, S) is None
     late = ahead(-5 * S, 0, HOUR)
@@ -115,7 +115,7 @@ def test_a_broker_without_a_probe_gets_the_least_of_all() -> None:
     assert asked(times, S, broker=ONE) > asked(times, S, broker=TWO) + 4 * S
 
 
-def test_it_is_steady_from_its_first_probe_or_its_last_step_on() -> None:
+def test_clock_is_steady_since_step() -> None:
     times = BrokerTimes()
     assert times.steady_since_ns(ONE) is None
     times.take_probes({ONE: probe(steady, S, 1, 1)})
@@ -141,9 +141,9 @@ def test_it_is_steady_from_its_first_probe_or_its_last_step_on() -> None:
         (-HOUR, "3300 s behind the brokers"),
     ],
 )
-def test_a_wall_clock_that_is_off_is_noted(off_ns: int, expected: str) -> None:
+def test_wrong_wall_clock_is_noted(off_ns: int, expected: str) -> None:
     times = BrokerTimes()
-    # If two brokers disagree, the nearer one is believed.
+    # If two brokers disagree, the nearer one counts.
     other = ahead(-300 * S, 0, HOUR)
     wall_ns = steady(2) + off_ns
     times.take_probes({ONE: probe(steady, 0, 1, 1, wall_ns), TWO: probe(other, 0, 1, 1, wall_ns)})
@@ -151,7 +151,7 @@ def test_a_wall_clock_that_is_off_is_noted(off_ns: int, expected: str) -> None:
     assert expected in notes[0] if expected else not notes
 
 
-def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
+def test_unknown_time_is_a_fault() -> None:
     times = BrokerTimes()
     assert not times.faults(HOUR)
     times.want(ONE, 0)
@@ -162,11 +162,11 @@ def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
     assert "the right Write to app.broker-times is missing" in fault
     times.take_probes({ONE: probe(steady, 12 * S, 1, 1)})
     assert not times.faults(13 * S)
-    # A broker that leads no partition of the topic has the least time of the others.
+    # A broker that leads no partition of the topic gets the lowest time of the others.
     times.want(TWO, -HOUR)
     times.want(TWO, 13 * S)
     assert not times.faults(HOUR)
-    # The right is taken later on. An old bound would not show a step back.
+    # The right is revoked later. An old bound would not show a step back.
     times.want(ONE, 20 * S)
     assert times.least_ns(ONE, 20 * S) is not None
     times.want(ONE, 60 * S)
@@ -175,8 +175,8 @@ def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
     assert times.faults(71 * S)
 
 
-def test_a_step_says_nothing_of_the_time_before_it() -> None:
-    """A fetch was asked, the machine slept, and probes came before the fetch was answered."""
+def test_time_before_step_is_unknown() -> None:
+    """Here the machine sleeps after a fetch is sent, and probes precede the fetch's answer."""
     clock, times = ahead(HOUR, 10 * S, 2 * HOUR), BrokerTimes()
     for second in (5, 11):
         each = probe(clock, second * S, NS_PER_MS, NS_PER_MS)
@@ -186,7 +186,7 @@ def test_a_step_says_nothing_of_the_time_before_it() -> None:
         assert times.least_ns(broker, 12 * S) is not None
 
 
-def test_the_latest_time_is_that_of_a_slow_probe() -> None:
+def test_upper_bound_adds_slow_answer() -> None:
     times = BrokerTimes()
     times.take_probes({ONE: probe(steady, 0, 1, 3 * S)})
     mono_ns = 4 * S
@@ -207,16 +207,16 @@ class BrokenProducer:
         self.client = Mock(cluster=cluster)
 
     async def start(self) -> None:
-        """Start like a sound one."""
+        """Start like a working client."""
 
     async def stop(self) -> None:
-        """Stop like a sound one."""
+        """Stop like a working client."""
 
     async def send_and_wait(self, *_: object, **__: object) -> None:
         raise KafkaError("the sender has ended") if BrokenProducer.made < 3 else AssertionError
 
 
-async def test_a_client_that_no_longer_works_is_replaced_and_ends_nothing(
+async def test_broken_client_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("PROBE_S", "AGAIN_S"):
@@ -236,15 +236,15 @@ async def test_a_client_that_no_longer_works_is_replaced_and_ends_nothing(
 
 
 class LeaderlessProducer(BrokenProducer):
-    """A client that knows no leader of the partition, as while its broker is away."""
+    """A client that knows no leader of the partition, as while its broker is down."""
 
     def __init__(self, **_: object) -> None:
         cluster = Mock(partitions_for_topic=lambda _: {0}, leader_for_partition=lambda _: -1)
         self.client = Mock(cluster=cluster)
 
 
-async def test_a_broker_that_was_away_is_asked_for_soon() -> None:
-    """A client learns by itself of a new leader only after five minutes."""
+async def test_missing_leader_is_looked_up() -> None:
+    """A client notices a new leader by itself only after five minutes."""
     probing = Probing(Brokers("nowhere:1", is_embedded=False), "topic")
     producer = LeaderlessProducer()
     assert not await probing._probe_all(producer)
@@ -252,7 +252,7 @@ async def test_a_broker_that_was_away_is_asked_for_soon() -> None:
 
 
 @pytest.mark.kafka
-async def test_a_real_broker_tells_its_time(
+async def test_real_broker_time_is_bounded(
     kafka: SharedKafka, unique_name: Callable[[str], str]
 ) -> None:
     topic = unique_name("broker-times")
@@ -263,7 +263,7 @@ async def test_a_real_broker_tells_its_time(
         before_ns = steady_ns()
         probing.times.want(ONE, before_ns)
         await until(lambda: probing.times.least_ns(ONE, steady_ns()) is not None)
-        # This broker runs on this machine, so both have one wall clock.
+        # The broker runs on this machine, so both have one wall clock.
         mono_ns, wall_ns = steady_ns(), time.time_ns()
         found_ns = asked(probing.times, mono_ns)
         assert wall_ns - (mono_ns - before_ns) - 2 * NS_PER_MS <= found_ns <= wall_ns
@@ -274,7 +274,7 @@ async def test_a_real_broker_tells_its_time(
 
 
 @pytest.mark.kafka
-async def test_a_topic_without_broker_times_is_named(
+async def test_wrong_timestamp_type_is_named(
     kafka: SharedKafka, unique_name: Callable[[str], str]
 ) -> None:
     topic = unique_name("broker-times")

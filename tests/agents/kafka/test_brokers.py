@@ -1,4 +1,4 @@
-"""Examples: brokers that do not answer are asked again, each try is told, and it ends."""
+"""Examples: brokers that do not answer are asked again, each try is logged, and the wait ends."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def nobody() -> str:
     return f"127.0.0.1:{free_ports(1)[0]}"
 
 
-def test_each_try_is_told_and_the_last_one_raises(
-    nobody: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_tries_are_logged_until_the_end(nobody: str, caplog: pytest.LogCaptureFixture) -> None:
     with (
         caplog.at_level(logging.WARNING, "agents.kafka.brokers"),
         pytest.raises(BrokersUnavailable, match="waited for 1 s") as absent,
@@ -49,7 +47,7 @@ def test_each_try_is_told_and_the_last_one_raises(
         assert "Connection refused" in said
 
 
-def test_without_patience_there_is_one_try_and_it_is_short_where_all_servers_are_down(
+def test_zero_wait_means_one_try(
     nobody: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(agents.kafka.brokers, "TRY_S", 60.0)
@@ -60,7 +58,7 @@ def test_without_patience_there_is_one_try_and_it_is_short_where_all_servers_are
     assert caplog.messages == []
 
 
-def test_a_server_that_is_slow_to_answer_has_the_whole_try(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_server_gets_a_whole_try(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents.kafka.brokers, "TRY_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began_s = time.monotonic()
@@ -69,13 +67,13 @@ def test_a_server_that_is_slow_to_answer_has_the_whole_try(monkeypatch: pytest.M
     assert time.monotonic() - began_s >= 1.0
 
 
-def test_brokers_that_answer_are_taken_at_once(embedded_broker: EmbeddedBroker) -> None:
+def test_brokers_are_returned_at_once(embedded_broker: EmbeddedBroker) -> None:
     brokers = asyncio.run(await_brokers(embedded_broker.bootstrap, PLAINTEXT, 60.0))
     assert brokers == brokers_at(embedded_broker.bootstrap)
     assert brokers.is_embedded
 
 
-def test_who_waits_for_brokers_is_told_after_the_first_try(
+def test_doctor_reports_its_wait(
     nobody: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 2.0)

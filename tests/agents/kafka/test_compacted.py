@@ -1,4 +1,4 @@
-"""Examples: an input that is compacted, and one of which nothing may be known."""
+"""Examples: a compacted input is refused; an input whose settings are hidden is accepted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agents.kafka.topics import CompactedInput, refuse_compacted
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, policies: dict[str, str | None]) -> None:
-    """Let brokers answer so; None: the principal may not see the settings."""
+    """Let brokers answer with these policies; None: the principal may not see the settings."""
     answers: dict[str, Future[Any]] = {name: Future() for name in policies}
     for name, policy in policies.items():
         if policy is None:
@@ -27,17 +27,17 @@ def answered(monkeypatch: pytest.MonkeyPatch, policies: dict[str, str | None]) -
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete,compact"])
-def test_a_compacted_input_is_refused(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+def test_compacted_input_is_refused(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     answered(monkeypatch, {"a": "delete", "b": policy})
     with pytest.raises(CompactedInput, match=r"b is compacted.*--entity-name b .*policy=delete"):
         refuse_compacted(Brokers("127.0.0.1:1", is_embedded=False), ["a", "b"])
 
 
-def test_settings_that_may_not_be_seen_are_let_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_settings_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     answered(monkeypatch, {"a": "delete", "b": None})
     refuse_compacted(Brokers("127.0.0.1:1", is_embedded=False), ["a", "b"])
 
 
-def test_the_embedded_broker_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedded_broker_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     answered(monkeypatch, {"a": "compact"})
     refuse_compacted(Brokers("127.0.0.1:1", is_embedded=True), ["a"])

@@ -1,5 +1,4 @@
-"""Examples, on a real broker: stretches of many partitions by one client, and what is said where
-one cannot be read."""
+"""Examples, on a real broker: one client reads many partitions; unreadable ones raise errors."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ PARTITIONS = 6
 TRIES = 20
 PATIENCE_S = 30.0
 AT_ONCE_S = 0.3
-"""Far below what a fetch that waits at a broker takes, and the best of some tries on a busy
-machine."""
+"""A bound far below the wait of a fetch at a broker, for the best of several tries."""
 
 
 class Log:
@@ -46,7 +44,7 @@ class Log:
 
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[LogReader]:
-        """It reads this topic, and the offsets of a group of its name."""
+        """Yield a reader of this topic and of the offsets of the group of its name."""
         name, brokers = self.place.topic, Brokers(self.bootstrap, is_embedded=False)
         logs = LogReader(brokers, name, {name: MAX_UNPACKED_BYTES})
         try:
@@ -66,7 +64,7 @@ class Log:
 
 
 async def written(producer: AIOKafkaProducer, place: TopicPartition, *values: bytes) -> None:
-    """In one transaction, which has a marker behind it."""
+    """Write the values in one transaction, whose marker follows them."""
     async with producer.transaction():
         for value in values:
             await producer.send_and_wait(place.topic, value, partition=place.partition)
@@ -75,7 +73,7 @@ async def written(producer: AIOKafkaProducer, place: TopicPartition, *values: by
 async def read(
     logs: LogReader, place: TopicPartition, begin: int, end: int, most: int | None = None
 ) -> tuple[list[bytes], int]:
-    """The values, and the position behind them."""
+    """Return the values and the position after them."""
     values, position = [], begin
     async for records, reached in logs.stretch(place, begin, end, most):
         assert most is None or len(records) <= most
@@ -91,7 +89,7 @@ def log(kafka: SharedKafka, unique_name: UniqueName) -> Log:
     return Log(kafka.bootstrap, name)
 
 
-async def test_what_is_committed_is_read_to_the_end_of_what_is_decided(log: Log) -> None:
+async def test_committed_records_are_read(log: Log) -> None:
     async with log.both() as (producer, logs):
         assert await logs.bounds(log.place) == (0, 0)
         assert await read(logs, log.place, 0, 0) == ([], 0)
@@ -102,12 +100,12 @@ async def test_what_is_committed_is_read_to_the_end_of_what_is_decided(log: Log)
         await written(producer, log.place, b"5")
         await producer.begin_transaction()
         await producer.send_and_wait(log.place.topic, b"7", partition=0)
-        assert await logs.bounds(log.place) == (0, 7)  # what is open is not decided
+        assert await logs.bounds(log.place) == (0, 7)  # an open transaction is undecided
         assert await read(logs, log.place, 0, 7) == ([b"0", b"1", b"5"], 7)
         assert await read(logs, log.place, 1, 7, most=1) == ([b"1", b"5"], 7)
         pieces = logs.stretch(log.place, 0, 7, with_aborted=True)
         values = [record.value async for records, _ in pieces for record in records]
-        assert values[:4] == [b"0", b"1", b"3", b"5"]  # the last piece goes beyond the end
+        assert values[:4] == [b"0", b"1", b"3", b"5"]  # The last piece goes beyond the end.
         assert await read(logs, log.place, 6, 7) == ([], 7)
         await producer.abort_transaction()
         async with asyncio.timeout(PATIENCE_S):  # the marker follows the answer
@@ -116,8 +114,8 @@ async def test_what_is_committed_is_read_to_the_end_of_what_is_decided(log: Log)
         assert await read(logs, log.place, 6, 9) == ([], 9)
 
 
-async def test_a_marker_alone_is_passed_at_once(log: Log) -> None:
-    """It stands behind what the local copy has, so each partition that comes back meets one."""
+async def test_lone_marker_is_passed_quickly(log: Log) -> None:
+    """A marker follows the records of the local copy, so each returning partition meets one."""
 
     async with log.both() as (producer, logs):
         await written(producer, log.place, b"0")
@@ -129,7 +127,7 @@ async def test_a_marker_alone_is_passed_at_once(log: Log) -> None:
         assert min(took_s) < AT_ONCE_S, took_s
 
 
-async def test_many_are_read_at_once_and_none_meets_anothers_records(log: Log) -> None:
+async def test_concurrent_reads_are_separate(log: Log) -> None:
     rng = Random(7)
     places = [log.place._replace(partition=number) for number in range(PARTITIONS)]
     lengths = {each: rng.randrange(0, 60) for each in places}
@@ -158,7 +156,7 @@ async def test_many_are_read_at_once_and_none_meets_anothers_records(log: Log) -
             }
 
 
-async def test_one_that_is_left_before_its_end_leaves_nothing_behind(log: Log) -> None:
+async def test_abandoned_read_leaves_no_tasks(log: Log) -> None:
     async with log.both() as (producer, logs):
         await written(producer, log.place, b"0", b"1", b"2")
         before = asyncio.all_tasks()
@@ -170,7 +168,7 @@ async def test_one_that_is_left_before_its_end_leaves_nothing_behind(log: Log) -
         assert await read(logs, log.place, 0, 4) == ([b"0", b"1", b"2"], 4)
 
 
-async def test_what_retention_took_is_passed_over(log: Log) -> None:
+async def test_expired_records_are_skipped(log: Log) -> None:
     async with log.both() as (producer, logs):
         await written(producer, log.place, *(b"%d" % number for number in range(10)))
         admin = AIOKafkaAdminClient(bootstrap_servers=log.bootstrap)
@@ -182,16 +180,17 @@ async def test_what_retention_took_is_passed_over(log: Log) -> None:
 
 
 async def commits(producer: AIOKafkaProducer, place: TopicPartition, offset: int) -> None:
-    """For the group that bears the topic's name. Twice, as the marker by which an offset counts
-    follows the answer, and the next transaction waits for it."""
+    """Commit the offset for the group that bears the topic's name, twice.
+
+    The marker by which an offset counts follows the answer, and the next transaction waits for it.
+    """
     for _ in range(2):
         async with producer.transaction():
             await producer.send_offsets_to_transaction({place: offset}, place.topic)
 
 
 class Sent:
-    """What the client sends, and that an answer to the question for offsets is this refusal, so
-    often."""
+    """A recorder of the client's requests that refuses the first offset fetches with `code`."""
 
     def __init__(self, logs: LogReader, code: int = 0, refusals: int = 0) -> None:
         self.requests: list[object] = []
@@ -210,10 +209,10 @@ class Sent:
         return await self._send(node, request, **how)
 
 
-async def test_the_groups_offset_is_told_and_a_refusal_that_passes_is_not_taken_for_none(
+async def test_committed_offset_is_retried(
     log: Log,
 ) -> None:
-    """The coordinator loads its offsets, is not there yet, or is another one now."""
+    """Error codes 14, 15 and 16: the coordinator is loading, not available, or has moved."""
     async with log.both() as (producer, logs):
         assert await logs.read_committed(log.place) is None
         await commits(producer, log.place, 17)
@@ -224,7 +223,7 @@ async def test_the_groups_offset_is_told_and_a_refusal_that_passes_is_not_taken_
         assert await logs.read_committed(log.place._replace(partition=1)) is None
 
 
-async def test_another_refusal_is_an_error_with_its_place(log: Log) -> None:
+async def test_refusal_names_the_partition(log: Log) -> None:
     async with log.reader() as logs:
         Sent(logs, 30, refusals=1)
         name = log.place.topic
@@ -233,18 +232,20 @@ async def test_another_refusal_is_an_error_with_its_place(log: Log) -> None:
             await logs.read_committed(log.place)
 
 
-async def test_refusals_without_end_are_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_refusals_time_out(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     async with log.reader() as logs:
         Sent(logs, 16, refusals=1_000)
         with short(monkeypatch, "ANSWER_S"), pytest.raises(TimeoutError, match="coordinator"):
             await logs.read_committed(log.place)
 
 
-async def test_a_broker_that_has_just_started_never_says_nothing(
+async def test_restarted_broker_gives_offset(
     own_kafka: KafkaBroker | ContainerBroker,
 ) -> None:
-    """It loads the offsets of its groups while it answers already. This client is kept over the
-    restart, and a second one comes after it."""
+    """A broker answers while it still loads its groups' offsets.
+
+    One client is kept over the restart, others come after it.
+    """
     log = Log(own_kafka.bootstrap, "log")
     SharedKafka(own_kafka.bootstrap).create_topic("log")
     async with log.reader() as kept:
@@ -258,9 +259,7 @@ async def test_a_broker_that_has_just_started_never_says_nothing(
                 assert await another.read_committed(log.place) == 17
 
 
-async def test_a_stretch_that_stands_is_asked_for_seldom(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stalled_read_polls_seldom(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     async with log.both() as (producer, logs):
         await written(producer, log.place, b"0")
         sent = Sent(logs)
@@ -268,7 +267,7 @@ async def test_a_stretch_that_stands_is_asked_for_seldom(
         with pytest.raises(TimeoutError):
             await read(logs, log.place, 1, 5)
         fetches = [each for each in sent.requests if isinstance(each, FetchRequest)]
-        assert 10 <= len(fetches) < 100  # ten a second, and more until it is seen to stand
+        assert 10 <= len(fetches) < 100  # ten a second, and more until the stall is noticed
 
 
 @contextmanager
@@ -287,7 +286,7 @@ def short(monkeypatch: pytest.MonkeyPatch, bound: str) -> Iterator[None]:
          rf"the first and last offset of .*/{PARTITIONS} within .*: it has no leader"),
     ],
 )  # fmt: skip
-async def test_where_nothing_comes_it_ends_and_names_the_place(
+async def test_stalled_read_names_partition(
     log: Log,
     monkeypatch: pytest.MonkeyPatch,
     bound: str,
@@ -300,9 +299,7 @@ async def test_where_nothing_comes_it_ends_and_names_the_place(
             await ask(logs, log.place)
 
 
-async def test_a_partition_without_a_leader_is_named(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_missing_leader_is_named(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = log.place._replace(partition=PARTITIONS)
     async with log.reader() as logs:
         assert await logs.leaderless([log.place, unknown]) == [unknown]

@@ -1,4 +1,4 @@
-"""Examples: what the group answers to a member with a name, and what follows from it."""
+"""Examples: answers of the group to a static member, and their consequences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEAVE = LeaveGroupRequest("group", "member")
 
 
 class Group:
-    """The client's side of a group whose answers the test gives, and a clock that it turns."""
+    """A client's side of a group whose answers and clock the test controls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = self.wall_s = 100.0
@@ -73,7 +73,7 @@ class Group:
         self.wall_s += seconds
 
     def says(self, code: int, request: Any = BEAT) -> bool:
-        """Whether the client gets to hear it, and so joins again where it is unknown."""
+        """Return whether the client receives the answer, and so rejoins if it is unknown."""
         self.answers.append(code)
         try:
             asyncio.run(self.coordinator._send_req(request))
@@ -87,7 +87,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
     return Group(monkeypatch)
 
 
-def test_one_that_is_forgotten_within_its_session_has_been_replaced(group: Group) -> None:
+def test_forgotten_member_was_replaced(group: Group) -> None:
     assert group.says(membership.OK, JOIN)
     group.passes(1.0)
     assert group.says(membership.REBALANCE_IN_PROGRESS)
@@ -103,7 +103,7 @@ def test_one_that_is_forgotten_within_its_session_has_been_replaced(group: Group
     [(0.0, SESSION_S, 0.0), (SESSION_S, 1.0, 0.0), (0.0, 1.0, 3_600.0)],
     ids=["silent for a session", "paused before it saw an answer", "on a machine that slept"],
 )
-def test_one_that_was_away_for_a_session_is_forgotten(
+def test_absent_member_is_forgotten(
     group: Group, answer_takes_s: float, passes_s: float, slept_s: float
 ) -> None:
     assert group.says(membership.UNKNOWN_MEMBER_ID, JOIN), "it never had a place"
@@ -111,25 +111,25 @@ def test_one_that_was_away_for_a_session_is_forgotten(
     group.says(membership.OK)
     group.answer_takes_s = 0.0
     group.passes(passes_s)
-    group.wall_s += slept_s  # the other clock stands meanwhile
+    group.wall_s += slept_s  # The monotonic clock stands still while the machine sleeps.
     assert group.says(membership.UNKNOWN_MEMBER_ID)
     assert group.says(membership.UNKNOWN_MEMBER_ID, JOIN)
     assert group.failures == []
 
 
-def test_a_group_that_fences_says_so_itself(group: Group) -> None:
+def test_fenced_member_fails(group: Group) -> None:
     assert not group.says(membership.FENCED_INSTANCE_ID, JOIN)
     assert len(group.failures) == 1
 
 
-def test_other_requests_are_left_alone_and_a_name_keeps_its_place(group: Group) -> None:
+def test_leaving_keeps_static_name(group: Group) -> None:
     assert group.says(membership.UNKNOWN_MEMBER_ID, LEAVE)
     asyncio.run(group.membership.leave())
     assert group.coordinator._group_instance_id == "one-merge", "so that the client does not leave"
 
 
 async def leave_amid(group: Group, request: Any) -> None:
-    """The group has not answered that request yet."""
+    """Leave while the group has not answered the request yet."""
 
     async def never(_: Any) -> None:
         await asyncio.Event().wait()
@@ -143,11 +143,8 @@ async def leave_amid(group: Group, request: Any) -> None:
 
 
 @pytest.mark.parametrize("connects_anew", [False, True])
-def test_who_leaves_while_the_group_waits_for_others_takes_its_wish_to_join_back(
-    group: Group, connects_anew: bool
-) -> None:
-    """By another connection than that for which the wish may wait still: it would be the first that
-    the broker reads."""
+def test_leave_cancels_pending_join(group: Group, connects_anew: bool) -> None:
+    """Leaving uses a new connection, as the request to join may still be queued on the old one."""
     if connects_anew:
         group.connections.clear()
     asyncio.run(leave_amid(group, JOIN))
@@ -159,9 +156,7 @@ def test_who_leaves_while_the_group_waits_for_others_takes_its_wish_to_join_back
         asyncio.run(group.coordinator._send_req(JOIN))
 
 
-def test_who_leaves_and_reaches_nobody_says_so_and_stops(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_leave_is_logged(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     group.connections.clear()
     group.is_reached = False
     asyncio.run(leave_amid(group, JOIN))
@@ -170,7 +165,7 @@ def test_who_leaves_and_reaches_nobody_says_so_and_stops(
     assert told.startswith("the group group may not know that this worker has left")
 
 
-def test_a_thread_that_could_not_leave_stops_all_the_same(
+def test_failed_leave_stops_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stopped: list[fetching.ConsumerThread] = []
@@ -189,20 +184,20 @@ def test_a_thread_that_could_not_leave_stops_all_the_same(
     assert stopped == [thread]
 
 
-def test_who_leaves_amid_its_very_first_join_joins_first(group: Group) -> None:
+def test_leave_awaits_first_join(group: Group) -> None:
     group.coordinator.generation = -1
     asyncio.run(leave_amid(group, JOIN))
     assert group.said == []
 
 
-def test_who_leaves_outside_of_a_rebalance_joins_no_more(group: Group) -> None:
+def test_leave_prevents_later_joins(group: Group) -> None:
     asyncio.run(leave_amid(group, BEAT))
     assert group.said == [], "the stop that follows leaves"
     with pytest.raises(Meant):
         asyncio.run(group.coordinator._send_req(JOIN))
 
 
-def test_what_the_client_says_of_a_member_that_was_replaced_is_no_news() -> None:
+def test_replaced_member_logs_nothing() -> None:
     def said(error: Exception) -> logging.LogRecord:
         text = "Heartbeat send request failed: %s. Will retry."
         return logging.LogRecord("client", logging.ERROR, "", 0, text, (error,), None)
@@ -214,8 +209,8 @@ def test_what_the_client_says_of_a_member_that_was_replaced_is_no_news() -> None
     assert membership.is_news(said(TimeoutError()))
 
 
-def test_an_error_of_the_group_is_told_though_nobody_polls(group: Group) -> None:
-    """The client would keep it for a poll, and before the first assignment there is none."""
+def test_group_error_needs_no_poll(group: Group) -> None:
+    """Nobody polls before the first assignment, and the client would keep the error for a poll."""
     refused = GroupAuthorizationFailedError("group")
 
     async def push() -> bool:

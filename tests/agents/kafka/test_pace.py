@@ -1,4 +1,4 @@
-"""Examples: how often the brokers are asked, by what comes and by what waits."""
+"""Examples: how often the brokers are asked, depending on records and on waiting work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def asked(fetcher: SimpleNamespace) -> tuple[int, int]:
     return fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
 
 
-def test_it_is_brisk_until_the_handler_rests_and_at_once_when_a_record_comes() -> None:
+def test_pace_is_quiet_at_rest() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=False, wants_ticks=True)
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
@@ -21,11 +21,11 @@ def test_it_is_brisk_until_the_handler_rests_and_at_once_when_a_record_comes() -
     assert asked(fetcher) == (QUIET.fetch_wait_ms, 1), "the broker keeps no first record back"
     pacing.quicken()
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
-    assert pacing.look(rests=True) == BRISK  # it may not have been told of the record yet
+    assert pacing.look(rests=True) == BRISK  # The handler may not have seen the record yet.
     assert pacing.look(rests=True) == QUIET
 
 
-def test_where_nobody_waits_for_ticks_an_answer_stays_longer() -> None:
+def test_fetch_is_longer_without_ticks() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=False, wants_ticks=False)
     assert pacing.look(rests=True) == SILENT
@@ -37,7 +37,7 @@ def test_where_nobody_waits_for_ticks_an_answer_stays_longer() -> None:
     assert fetcher._fetcher_timeout == BRISK.look_s
 
 
-def test_the_embedded_broker_is_always_asked_alike() -> None:
+def test_embedded_pace_is_fixed() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=True, wants_ticks=True)
     assert pacing.look(rests=True) == pacing.look(rests=False) == ALWAYS

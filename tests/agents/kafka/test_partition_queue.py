@@ -1,4 +1,4 @@
-"""Examples: what a queue does with the batch under work when it is closed."""
+"""Examples: the batch in work when a queue is closed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOURCE = TopicPartition("raw", 0)
 
 
 @pytest.mark.parametrize("is_waiting", [True, False])
-async def test_a_batch_is_awaited_if_something_of_it_is_begun(is_waiting: bool) -> None:
+async def test_close_awaits_started_batch(is_waiting: bool) -> None:
     begun, may_end = asyncio.Event(), asyncio.Event()
     done = False
 

@@ -1,4 +1,4 @@
-"""Examples: what of a derived topic goes, behind which groups, and what a refusal leads to."""
+"""Examples: deletion of records of a derived topic that no group needs, and refusals of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.services import SharedKafka, UniqueName
 
 
 class Topic(KafkaTopic):
-    """`needs` are what each group needs by partition; `refusal` meets a deletion."""
+    """A topic where each group needs `needs`, by partition, and a deletion fails with `refusal`."""
 
     def __init__(self, **needs: dict[int, int]) -> None:
         super().__init__(Brokers("nowhere:1", is_embedded=False), "events.sequenced")
@@ -41,7 +41,7 @@ class Topic(KafkaTopic):
 
 
 def purge(topic: Topic, *looks: dict[int, int]) -> list[int]:
-    """`looks`: what the owner needs at each."""
+    """Purge with the owner's needs of each look, and return the numbers of deleted records."""
     purged: list[int] = []
     work = Purging(topic, [*topic.needs], purged.append)
     for own in looks:
@@ -53,19 +53,19 @@ def purge(topic: Topic, *looks: dict[int, int]) -> list[int]:
     ("merge", "window", "deleted"),
     [
         ({0: 5_000, 1: 9_000}, {0: 7_000, 1: 2_000}, {0: 5_000, 1: 2_000}),
-        ({0: 5_000, 1: 9_000}, {1: 9_000}, {1: 9_000}),  # a group that has not begun
+        ({0: 5_000, 1: 9_000}, {1: 9_000}, {1: 9_000}),  # a group that has not started
         ({}, {0: 5_000}, {}),  # not owned, or nothing committed yet
         ({0: LEAST - 1}, {0: 5_000}, {}),
         ({1: 5_000}, {0: 5_000, 1: 5_000}, {1: 5_000}),
     ],
 )
-def test_what_nobody_needs_goes(merge: Any, window: Any, deleted: dict[int, int]) -> None:
+def test_unneeded_records_are_deleted(merge: Any, window: Any, deleted: dict[int, int]) -> None:
     topic = Topic(window=window)
     purge(topic, merge)
     assert topic.deleted == deleted
 
 
-def test_few_records_wait_and_what_goes_is_counted() -> None:
+def test_small_deletion_is_delayed() -> None:
     topic = Topic()
     looks = [{0: offset} for offset in (5_000, 5_000 + LEAST - 1, 5_000 + LEAST)]
     assert purge(topic, *looks) == [LEAST]
@@ -80,9 +80,7 @@ def test_few_records_wait_and_what_goes_is_counted() -> None:
         (RequestTimedOutError("x"), KafkaError),
     ],
 )
-def test_a_right_that_is_missing_is_told_from_brokers_that_are_away(
-    refusal: KafkaError, error: type[Exception]
-) -> None:
+def test_refusal_is_not_a_timeout(refusal: KafkaError, error: type[Exception]) -> None:
     topic = Topic()
     topic.refusal = refusal
     with pytest.raises(error):
@@ -90,10 +88,8 @@ def test_a_right_that_is_missing_is_told_from_brokers_that_are_away(
 
 
 @pytest.mark.kafka
-async def test_on_a_broker_what_a_group_has_noted_is_read_and_what_lies_before_is_deleted(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    """An offset without a note, of an older version or set by hand, is none."""
+async def test_real_broker_purges_topic(kafka: SharedKafka, unique_name: UniqueName) -> None:
+    """An offset without a note does not count: an older version or a person set it."""
 
     name = unique_name("sequenced")
     kafka.create_topic(name, 3)

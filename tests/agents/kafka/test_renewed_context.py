@@ -1,4 +1,4 @@
-"""Examples: a connection after PEM files were replaced, on a TLS server of the test."""
+"""Examples: a new connection after PEM files were replaced, to a TLS server of the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.certificates import certificates
 
 
 def server_context(folder: Path) -> ssl.SSLContext:
-    """That of a server which asks clients for a certificate."""
+    """Return the context of a server that asks clients for a certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "ca.crt")
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(folder / "server.crt", folder / "server.key")
@@ -23,7 +23,7 @@ def server_context(folder: Path) -> ssl.SSLContext:
 
 
 async def connect(security: Security, server: ssl.SSLContext) -> bytes:
-    """What a new connection to a new server receives."""
+    """Return the bytes that a new connection to a new server receives."""
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"hello")
@@ -51,20 +51,20 @@ def security(tmp_path: Path) -> Security:
     )
 
 
-async def test_replaced_files_serve_the_next_connection(security: Security, tmp_path: Path) -> None:
+async def test_replaced_files_are_used(security: Security, tmp_path: Path) -> None:
     for _ in range(3):
         assert await connect(security, server_context(tmp_path)) == b"hello"
         certificates(tmp_path)
 
 
-async def test_a_former_authority_is_no_longer_trusted(security: Security, tmp_path: Path) -> None:
+async def test_old_authority_is_not_trusted(security: Security, tmp_path: Path) -> None:
     former = server_context(tmp_path)
     certificates(tmp_path)
     with pytest.raises(ssl.SSLCertVerificationError):
         await connect(security, former)
 
 
-async def test_half_replaced_files_wait_for_their_other_half(
+async def test_half_replaced_files_wait(
     security: Security, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server, new = server_context(tmp_path), tmp_path / "new"

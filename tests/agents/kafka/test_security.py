@@ -1,6 +1,6 @@
-"""Examples: what of TLS and SASL reaches the clients, and what is refused, in which words.
+"""Examples: TLS and SASL settings reach the clients, and wrong settings are refused.
 
-That brokers let such clients in is seen in tests/end_to_end/test_security.py.
+That brokers accept such clients is shown in tests/end_to_end/test_security.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLAIN = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl
 SASL = "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nsasl.username=inorder\n"
 
 
-def test_nothing_said_is_plaintext() -> None:
+def test_default_is_plaintext() -> None:
     assert read_security("", {}) == PLAINTEXT
     assert PLAINTEXT.librdkafka() == {"security.protocol": "PLAINTEXT"}
     assert Brokers("b:9092", is_embedded=False).client == {
@@ -38,7 +38,7 @@ def test_nothing_said_is_plaintext() -> None:
 
 
 @pytest.mark.parametrize("how", ["file", "variable", "named by the file", "named by a variable"])
-def test_a_secret_reaches_the_clients_and_nobody_else(how: str, tmp_path: Path) -> None:
+def test_secret_reaches_clients_only(how: str, tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text(SECRET + "\n")
     text, environ = {
@@ -66,21 +66,21 @@ def test_a_secret_reaches_the_clients_and_nobody_else(how: str, tmp_path: Path) 
     assert SECRET not in f"{security!r} {security} {Brokers('b', False, security)!r}"  # noqa: FBT003
 
 
-def test_the_environment_wins_name_by_name(tmp_path: Path) -> None:
+def test_environment_overrides_file(tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text("of the file")
     text = f"{SASL}sasl.password.file={path}\n"
     environ = {
         "INORDER_SASL_PASSWORD": SECRET,
         "INORDER_SASL_MECHANISM": "plain",
-        "INORDER_SECURITY_PROTOCOL": "",  # as an unset value of a chart is written
+        "INORDER_SECURITY_PROTOCOL": "",  # as a chart writes an unset value
     }
     settings = read_security(text, environ).librdkafka()
     assert (settings["sasl.password"], settings["sasl.mechanism"]) == (SECRET, "PLAIN")
     assert settings["security.protocol"] == "SASL_SSL"
 
 
-def test_comments_blank_lines_and_the_other_spelling() -> None:
+def test_comments_are_skipped() -> None:
     text = "# ours\n\n security.protocol = sasl_plaintext \nsasl.mechanisms=PLAIN\n"
     security = read_security(text + "sasl.username=a=b\nsasl.password= # \n", {})
     settings = security.librdkafka()
@@ -118,7 +118,7 @@ def test_comments_blank_lines_and_the_other_spelling() -> None:
         (f"{URL}=file:///t", "PLAINTEXT does not use"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(text: str, told: str, tmp_path: Path) -> None:
+def test_invalid_setting_is_refused(text: str, told: str, tmp_path: Path) -> None:
     here = tmp_path / "not.pem"
     here.write_text("not a certificate")
     with pytest.raises(SecurityRefused) as refused:
@@ -127,7 +127,7 @@ def test_what_cannot_be_is_refused(text: str, told: str, tmp_path: Path) -> None
     assert SECRET not in str(refused.value)
 
 
-def test_every_setting_has_a_variable_and_is_taken_out_of_it() -> None:
+def test_environment_is_cleaned() -> None:
     assert variable("ssl.endpoint.identification.algorithm") in {variable(name) for name in NAMES}
     environ = {variable(name): "x" for name in NAMES} | {"INORDER_KAFKA": "x", "PATH": "y"}
     assert without_security({**environ, "INORDER_SASL_PASSWORD_FILE": "x"}) == {"PATH": "y"}

@@ -1,4 +1,4 @@
-"""Examples: what is said of answers with a throttle time, and whether the client's are seen."""
+"""Examples: notes on answers with a throttle time, for each answer to the client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MS = 1_000_000
 SHOWN_NS = int(SHOWN_S * 1e9)
 
 
-def test_a_throttling_is_shown_while_it_lasts_and_a_little_longer() -> None:
+def test_throttling_is_shown_longer() -> None:
     seen = Throttling()
     assert seen.notes(0) == ()
     seen.note(0, 5 * MS)
@@ -29,7 +29,7 @@ def test_a_throttling_is_shown_while_it_lasts_and_a_little_longer() -> None:
     assert seen.notes(end_ns + SHOWN_NS + 1) == ()
 
 
-def test_the_throttling_that_ends_last_counts() -> None:
+def test_last_throttling_end_counts() -> None:
     seen = Throttling()
     seen.note(3_000, 0)
     seen.note(1_000, 1_000 * MS)
@@ -47,7 +47,7 @@ def test_the_throttling_that_ends_last_counts() -> None:
         (SimpleNamespace(), False),  # an old version of a request, or one without an answer
     ],
 )
-async def test_each_answer_to_the_client_is_seen(
+async def test_client_answers_are_inspected(
     answer: Any, throttled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def send(*asked: Any, **more: Any) -> Any:

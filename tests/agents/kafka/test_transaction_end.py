@@ -1,4 +1,4 @@
-"""Examples: what is sent to end a transaction, by what the coordinator answers."""
+"""Examples: the requests that end a transaction, for each answer of the coordinator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LATE = RequestTimedOutError()
 
 
 async def end(answers: list[Any]) -> None:
-    """Each request takes the first of the answers away."""
+    """End a transaction; each request removes the first of the answers."""
 
     async def send(*_: Any, **__: Any) -> Any:
         answer = answers.pop(0)
@@ -72,7 +72,7 @@ SENT_AGAIN: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("answers", SENT_AGAIN.values(), ids=SENT_AGAIN)
-def test_it_is_sent_again_where_nothing_is_on_its_way(answers: list[Any]) -> None:
+def test_unsent_end_is_resent(answers: list[Any]) -> None:
     left = [*answers]
     asyncio.run(end(left))
     assert left == []
@@ -87,7 +87,7 @@ SENT_ONCE: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize(("answers", "why"), SENT_ONCE.values(), ids=SENT_ONCE)
-def test_it_is_not_sent_again_where_it_may_arrive_late(
+def test_end_in_flight_is_not_resent(
     answers: list[Any], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     left = [*answers]
@@ -97,7 +97,7 @@ def test_it_is_not_sent_again_where_it_may_arrive_late(
     assert not caplog.records  # the client would write a stack trace
 
 
-def test_another_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def another_way(_: Any, __: Any) -> None:
         return
 

@@ -1,7 +1,7 @@
 """End to end: the batch transport against the embedded broker.
 
-Each test runs real applications with a handler that writes down what it is told; all waits
-are for a condition.
+Each test runs real applications with a handler that records its calls. All waits are for a
+condition.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def bootstrap(embedded_broker: EmbeddedBroker) -> str:
     return embedded_broker.bootstrap
 
 
-async def test_nothing_flows_before_on_assigned_is_done_and_then_from_where_it_says(
-    bootstrap: str, topic: str
-) -> None:
+async def test_reading_awaits_on_assigned(bootstrap: str, topic: str) -> None:
     produce(bootstrap, topic, 50)
     handler = Recorder(start_at={0: 20, 1: 0})
     may_go_on = asyncio.Event()
@@ -53,14 +51,14 @@ async def test_nothing_flows_before_on_assigned_is_done_and_then_from_where_it_s
         await until(lambda: handler.read() == PARTITIONS * 51 - 20)
         assert len(app.batches.open_partitions) == PARTITIONS
     assert handler.values(0) == [*numbers(20, 50), b"0"]
-    for partition in range(1, PARTITIONS):  # 1 by its offset, the others unnamed
+    for partition in range(1, PARTITIONS):  # partition 1 is given its offset, the others none
         assert handler.values(partition) == [*numbers(0, 50), b"0"]
     record = handler.batches[0].records[0]
-    assert not isinstance(record, ConsumerRecord)  # which the client would copy it into
+    assert not isinstance(record, ConsumerRecord)  # The client would make this copy.
     assert record.headers == [("h", b"1")]
 
 
-async def test_batches_are_whole_and_in_order_and_at_the_end_there_are_ticks(
+async def test_ticks_follow_ordered_batches(
     embedded_broker: EmbeddedBroker, bootstrap: str, topic: str, unique_name: UniqueName
 ) -> None:
     empty = unique_name("empty")
@@ -95,7 +93,7 @@ async def test_batches_are_whole_and_in_order_and_at_the_end_there_are_ticks(
             assert batch.end.position < batch.end.high_watermark
 
 
-async def test_a_slow_partition_holds_up_itself_only(bootstrap: str, topic: str) -> None:
+async def test_slow_partition_delays_no_other(bootstrap: str, topic: str) -> None:
     each = 4 * MAX_POLL_RECORDS
 
     produce(bootstrap, topic, each)
@@ -113,9 +111,7 @@ async def test_a_slow_partition_holds_up_itself_only(bootstrap: str, topic: str)
 
 
 @pytest.mark.parametrize("where", ["on_assigned", "on_batch", "on_revoked"])
-async def test_an_exception_of_the_handler_ends_the_run_with_it(
-    bootstrap: str, topic: str, where: str
-) -> None:
+async def test_handler_exception_ends_run(bootstrap: str, topic: str, where: str) -> None:
     async def fail(*_: Any) -> None:
         raise ZeroDivisionError(where)
 
@@ -133,7 +129,7 @@ async def test_an_exception_of_the_handler_ends_the_run_with_it(
         await scenario()
 
 
-async def test_a_reset_restores_and_reads_again(bootstrap: str, topic: str) -> None:
+async def test_reset_restores_and_rereads(bootstrap: str, topic: str) -> None:
     produce(bootstrap, topic, 10)
     handler = Recorder(start_at={2: 3})
     resets = 0
@@ -153,7 +149,7 @@ async def test_a_reset_restores_and_reads_again(bootstrap: str, topic: str) -> N
     assert told == ["revoked", "assigning", "assigned", "reading"] * 2
 
 
-async def test_resets_of_many_partitions_at_once_are_told_in_one_line(
+async def test_resets_share_a_log_line(
     bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     produce(bootstrap, topic, 10)
@@ -174,10 +170,8 @@ async def test_resets_of_many_partitions_at_once_are_told_in_one_line(
 
 
 @pytest.mark.parametrize("commits", [False, True])
-async def test_resets_are_counted_by_what_was_committed_and_not_by_batches_worked_on(
-    bootstrap: str, topic: str, commits: bool
-) -> None:
-    """A batch can be worked on before the commit of the one before it fails."""
+async def test_only_commits_renew_resets(bootstrap: str, topic: str, commits: bool) -> None:
+    """A batch can be processed before the commit of the previous one fails."""
     wanted = MAX_RESETS + 3
     produce(bootstrap, topic, 2 * wanted)
     handler = Recorder()
@@ -205,7 +199,7 @@ async def test_resets_are_counted_by_what_was_committed_and_not_by_batches_worke
 
 
 def hold_first_partition(handler: Recorder) -> asyncio.Event:
-    """Its batches of records wait for the event; "holding" names the batch."""
+    """Hold the first partition's records until the returned event; "holding" names the batch."""
     released = asyncio.Event()
 
     async def hold(batch: PolledBatch) -> None:
@@ -218,7 +212,7 @@ def hold_first_partition(handler: Recorder) -> asyncio.Event:
 
 
 async def stopping(app: Application, handler: Recorder, stop: asyncio.Event) -> None:
-    """Until nothing flows; it revokes nothing while a batch is under work."""
+    """Stop until nothing flows, and assert that nothing is revoked while a batch is in work."""
     stop.set()
     await until(lambda: not app.batches.flow_active)
     for _ in range(100):  # turns of the loop in which on_revoked could come too early
@@ -226,7 +220,7 @@ async def stopping(app: Application, handler: Recorder, stop: asyncio.Event) -> 
     assert not handler.has("revoked")
 
 
-async def test_stop_is_quick_lets_the_batch_end_and_revokes(bootstrap: str, topic: str) -> None:
+async def test_stop_awaits_running_batch(bootstrap: str, topic: str) -> None:
     produce(bootstrap, topic, 10)
     handler = Recorder()
     released = hold_first_partition(handler)
@@ -235,7 +229,7 @@ async def test_stop_is_quick_lets_the_batch_end_and_revokes(bootstrap: str, topi
         (held,) = (detail for what, detail in handler.calls if what == "holding")
         await stopping(app, handler, stop)
         released.set()
-        pauses = 0  # of 10 ms each: time but for that in which the machine did other things
+        pauses = 0  # 10 ms each; time in which the machine did other things does not count
         while not running.done():
             await asyncio.sleep(0.01)
             pauses += 1
@@ -246,13 +240,13 @@ async def test_stop_is_quick_lets_the_batch_end_and_revokes(bootstrap: str, topi
     assert not handler.owned
 
 
-async def test_a_rebalance_amid_the_stop_opens_nothing(
+async def test_rebalance_in_stop_opens_nothing(
     bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole groups are stopped at once: each sees the others leave while it finishes."""
+    """Whole groups stop at once: each member sees others leave while it finishes."""
 
     async def nothing(*_: Any) -> None:
-        """Faust's own part, in a rebalance that the broker knows nothing of."""
+        """Stand in for Faust's part in a rebalance that the broker does not know."""
 
     produce(bootstrap, topic, 10)
     handler = Recorder()
@@ -277,18 +271,16 @@ async def test_a_rebalance_amid_the_stop_opens_nothing(
     assert not handler.owned
 
 
-async def test_stop_while_restoring_cancels_the_restore_and_revokes(
-    bootstrap: str, topic: str
-) -> None:
+async def test_stop_during_restore_revokes(bootstrap: str, topic: str) -> None:
     handler = Recorder()
-    handler.before_assigned = asyncio.Event().wait  # for ever
+    handler.before_assigned = asyncio.Event().wait  # forever
     async with started(bootstrap, topic, handler) as (_, _, stop):
         await until(lambda: handler.has("assigning"))
         stop.set()
     assert [what for what, _ in handler.calls] == ["assigning", "revoked"]
 
 
-async def test_a_fetch_counts_from_when_it_was_asked_for() -> None:
+async def test_fetch_time_is_request_time() -> None:
     """A process that sleeps between question and answer must not claim the time between."""
 
     state = SimpleNamespace(timestamp=5)

@@ -28,7 +28,7 @@ from tests.services import SharedKafka, UniqueName
 from tests.waiting import until
 
 TRIES = 4
-"""One of them has to be quick on a busy machine; one that waits for the poll takes two seconds."""
+"""Tries, one of which has to be quick on a busy machine; waiting for the poll takes 2 s."""
 
 
 pytestmark = pytest.mark.kafka
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def name(kafka: SharedKafka, unique_name: UniqueName) -> str:
-    """That of a topic of one partition."""
+    """Return the name of a new topic with one partition."""
     found = unique_name("raw")
     kafka.create_topic(found)
     return found
@@ -44,15 +44,14 @@ def name(kafka: SharedKafka, unique_name: UniqueName) -> str:
 
 @pytest.fixture
 def wide(kafka: SharedKafka, unique_name: UniqueName) -> str:
-    """That of a topic of four."""
+    """Return the name of a new topic with four partitions."""
     found = unique_name("raw")
     kafka.create_topic(found, partitions=4)
     return found
 
 
-async def test_only_committed_records_and_no_tick_while_a_transaction_is_open(
-    kafka: SharedKafka, name: str
-) -> None:
+async def test_open_transaction_stops_ticks(kafka: SharedKafka, name: str) -> None:
+    """Only committed records arrive, and no tick while a transaction is open."""
     handler = Recorder()
     async with (
         AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name) as producer,
@@ -62,11 +61,11 @@ async def test_only_committed_records_and_no_tick_while_a_transaction_is_open(
         await producer.begin_transaction()
         await producer.send_and_wait(name, b"aborted")
         await producer.abort_transaction()
-        await until(lambda: handler.ticks(0)[-1].end.position == 2)  # + marker
+        await until(lambda: handler.ticks(0)[-1].end.position == 2)  # with the marker
         await producer.begin_transaction()
         await producer.send_and_wait(name, b"committed")
         open_at_ns = steady_ns()
-        await asyncio.sleep(0.5)  # ten ticks' time; that none comes is the point
+        await asyncio.sleep(0.5)  # Ten ticks would fit in this time; none may come.
         assert all((tick.end.caught_up or NEVER).mono_ns <= open_at_ns for tick in handler.ticks(0))
         await producer.commit_transaction()
         await until(lambda: handler.ticks(0)[-1].end.position == 4)
@@ -81,9 +80,8 @@ async def administering(kafka: SharedKafka) -> AsyncIterator[AIOKafkaAdminClient
     await admin.close()
 
 
-async def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
-    kafka: SharedKafka, name: str
-) -> None:
+async def test_lost_records_are_noticed(kafka: SharedKafka, name: str) -> None:
+    """Expired records count as skipped; an offset beyond a recreated topic's end is an error."""
     partition = TopicPartition(name, 0)
     produce(kafka.bootstrap, name, 100, partitions=1)
     async with administering(kafka) as admin:
@@ -100,7 +98,7 @@ async def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
         await run_to_failure(kafka.bootstrap, name, beyond)
 
 
-async def test_a_topic_deleted_under_the_worker_ends_the_run(kafka: SharedKafka, name: str) -> None:
+async def test_deleted_topic_ends_the_run(kafka: SharedKafka, name: str) -> None:
     produce(kafka.bootstrap, name, 10, partitions=1)
     handler = Recorder(start_at={0: 10})
 
@@ -113,9 +111,7 @@ async def test_a_topic_deleted_under_the_worker_ends_the_run(kafka: SharedKafka,
         await scenario()
 
 
-async def test_a_record_larger_than_every_fetch_size_comes(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
+async def test_huge_record_arrives(kafka: SharedKafka, unique_name: UniqueName) -> None:
     name = unique_name("raw")
     kafka.create_topic(name, config={"max.message.bytes": str(24 << 20)})
     size = 18 << 20
@@ -130,9 +126,7 @@ async def test_a_record_larger_than_every_fetch_size_comes(
     assert [len(value) for value in handler.values(0)] == [size, 5]
 
 
-async def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
-    kafka: SharedKafka, wide: str
-) -> None:
+async def test_share_moves_after_revocation(kafka: SharedKafka, wide: str) -> None:
     first, second = Recorder(), Recorder()
     order: list[str] = []
 
@@ -157,10 +151,10 @@ async def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
         await until(lambda: len(first.owned) == 4)
 
 
-async def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
+async def test_stop_ends_during_rebalance(
     kafka: SharedKafka, wide: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its wish to join is with the broker, as the third has come and the first lets nothing go."""
+    """Its request to join is pending: the third has joined, and the first releases nothing."""
     first, second, third = Recorder(), Recorder(), Recorder()
     released = asyncio.Event()
     async with application(kafka.bootstrap, [wide], first, wide):
@@ -184,7 +178,7 @@ async def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
 
 
 class Resting(Recorder):
-    """Nothing waits, and time comes with the records: an answer stays for `SILENT_WAIT_MS`."""
+    """A handler at rest whose time comes with the records: a fetch waits for `SILENT_WAIT_MS`."""
 
     wants_ticks = False
     rests = True
@@ -196,11 +190,11 @@ class Resting(Recorder):
         await until(lambda: self.count("reading") > before)
 
 
-async def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
-    kafka: SharedKafka, name: str
-) -> None:
-    """A poll and a fetch have just begun to last for two seconds when partitions move: what is
-    sought then, and asked of the same connection, does not wait for them."""
+async def test_rebalance_interrupts_a_poll(kafka: SharedKafka, name: str) -> None:
+    """A poll and a fetch have just begun to wait for two seconds when partitions move.
+
+    Later requests on the same connection do not wait for them.
+    """
     took_s = []
 
     handler = Resting()
@@ -219,11 +213,11 @@ async def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
     assert min(took_s) < SILENT.poll_s / 2, took_s
 
 
-async def test_a_resting_member_reads_soon_after_another_has_joined(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    """Each time, its poll and its fetch have just begun to last for two seconds. It hears of the
-    other by its next heartbeat."""
+async def test_resting_member_rejoins_soon(kafka: SharedKafka, unique_name: UniqueName) -> None:
+    """Each time, its poll and its fetch have just begun to wait for two seconds.
+
+    It learns of the other member by its next heartbeat.
+    """
     name = unique_name("raw")
     kafka.create_topic(name, partitions=2)
     took_s = []

@@ -1,5 +1,4 @@
-"""Law and examples: what is taken a batch at a time is what the client's own way gives, record by
-record, and so is the position at every cut."""
+"""Law and examples: reading whole batches gives the client's records and positions."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def polled(getall: Any, state: Any, result: Any, cuts: list[int]) -> list[object
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_law_every_poll_gives_the_same_records_and_position(seed: int) -> None:
+def test_law_polls_equal_the_clients(seed: int) -> None:
     dice = random.Random(seed)
     log, offset = b"", 0
     for _ in range(dice.randrange(1, 6)):
@@ -82,7 +81,7 @@ def test_law_every_poll_gives_the_same_records_and_position(seed: int) -> None:
     assert found == wanted
 
 
-def test_records_before_a_fault_come_first() -> None:
+def test_fault_comes_after_records() -> None:
     log = batch([A]) + batch([A], base_offset=1)[:-1] + b"!"
     fetched = Fetched(records_of(log))
     assert [each.value for each in fetched.take(1)] == [b"a"]
@@ -90,7 +89,7 @@ def test_records_before_a_fault_come_first() -> None:
         fetched.take(1)
 
 
-def test_what_cannot_be_read_is_among_the_records_and_the_next_batch_comes_behind_it() -> None:
+def test_unreadable_record_keeps_place() -> None:
     log = batch([A, b"\x08"]) + batch([A], base_offset=2)
     fetched = Fetched(records_of(log))
     found = fetched.take(5)
@@ -100,10 +99,10 @@ def test_what_cannot_be_read_is_among_the_records_and_the_next_batch_comes_behin
     assert fetched.next_fetch_offset == 3
 
 
-async def test_what_takes_long_is_taken_a_turn_of_the_loop_at_a_time(
+async def test_long_decoding_takes_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else some kilobytes of packed batches would keep the client from its heartbeats."""
+    """Otherwise some kilobytes of compressed batches would keep the client from its heartbeats."""
     steps = iter(range(1_000))
     clock = SimpleNamespace(monotonic=lambda: 0.4 * whole_batches.TURN_S * next(steps))
     monkeypatch.setattr(whole_batches, "time", clock)
@@ -125,7 +124,8 @@ async def test_what_takes_long_is_taken_a_turn_of_the_loop_at_a_time(
     assert sum(len(found) for found in seen) == 2 * 8
 
 
-def test_all_is_taken_where_nobody_says_how_much_and_nothing_where_the_position_moved() -> None:
+def test_seek_empties_take_all() -> None:
+    """Without a limit all records are taken, and none if the position has moved."""
     result, state = result_of(Fetched(records_of(batch([A]) + batch([A], base_offset=1))), 0)
     assert len(take_all(result)) == 2
     assert state.position == 2
@@ -136,9 +136,8 @@ def test_all_is_taken_where_nobody_says_how_much_and_nothing_where_the_position_
 
 
 @pytest.mark.parametrize("cuts", [[100], [1], []], ids=["all", "half", "nothing"])
-def test_a_fetch_that_was_let_go_is_gone_without_a_collector(cuts: list[int]) -> None:
-    """However much was taken of it, as when its partition goes. Else its bytes stay until there are
-    as many small objects as the collector waits for."""
+def test_dropped_fetch_is_freed(cuts: list[int]) -> None:
+    """Otherwise the bytes of a lost partition would stay until the garbage collector runs."""
     records = records_of(batch([A]) + batch([A], base_offset=1))
     result, _ = result_of(records, 0)
 
@@ -165,8 +164,8 @@ def test_a_fetch_that_was_let_go_is_gone_without_a_collector(cuts: list[int]) ->
         gc.enable()
 
 
-async def test_a_fetch_that_pauses_after_a_failure_ends_quietly_when_its_consumer_closes() -> None:
-    """The client cancels it and waits for it; what it raised would be raised by the close."""
+async def test_cancelled_fetch_ends_quietly() -> None:
+    """A closing client cancels its fetch and waits for it; its exception would break the close."""
 
     async def pausing(*_: object) -> bool:
         await asyncio.sleep(60.0)

@@ -1,4 +1,4 @@
-"""Tokens of tests: JWTs that nobody signed, as a broker takes them that is told to."""
+"""Tokens of tests: unsigned JWTs, which a broker accepts if it is configured so."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""A stage process as the supervisor sees it, without a broker: tells its port, answers.
+"""A fake stage process for the supervisor, without a broker: it announces its port and answers.
 
-`/explain` names its process. With `--mute` it never tells its port; `--exit N` is how it
-ends when it is told to stop; `--prints` more than a pipe holds, before it tells its port, and as
-often as it is asked; `--babbles` tells what is no port; `--hangs` once it has told it, and
-`--computes` meanwhile; `--token T` answers who shows it.
+`/explain` returns its process id. Options: `--mute` never announces a port; `--exit N` sets the
+exit code after a request to stop. `--prints` prints more than a pipe holds, before the port is
+announced and at each request. `--babbles` announces something that is no address; `--hangs` never
+answers after the announcement, and `--computes` computes meanwhile. `--token T` answers only
+requests with this token.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from agents.process.child_process import ANNOUNCE, announce
 
 LIVES_S = 600.0
-"""At most, should the test that started it have gone before it looked."""
+"""Longest life of the process, should its test end before it looks."""
 METRICS = "# HELP fake_total Fake\n# TYPE fake_total counter\nfake_total 1.0\n"
 
 
@@ -45,7 +46,7 @@ class Answers(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, *_: object) -> None:
-        """Silence."""
+        """Log nothing."""
 
 
 def prints() -> None:

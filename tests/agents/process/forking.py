@@ -1,8 +1,8 @@
-"""A worker of fake stages that are forked, run as a program: PORT [--told-early].
+"""A worker of forked fake stages, run as a program: PORT [--told-early].
 
-It ends with the supervisor's code. `--told-early`: it is told to stop before it has a loop.
-`--codes` in the place of PORT: prints how three children ended; `--open`: what three have open, and
-what three have whose worker listens.
+It ends with the supervisor's code. `--told-early`: it is stopped before it has a loop. `--codes`
+instead of PORT prints how three children ended. `--open` prints the open descriptors of three
+children, and of three whose worker listens.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def supervise(port: int, told_early: bool) -> int:
 
 def end_somehow(command: Sequence[str]) -> None:
     how, _, descriptor = command
-    sys.stdout.write(f"prints {how}\n")  # one write: four children share where it goes
+    sys.stdout.write(f"prints {how}\n")  # One write, as four children share the output.
     announce(int(descriptor), f"says {how}")
     if how == "refused":
         sys.exit(2)
@@ -64,10 +64,10 @@ async def ends(children: Sequence[Process]) -> list[int]:
 
 
 def say_what_is_open(command: Sequence[str]) -> None:
-    """The kinds of the descriptors beyond the standard three."""
+    """Announce the kinds of the open descriptors beyond the standard three."""
     kinds = []
     for link in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # the folder that was listed
+        with suppress(OSError):  # the descriptor of the listing itself
             if int(link.name) > STDERR:
                 kinds.append(str(link.readlink()).split(":")[0])
     announce(int(command[-1]), " ".join(sorted(kinds)))

@@ -1,6 +1,8 @@
-"""End to end: stages' processes, looked at from outside. No broker: the stages stand in for real
-ones (tests.agents.process.fake_stage), where they are forked in a program of its own
-(tests.agents.process.forking)."""
+"""End to end: the processes of stages, seen from outside, without a broker.
+
+The stages are fakes (tests.agents.process.fake_stage), and forked ones run in a program of their
+own (tests.agents.process.forking).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from tests.waiting import wait_until
 
 PROGRAM = [sys.executable, "-m", "tests.agents.process.forking"]
 TIMEOUT_S = 300.0
-"""Nobody waits it out."""
+"""A limit that no passing run reaches."""
 ENDS = 60
 
 is_known = Path("/proc/self/task").exists()
@@ -49,7 +51,7 @@ def running(*options: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
 
 
 def pids(port: int) -> list[int]:
-    """The ids of the stages that answer."""
+    """Return the process ids of the stages that answer."""
     told: list[dict[str, Any]] = []
     with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/explain") as answer:
         told = json.load(answer)
@@ -57,12 +59,12 @@ def pids(port: int) -> list[int]:
 
 
 def is_fresh(pid: int) -> bool:
-    """An interpreter of its own, and no fork."""
+    """Return whether the process is an interpreter of its own, not a fork."""
     return b"fake_stage.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 @forks
-def test_stages_are_forked_and_started_anew_as_interpreters() -> None:
+def test_forked_stage_restarts_fresh() -> None:
     with running() as (worker, port):
         wait_until(lambda: len(pids(port)) == 2, "both stages")
         first, second = pids(port)
@@ -80,21 +82,21 @@ def test_stages_are_forked_and_started_anew_as_interpreters() -> None:
 
 
 @forks
-def test_who_is_told_to_stop_before_the_loop_stops_and_leaves_nobody() -> None:
+def test_early_stop_leaves_no_process() -> None:
     with running("--told-early") as (worker, _):
-        _, said = worker.communicate(timeout=TIMEOUT_S)  # which waits for the stages' ends too
+        _, said = worker.communicate(timeout=TIMEOUT_S)  # This waits for the stages' ends too.
         assert (worker.returncode, said) == (0, b"")
 
 
 def done_with(option: str) -> subprocess.CompletedProcess[str]:
-    """What the program of forked children says with this option."""
+    """Run the program of forked children with this option, and return its result."""
     return subprocess.run(
         [*PROGRAM, option], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
     )
 
 
 @forks
-def test_a_child_ends_as_an_interpreter_does() -> None:
+def test_child_has_usual_exit_codes() -> None:
     done = done_with("--codes")
     assert done.stdout == f"0 2 1\n{-signal.SIGKILL}\n"
     assert "prints done\n" in done.stderr
@@ -102,8 +104,8 @@ def test_a_child_ends_as_an_interpreter_does() -> None:
 
 
 @forks
-def test_a_child_holds_nothing_of_its_elder_siblings_or_its_worker_open() -> None:
-    """Beside its own end of a pipe: what the first has is what the third has."""
+def test_child_inherits_only_its_pipe() -> None:
+    """Every child has the same descriptors open, whatever was forked before it or listens."""
     kinds = done_with("--open").stdout.splitlines()
     assert len(kinds) == 6
     assert len(set(kinds)) == 1, "also beside a socket"
@@ -111,8 +113,8 @@ def test_a_child_holds_nothing_of_its_elder_siblings_or_its_worker_open() -> Non
     assert "socket" not in kinds[0]
 
 
-def test_a_stage_that_waits_for_brokers_leaves_with_its_worker(tmp_path: Path) -> None:
-    """A stage holds the pipe of the log open, which so ends with the last of them."""
+def test_waiting_stage_ends_with_worker(tmp_path: Path) -> None:
+    """A stage keeps the pipe of the log open, so the pipe closes when the last stage ends."""
     topology = tmp_path / "topology.yaml"
     topology.write_text("streams: {default: {input: raw}}\n")
     command = ["worker", "--topology", str(topology), "--brokers", "127.0.0.1:1"]
@@ -128,9 +130,7 @@ def test_a_stage_that_waits_for_brokers_leaves_with_its_worker(tmp_path: Path) -
     worker.communicate(timeout=TIMEOUT_S)
 
 
-def test_a_port_that_is_taken_is_told_before_there_is_a_stage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_taken_port_starts_no_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     monkeypatch.setattr("cli.run.worker._begin", lambda *_: begun.append("stages"))
     topology = tmp_path / "topology.yaml"
@@ -146,7 +146,7 @@ def test_a_port_that_is_taken_is_told_before_there_is_a_stage(
     agents.setLevel(logging.NOTSET)
 
 
-def test_a_process_with_threads_is_not_forked() -> None:
+def test_threads_prevent_forking() -> None:
     over = threading.Event()
     other = threading.Thread(target=over.wait)
     other.start()
@@ -158,14 +158,14 @@ def test_a_process_with_threads_is_not_forked() -> None:
 
 
 @forks
-def test_what_a_stage_imports_begins_no_thread() -> None:
+def test_stage_imports_start_no_thread() -> None:
     program = "import cli.run.worker as worker, cli.run.stage; print(worker.may_fork())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout == b"True\n"
 
 
-async def test_a_signal_never_takes_the_end_that_is_waited_for() -> None:
-    """Each is told to end again and again, until its end is known: it may have ended just now."""
+async def test_signal_keeps_exit_code() -> None:
+    """Each process is terminated repeatedly until its exit code is known; it may have ended."""
 
     async def end_of_one() -> int:
         process = spawn(["sh", "-c", "exit 3"])
@@ -181,7 +181,7 @@ async def test_a_signal_never_takes_the_end_that_is_waited_for() -> None:
             assert await end_of_one() in (3, -signal.SIGTERM)
 
 
-def test_no_such_interpreter() -> None:
+def test_missing_program_is_reported() -> None:
     held = len(list(Path("/dev/fd").iterdir()))
     with pytest.raises(NotBegun, match="install it again, restart the worker"):
         spawn(["/there/is/no/such/python"])
@@ -197,8 +197,8 @@ try:
 except NotBegun as refused:
     print(refused)
 """
-"""A program of its own: other threads of this process need their files."""
+"""A separate program, as other threads of this process need their files."""
 
 
-def test_no_file_to_be_had() -> None:
+def test_file_limit_is_reported() -> None:
     assert "raise the limit of open files" in printed("-c", WITHOUT_FILES)

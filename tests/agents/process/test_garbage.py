@@ -1,4 +1,4 @@
-"""Examples: when garbage in a circle is gone, and how often is looked for it."""
+"""Examples: when cyclic garbage is collected, and how often a collection runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Circle:
 
 
 class Time(Clock):
-    """A full collection takes `full_s`."""
+    """A clock on which a full collection takes `full_s`."""
 
     full_s = 0.0
 
@@ -31,7 +31,7 @@ class Time(Clock):
             self.now_s += self.full_s
 
     def goes_on(self, collecting: Collecting, seconds: float) -> None:
-        """With a look each second, as the process does it."""
+        """Let the seconds pass, with one look in each, as the process does it."""
         until_s = self.now_s + seconds
         while self.now_s < until_s:
             self.now_s += 1
@@ -41,7 +41,7 @@ class Time(Clock):
 @pytest.fixture
 def clock() -> Iterator[Time]:
     found = Time()
-    gc.disable()  # what is found is found by time alone
+    gc.disable()  # Only time may trigger a collection.
     gc.callbacks.append(found.noted)
     try:
         yield found
@@ -50,7 +50,7 @@ def clock() -> Iterator[Time]:
         gc.enable()
 
 
-def test_a_circle_left_young_lies_no_longer_than_a_minute(clock: Time) -> None:
+def test_young_cycle_lives_a_minute(clock: Time) -> None:
     collecting = Collecting(clock)
     circle = weakref.ref(Circle())
     clock.goes_on(collecting, COLLECT_S - 1)
@@ -60,8 +60,8 @@ def test_a_circle_left_young_lies_no_longer_than_a_minute(clock: Time) -> None:
     assert clock.full_at == []
 
 
-def test_a_circle_left_old_lies_until_the_full_one(clock: Time) -> None:
-    """In use at a look, it is old from then on."""
+def test_old_cycle_awaits_full_run(clock: Time) -> None:
+    """An object in use at a look counts as old from then on."""
     collecting = Collecting(clock)
     used = Circle()
     circle = weakref.ref(used)
@@ -74,7 +74,7 @@ def test_a_circle_left_old_lies_until_the_full_one(clock: Time) -> None:
     assert clock.full_at == [Time.now_s + FULL_S]
 
 
-def test_full_ones_take_their_share_of_time_at_most(clock: Time) -> None:
+def test_full_runs_have_bounded_share(clock: Time) -> None:
     collecting = Collecting(clock)
     clock.full_s = 3.0
     clock.goes_on(collecting, 3 * clock.full_s / FULL_SHARE)
@@ -84,11 +84,12 @@ def test_full_ones_take_their_share_of_time_at_most(clock: Time) -> None:
     assert second - first > FULL_S
 
 
-def test_what_partitions_leave_goes_with_them_but_not_at_every_turn(clock: Time) -> None:
+def test_revocation_collects_garbage(clock: Time) -> None:
+    """Their garbage is collected at once, but no more often than `FULL_APART_S`."""
     collecting = Collecting(clock)
     clock.goes_on(collecting, FULL_APART_S)
     assert left_by_a_partition(collecting)() is None
-    for _ in range(10):  # rebalances, five seconds apart
+    for _ in range(10):  # rebalances, 5 s apart
         circle = left_by_a_partition(collecting)
         clock.goes_on(collecting, 5)
     assert circle() is not None
@@ -101,7 +102,7 @@ def test_what_partitions_leave_goes_with_them_but_not_at_every_turn(clock: Time)
 def left_by_a_partition(collecting: Collecting) -> weakref.ref[Circle]:
     used = Circle()
     circle = weakref.ref(used)
-    gc.collect(1)  # it grows old
+    gc.collect(1)  # moves it to the old generation
     del used
     collecting.let_go()
     return circle

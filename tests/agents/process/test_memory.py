@@ -1,4 +1,4 @@
-"""Examples: the limit of the groups of a process, and which process the system ends first."""
+"""Examples: the memory limit of a process's control groups, and the order of kills."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 class Machine:
-    """The folder of a process, and a mounted tree of its groups, which begins at `root`."""
+    """A fake /proc folder of a process and a mounted tree of its groups, which begins at `root`."""
 
     def __init__(self, folder: Path, group: str, root: str = "/", *, version: int = 2) -> None:
         self._mount = folder / "sys with a space"
@@ -38,7 +38,7 @@ class Machine:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_limit_is_that_of_the_own_group(tmp_path: Path, version: int) -> None:
+def test_limit_is_that_of_own_group(tmp_path: Path, version: int) -> None:
     machine = Machine(tmp_path, "/pods/a", version=version)
     machine.limit("", str(96 * 1024 * MIB))
     machine.limit("other", str(MIB))
@@ -46,7 +46,7 @@ def test_the_limit_is_that_of_the_own_group(tmp_path: Path, version: int) -> Non
     assert memory_limit(machine.process) == 96 * MIB
 
 
-def test_a_group_above_it_limits_it_too(tmp_path: Path) -> None:
+def test_parent_group_limits_too(tmp_path: Path) -> None:
     machine = Machine(tmp_path, "/pods/a/b")
     machine.limit("pods/a/b", "max")
     machine.limit("pods", str(64 * MIB))
@@ -56,16 +56,14 @@ def test_a_group_above_it_limits_it_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("group", "root"), [("/docker/x", "/docker/x"), ("/", "/"), ("/../y", "/")]
 )
-def test_in_a_container_the_tree_begins_at_its_own_group(
-    tmp_path: Path, group: str, root: str
-) -> None:
+def test_container_root_is_own_group(tmp_path: Path, group: str, root: str) -> None:
     machine = Machine(tmp_path, group, root)
     machine.limit("", str(32 * MIB))
     assert memory_limit(machine.process) == 32 * MIB
 
 
 @pytest.mark.parametrize("absent", ["cgroup", "mountinfo", ""])
-def test_without_a_limit_it_is_the_memory_of_the_machine(tmp_path: Path, absent: str) -> None:
+def test_default_is_machine_memory(tmp_path: Path, absent: str) -> None:
     machine = Machine(tmp_path, "/pods/a")
     machine.limit("pods/a", "max")
     if absent:
@@ -73,7 +71,7 @@ def test_without_a_limit_it_is_the_memory_of_the_machine(tmp_path: Path, absent:
     assert memory_limit(machine.process) == memory_limit(tmp_path / "none") > 64 * MIB
 
 
-def test_a_stage_is_ended_before_its_supervisor(tmp_path: Path) -> None:
+def test_stage_is_killed_first(tmp_path: Path) -> None:
     score = tmp_path / OOM_SCORE
     for before, after in ((0, STAGE_OOM_SCORE), (950, 1_000), (-500, STAGE_OOM_SCORE - 500)):
         score.write_text(f"{before}\n")
@@ -83,7 +81,7 @@ def test_a_stage_is_ended_before_its_supervisor(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this score")
-def test_the_system_takes_the_score() -> None:
+def test_system_accepts_the_score() -> None:
     code = (
         "from pathlib import Path; from agents.process.memory import *; be_ended_first();"
         " print(Path('/proc/self/oom_score_adj').read_text())"

@@ -1,6 +1,6 @@
 """End to end: the supervisor over real child processes that stand in for stages.
 
-No broker: a child tells its port and answers (tests.agents.process.fake_stage).
+There is no broker: a child announces its port and answers (tests.agents.process.fake_stage).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from tests.waiting import until
 
 CHILD = str(Path(__file__).with_name("fake_stage.py"))
 PATIENCE_S = 600.0
-"""Nobody waits it out."""
+"""A limit that no passing run reaches."""
 STUCK_AFTER_S = 3.0
-"""Six looks, none of which a child answers: also a busy machine lets one of them through."""
+"""Six looks without an answer; even on a busy machine a healthy child answers one of them."""
 
 MUTE: dict[str, Any] = {"options": ("--mute",), "stuck_after_s": 0.5, "ready": False}
 """A child that never answers, so no answer can be late."""
 AGES_S = 1.0
-"""Values that are as old are old."""
+"""Age from which values count as old."""
 
 TOKEN = "0123456789abcdef"
 Ask = Callable[[str], Awaitable[tuple[int, Any]]]
@@ -53,7 +53,7 @@ Ask = Callable[[str], Awaitable[tuple[int, Any]]]
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervising, "ASK_TIMEOUT_S", 0.5)
     monkeypatch.setattr(supervising, "ASK_PAUSE_S", 0.05)
-    # A look counts at most this much of a silence, however long it took.
+    # One look adds at most this much silence, however long it took.
     monkeypatch.setattr(supervising, "LONGEST_SILENCE_S", 0.5)
 
 
@@ -67,8 +67,11 @@ async def supervised(
     stuck_after_s: float = PATIENCE_S,
     ready: bool = True,
 ) -> AsyncIterator[Ask]:
-    """A supervisor over children of these names, once they are ready if they get so; at the end it
-    is told to stop, and ends so."""
+    """Yield a function that asks a supervisor over children of these names.
+
+    It waits until they are ready if `ready`. At the end the supervisor is stopped and its exit code
+    checked.
+    """
     (port,) = free_ports(1)
     commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
     supervisor = Supervisor(commands, "127.0.0.1", port, stuck_after_s, brokers_wait_s, token)
@@ -91,13 +94,13 @@ async def supervised(
                 await until(lambda: answers(ask, "/ready"))
             yield ask
         finally:
-            os.kill(os.getpid(), signal.SIGTERM)  # which its handler takes
+            os.kill(os.getpid(), signal.SIGTERM)  # for the supervisor's handler
             await until(running.done)
             assert await running == ends_with
 
 
 async def answers(ask: Ask, path: str) -> Any:
-    """What it says, once it says it is well."""
+    """Return the body of the answer if the status is 200."""
     status, body = await ask(path)
     return body if status == 200 else None
 
@@ -108,7 +111,7 @@ async def faults(ask: Ask, path: str) -> Any:
 
 
 async def pids(ask: Ask, count: int = 1) -> list[int]:
-    """Those of so many stages: one that does not answer in time is left out."""
+    """Return the process ids of `count` stages; one that does not answer in time is left out."""
 
     async def all_pids() -> list[int] | None:
         told = [part["pid"] for part in await answers(ask, "/explain") or []]
@@ -118,7 +121,7 @@ async def pids(ask: Ask, count: int = 1) -> list[int]:
     return found
 
 
-async def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
+async def test_hanging_child_is_restarted() -> None:
     async with supervised("reorder", "merge", stuck_after_s=STUCK_AFTER_S) as ask:
         first = await pids(ask, 2)
         assert len(set(first)) == 2
@@ -135,11 +138,11 @@ async def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
         await until(lambda: answers(ask, "/ready"))
         second = await pids(ask, 2)
         assert second[0] not in first
-        assert second[1] == first[1]  # the other one was left alone
+        assert second[1] == first[1]  # The other child was left alone.
         assert not Path(f"/proc/{first[0]}").exists()
 
 
-def test_which_stages_are_ready_is_told_for_those_that_tell_nothing() -> None:
+def test_silent_stage_is_not_ready() -> None:
     well = {"ok": True, "reasons": []}
     children = [Child("reorder", []), Child("merge", [], health={"live": well, "ready": well})]
     (ready,) = [family for family in Scrapes(children, ()).collect() if family.name == READY]
@@ -147,7 +150,7 @@ def test_which_stages_are_ready_is_told_for_those_that_tell_nothing() -> None:
     assert told == {"reorder": 0, "merge": 1}
 
 
-async def test_a_stage_that_does_not_answer_keeps_its_last_values_with_their_age() -> None:
+async def test_silent_stage_keeps_values() -> None:
     async with supervised("reorder", "merge") as ask:
         (first, _) = await pids(ask, 2)
 
@@ -175,7 +178,7 @@ async def test_a_stage_that_does_not_answer_keeps_its_last_values_with_their_age
         await until(are_fresh)
 
 
-def test_values_go_with_the_process_that_gave_them() -> None:
+def test_values_end_with_process() -> None:
     child = Child("reorder", [], metrics="fake_total 1.0\n")
     taken = Scrapes([child], ["reorder"])
     assert taken.texts() == ["fake_total 1.0\n"]
@@ -185,8 +188,8 @@ def test_values_go_with_the_process_that_gave_them() -> None:
     assert own == {AGE, READY, STAGES, BUILD, MEMORY}
 
 
-def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
-    pids = {"reorder": os.getpid(), "merge": 2**22}  # which is above the largest id
+def test_memory_needs_no_answer() -> None:
+    pids = {"reorder": os.getpid(), "merge": 2**22}  # above the largest process id
     with Path(os.devnull).open("rb", 0) as pipe:
         children = [Child(name, [], process=Process(pid, pipe)) for name, pid in pids.items()]
     families = {family.name: family for family in Scrapes(children, ["reorder"]).collect()}
@@ -198,7 +201,7 @@ def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
     assert set(info.labels) == {"version", "core", "codec", "python"}
 
 
-async def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
+async def test_healthy_child_is_asked_seldom(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervising, "CALM_PAUSE_S", 30.0)
@@ -214,12 +217,12 @@ async def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
     assert trouble._pause_s() == supervising.ASK_PAUSE_S
 
 
-def test_the_log_of_a_stage_is_kept_beyond_its_end() -> None:
+def test_log_outlives_its_stage() -> None:
     lines = LastLines()
     first, second = ({"at_ns": n, "level": "error", "text": str(n)} for n in (1, 2))
     lines.add([first])
     lines.add([first, second])
-    lines.add([])  # a fresh process
+    lines.add([])  # a new process
     assert lines.plain() == [first, second]
     with lines.listening():
         logging.getLogger("inorder.any").warning("%d of %d", 1, 2)
@@ -227,7 +230,7 @@ def test_the_log_of_a_stage_is_kept_beyond_its_end() -> None:
     assert [(each["level"], each["text"]) for each in lines.plain()[2:]] == [("warning", "1 of 2")]
 
 
-async def test_a_child_that_never_tells_its_port_is_started_anew(
+async def test_portless_child_is_restarted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervising, "START_TIMEOUT_S", 1.0)
@@ -236,11 +239,11 @@ async def test_a_child_that_never_tells_its_port_is_started_anew(
         (reason,) = await until(lambda: faults(ask, "/live"))
         assert reason.startswith("reorder: has not announced its port for ")
         await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
-    assert "memory ran out" not in caplog.text  # the supervisor has killed it
+    assert "memory ran out" not in caplog.text  # the supervisor killed it
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV])
-async def test_a_child_that_the_system_kills_may_have_wanted_memory(
+async def test_killed_child_hints_at_memory(
     number: signal.Signals, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with supervised("reorder") as ask:
@@ -255,10 +258,10 @@ async def test_a_child_that_the_system_kills_may_have_wanted_memory(
         assert "raise the memory limit, or lower max_held_bytes" in said
 
 
-async def test_a_child_that_prints_is_heard_and_started_anew(
+async def test_printing_child_is_restarted(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """More than a pipe holds, and what looks like an address, before and after it tells its own."""
+    """It prints more than a pipe holds, also lines like an address, before and after its own."""
 
     async with supervised("reorder", options=("--prints",)) as ask:
         (first,) = await pids(ask)
@@ -272,7 +275,7 @@ async def test_a_child_that_prints_is_heard_and_started_anew(
     assert said.err.count("127.0.0.1:1\n") >= 40_000
 
 
-async def test_what_a_child_tells_that_is_no_address_is_refused(
+async def test_invalid_address_is_refused(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with supervised("reorder", options=("--babbles",), ready=False):
@@ -280,12 +283,12 @@ async def test_what_a_child_tells_that_is_no_address_is_refused(
     assert "'here I am' is not an address" in caplog.text
 
 
-async def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
+async def test_child_may_wait_for_brokers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As long as it is told to, and what any child has beyond that.
+    """A wait for brokers extends the time to announce a port.
 
-    However busy the machine: of a pause between two looks no more than a moment counts.
+    On a busy machine a pause between two looks counts only briefly.
     """
     monkeypatch.setattr(supervising, "START_TIMEOUT_S", 0.2)
     monkeypatch.setattr(supervising, "LONGEST_SILENCE_S", 0.2)
@@ -295,7 +298,7 @@ async def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
         assert reason == "reorder: has not announced its port for 2 s and is restarted"
 
 
-async def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
+async def test_port_in_use_is_refused() -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
@@ -305,36 +308,34 @@ async def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
 
 
 @pytest.mark.parametrize(("code", "ends_with"), [(1, 1), (2, 2), (3, 1)])
-async def test_a_stage_that_is_refused_at_the_stop_says_so_for_all(
-    code: int, ends_with: int
-) -> None:
+async def test_exit_code_is_passed_on(code: int, ends_with: int) -> None:
     options = ("--exit", str(code))
     async with supervised("reorder", options=options, ends_with=ends_with):
         pass
 
 
 async def given_up(*command: str, stuck_after_s: float = 0.5) -> None:
-    """The supervisor of a stage that cannot be had ends by itself."""
+    """Assert that the supervisor of a stage that cannot start ends by itself."""
     supervisor = Supervisor({"reorder": list(command)}, "127.0.0.1", 0, stuck_after_s)
     running = asyncio.create_task(supervisor.run())
     await until(running.done)
     assert await running == 1
 
 
-async def test_a_child_that_hangs_each_time_is_given_up(
+async def test_endless_hangs_are_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Though the starts lie further apart than the window: it is never ready in between."""
+    """Its starts lie further apart than the window, but the child is never ready in between."""
     monkeypatch.setattr(supervising, "MAX_RESTARTS", 1)
     monkeypatch.setattr(supervising, "RESTART_WINDOW_S", 0.3)
     await given_up(sys.executable, CHILD, "--hangs")
     assert "stage reorder: ready for 0 s in 2 starts" in caplog.text
 
 
-async def test_a_child_that_computes_is_left_alone_for_longer(
+async def test_busy_child_gets_more_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As long as the group leaves it its partitions."""
+    """A child that computes is given as much time as its consumer group allows."""
     assert supervising.BUSY_PATIENCE_S == MAX_POLL_INTERVAL_S
     command = [sys.executable, CHILD, "--computes"]
     supervisor = Supervisor({"reorder": command}, "127.0.0.1", 0, 0.5)
@@ -347,12 +348,12 @@ async def test_a_child_that_computes_is_left_alone_for_longer(
     assert not child.hung
     monkeypatch.setattr(supervising, "BUSY_PATIENCE_S", 0.5)
     await until(lambda: first.was_killed)
-    os.kill(os.getpid(), signal.SIGTERM)  # which its handler takes
+    os.kill(os.getpid(), signal.SIGTERM)  # for the supervisor's handler
     await until(running.done)
     await running
 
 
-async def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
+async def test_failing_starts_are_limited(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervising, "MAX_RESTARTS", 2)
@@ -363,7 +364,7 @@ async def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
 
 
 @pytest.mark.parametrize("part", ["_run_once", "_ask_one"])
-async def test_a_supervisor_that_fails_ends_its_stages_and_itself(
+async def test_failing_supervisor_ends_stages(
     part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_: Any) -> None:
@@ -374,7 +375,7 @@ async def test_a_supervisor_that_fails_ends_its_stages_and_itself(
     assert f"ValueError: {part}" in caplog.text
 
 
-async def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no_fault(
+async def test_child_may_stop_first(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervising, "STOP_FOLLOWS_WITHIN_S", PATIENCE_S)
@@ -386,14 +387,14 @@ async def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-async def test_the_ports_of_stages_are_shown_the_token() -> None:
+async def test_token_is_sent_to_stages() -> None:
     async with supervised("reorder", options=("--token", TOKEN), token=TOKEN) as ask:
         assert await pids(ask)
 
 
-def test_that_the_supervisor_is_gone_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_parent_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     stage: Any = MagicMock(_stop=asyncio.Event())
-    stage.settings.parent = -1  # nobody's
+    stage.settings.parent = -1  # no process has this id
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             StageProcess._look_after(stage)
@@ -401,7 +402,7 @@ def test_that_the_supervisor_is_gone_is_said_once(caplog: pytest.LogCaptureFixtu
     assert stage._stop.is_set()
 
 
-async def test_why_a_stage_ended_is_said_until_it_answers_again(
+async def test_exit_reason_lasts_until_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervising, "RESTART_PAUSE_S", PATIENCE_S)

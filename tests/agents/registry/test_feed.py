@@ -1,4 +1,4 @@
-"""Examples: what the shell does of a registry that knows, does not know, is away or refuses."""
+"""Examples: schemas from a registry that has them, lacks them, is unreachable or refuses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EVENT = {"device": "press-7", "n": 12}
 
 
 class Known(Registry):
-    """A registry; `table` has what was found in it."""
+    """A registry with the `table` of the schemas found in it."""
 
     @cached_property
     def table(self) -> RegisteredSchemas:
@@ -72,7 +72,7 @@ def reason(found: RegisteredSchemas, content: bytes) -> tuple[str, str]:
     return fault.value.reason, fault.value.detail
 
 
-def test_a_schema_is_looked_up_once_and_values_are_read_by_it(registry: Known) -> None:
+def test_schema_is_looked_up_once(registry: Known) -> None:
     number = registry.register(SUBJECT, TEXT)
     reached(registry.table, value(number), value(number), None, b"{}")
     assert registry.table.decode(value(number)) == EVENT
@@ -80,7 +80,7 @@ def test_a_schema_is_looked_up_once_and_values_are_read_by_it(registry: Known) -
     assert registry.table.find_unresolved([value(number)]) == []
 
 
-def test_keys_of_eight_bytes_name_no_schema(registry: Known) -> None:
+def test_plain_key_names_no_schema(registry: Known) -> None:
     number = registry.register(SUBJECT, TEXT)
     key = (3 << 24).to_bytes(8, "big")
     record = SimpleNamespace(value=value(number), key=key)
@@ -88,7 +88,7 @@ def test_keys_of_eight_bytes_name_no_schema(registry: Known) -> None:
     assert set(registry.asked) == {f"/schemas/ids/{number}", f"/schemas/ids/{number}/versions"}
 
 
-def test_a_schema_that_refers_to_others(registry: Known) -> None:
+def test_schema_may_refer_to_others(registry: Known) -> None:
     kind = {"type": "enum", "name": "plant.Kind", "symbols": ["A", "B"]}
     registry.register("kind", json.dumps(kind))
     whole = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "kind", "type": "plant.Kind"}]}
@@ -99,7 +99,7 @@ def test_a_schema_that_refers_to_others(registry: Known) -> None:
     assert registry.table.decode(content) == EVENT | {"kind": "B"}
 
 
-def test_protobuf(registry: Known) -> None:
+def test_protobuf_value_is_decoded(registry: Known) -> None:
     schema = base64.b64encode(file_descriptor().SerializeToString()).decode()
     number = registry.register(SUBJECT, schema, "PROTOBUF")
     message = message_class()(device="press-7", n=12).SerializeToString()
@@ -110,8 +110,8 @@ def test_protobuf(registry: Known) -> None:
     assert (decoded["device"], decoded["n"]) == ("press-7", 12)
 
 
-def test_an_unknown_schema_is_asked_for_again_then_dead(registry: Known) -> None:
-    """Ids that strangers make up do not cost the patience each."""
+def test_unknown_schema_is_dead(registry: Known) -> None:
+    """Many invented ids together take no longer than one."""
     began_s = time.monotonic()
     feed = reached(registry.table, *(value(number) for number in range(9, 109)), patience_s=1.0)
     assert time.monotonic() - began_s > 0.5
@@ -126,7 +126,7 @@ def test_an_unknown_schema_is_asked_for_again_then_dead(registry: Known) -> None
     assert registry.asked["/schemas/ids/9"] == asked
 
 
-async def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Known) -> None:
+async def test_later_schema_is_found(registry: Known) -> None:
     feed = SchemaFeed()
     reach = asyncio.create_task(feed.reach(registry.table, [value(1)]))
     await until(lambda: registry.asked["/schemas/ids/1"])
@@ -135,9 +135,7 @@ async def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Kno
     assert registry.table.decode(value(1)) == EVENT
 
 
-async def test_a_schema_of_another_subject_is_read_by_once_it_is_under_the_right_one(
-    registry: Known, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_other_subject_is_refused(registry: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     number = registry.register("somebody-s", TEXT)
     feed = SchemaFeed(0.0)
     await feed.reach(registry.table, [value(number)])
@@ -154,7 +152,7 @@ async def test_a_schema_of_another_subject_is_read_by_once_it_is_under_the_right
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_an_id_that_the_registry_takes_for_none_is_dead(registry: Known, status: int) -> None:
+def test_invalid_id_is_a_dead_letter(registry: Known, status: int) -> None:
     registry.status = status
     reached(registry.table, value(9))
     assert reason(registry.table, value(9))[0] == "schema_unknown"
@@ -167,7 +165,7 @@ def test_an_id_that_the_registry_takes_for_none_is_dead(registry: Known, status:
         ("MAX_REFERRED", 1, "schema 3 refers to over 1 other schemas; it is not read"),
     ],
 )
-def test_a_schema_beyond_a_bound_is_dead_at_once(
+def test_oversized_schema_is_refused(
     registry: Known, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, detail: str
 ) -> None:
     monkeypatch.setattr(client, bound, most)
@@ -182,7 +180,7 @@ def test_a_schema_beyond_a_bound_is_dead_at_once(
     assert registry.asked[f"/schemas/ids/{number}"] == 1
 
 
-async def test_who_waits_for_one_registry_holds_up_nobody_who_asks_another(
+async def test_slow_registry_blocks_no_other(
     registry: Known,
 ) -> None:
     number = registry.register(SUBJECT, TEXT)
@@ -211,13 +209,13 @@ async def test_who_waits_for_one_registry_holds_up_nobody_who_asks_another(
         ("{}", "XML"),
     ],
 )
-def test_a_schema_that_is_none_or_has_no_bound(registry: Known, schema: str, kind: str) -> None:
+def test_invalid_schema_is_refused(registry: Known, schema: str, kind: str) -> None:
     number = registry.register(SUBJECT, schema, kind)
     reached(registry.table, value(number))
     assert reason(registry.table, value(number))[0] == "schema_refused"
 
 
-async def test_a_registry_that_is_away_is_waited_for_and_said(registry: Known) -> None:
+async def test_failing_registry_is_awaited(registry: Known) -> None:
     number = registry.register(SUBJECT, TEXT)
     feed = SchemaFeed(0.0)
     registry.status = 503
@@ -233,13 +231,13 @@ async def test_a_registry_that_is_away_is_waited_for_and_said(registry: Known) -
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_who_is_not_let_in_hears_what_to_set(registry: Known, status: int) -> None:
+def test_denial_names_the_variables(registry: Known, status: int) -> None:
     registry.status = status
     with pytest.raises(RegistryRefuses, match="set INORDER_REGISTRY_USER and"):
         reached(registry.table, value(1))
 
 
-def test_name_and_password_are_sent(registry: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_are_sent(registry: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INORDER_REGISTRY_USER", "reader")
     monkeypatch.setenv("INORDER_REGISTRY_PASSWORD", "secret")
     number = registry.register(SUBJECT, TEXT)
@@ -252,8 +250,8 @@ RENAMED = json.dumps(
 )
 
 
-def test_only_values_of_its_table_are_read_by_a_readers_schema(registry: Known) -> None:
-    """Streams with different readers share a feed, and a key has a schema of its own."""
+def test_reader_schema_is_per_stream(registry: Known) -> None:
+    """Streams with different reader schemas share a feed, and keys are read without one."""
     number = registry.register(SUBJECT, TEXT)
     tables = [registry.table, RegisteredSchemas(registry.url, [SUBJECT], reader=RENAMED)]
 
@@ -267,7 +265,7 @@ def test_only_values_of_its_table_are_read_by_a_readers_schema(registry: Known) 
     assert [each.decode_key(value(number)) for each in tables] == [EVENT, EVENT]
 
 
-def test_a_readers_schema_is_not_for_other_types(registry: Known) -> None:
+def test_reader_schema_needs_avro(registry: Known) -> None:
     number = registry.register(SUBJECT, "{}", "JSON")
     table = RegisteredSchemas(registry.url, [SUBJECT], reader=RENAMED)
     content = b"\0" + number.to_bytes(4, "big") + b'{"device": 1}'

@@ -1,5 +1,7 @@
-"""A worker without brokers: the partitions of all stages of a topology, one stage after the other.
-Topics are lists, and so is what is committed; partitions are lost now and then."""
+"""A worker without brokers: it runs the partitions of all stages of a topology, stage by stage.
+
+Topics and committed records are lists; now and then partitions are lost.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +33,23 @@ from topology.config import Topology
 
 MS = 1_000_000
 TICK_MS = 100
-"""Half a heartbeat: each beat is told as it comes."""
+"""Half a heartbeat, so that each beat is noticed."""
 
 BROKER = 0
 
 Wall = Callable[[int], int]
-"""From the true time to what the wall clock of a worker shows."""
+"""A function from the actual time to the time of a worker's wall clock."""
 
 Logs = dict[TopicPartition, list[FakeRecord]]
 
 
 class Chain:
-    """`logs`: what the input topics hold; those between stages, and the outputs, come to it.
-    `widths`: the partitions of input topics that have others than the topology says. `wall`: the
-    wall clock of the workers."""
+    """A worker of all stages of a topology, with its topics as lists.
+
+    `logs`: the contents of the input topics; topics between stages and outputs are added. `widths`:
+    the partition counts of input topics that differ from the topology's. `wall`: the wall clock of
+    the workers.
+    """
 
     def __init__(
         self,
@@ -54,7 +59,7 @@ class Chain:
         wall: Wall = lambda true_ns: true_ns,
     ) -> None:
         self.wall = wall
-        # Probes without any delay: the broker's clock is the true time.
+        # Probes without any delay, so the broker's clock is exact.
         self.broker_times = BrokerTimes()
         self.broker_times.take_probes({BROKER: Probe(0, 0, 0)})
         self.topology = topology
@@ -62,7 +67,7 @@ class Chain:
         stamps_ms = [record.timestamp for log in logs.values() for record in log]
         self.begin_ms, self.end_ms = min(stamps_ms), max(stamps_ms)
         self.put: list[tuple[str, Put]] = []
-        """All that was committed, by topic."""
+        """All committed records, with their topics."""
         parts, widths = topology.topics.partitions, widths or {}
         self.stages: list[list[Place]] = []
         for stage in topology.stages:
@@ -94,7 +99,7 @@ class Chain:
 
 
 class LaneAhead(Random):
-    """Reads the second of two lanes alone, and loses the task after each poll."""
+    """A source of chance that reads only the second lane, and loses the task after each poll."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -104,11 +109,11 @@ class LaneAhead(Random):
         return next(self._polls)
 
     def getrandbits(self, k: int, /) -> int:
-        return super().getrandbits(k)  # Whole numbers are no polls.
+        return super().getrandbits(k)  # Whole numbers do not count as polls.
 
 
 class Place(Delivery):
-    """One partition of a stage: its changelog, and the delivery of whatever partition runs."""
+    """A partition of a stage: its changelog, and the delivery of the partition that runs."""
 
     def __init__(self, chain: Chain, arrangement: Arrangement, source: TopicPartition) -> None:
         self.chain = chain
@@ -183,7 +188,7 @@ class Place(Delivery):
     async def through(
         self, histories: Histories | None, rng: Random, patch: pytest.MonkeyPatch
     ) -> None:
-        """To the end of its log, and in the input a second beyond the last record of all."""
+        """Run to the end of the log, and in the input one second beyond the last record of all."""
         if self.dies:
             with pytest.raises(CommitFailed):
                 await self.opened(histories, patch)
@@ -212,7 +217,7 @@ class Place(Delivery):
         rng: Random,
         patch: pytest.MonkeyPatch,
     ) -> None:
-        """The same for a task that reads several partitions, each at a pace of its own."""
+        """Run a task that reads several partitions, each at a pace of its own."""
         logs = {lane: self.chain.logs[lane] for lane in lanes}
         lag_ns = self.chain.topology.tick_lag_ns
         begin_ms = max(self.chain.begin_ms, task.state.now_ns // MS)
@@ -224,7 +229,7 @@ class Place(Delivery):
             is_last = ms + TICK_MS >= self.chain.end_ms + 1_000
             for lane, log in logs.items():
                 if rng.random() > 0.7 and not is_last:
-                    continue  # Its answer comes later.
+                    continue  # This lane's answer comes later.
                 at = task.state.offsets().get(lane, 0)
                 some = [record for record in log[at:] if record.timestamp < ms]
                 end = at + len(some)
@@ -237,8 +242,10 @@ class Place(Delivery):
         await close(task)
 
     def _some(self, log: Sequence[FakeRecord], rng: Random) -> list[FakeRecord]:
-        """As many as one that keeps up may read at once: of what no merge has passed, what lies
-        between two beats."""
+        """Return as many records as a task that keeps up may read at once.
+
+        Before MERGE that is the span between two heartbeats.
+        """
         some = log[: rng.randrange(1, 40)]
         if self.arrangement.reads == ORDERED:
             return list(some)
@@ -247,7 +254,7 @@ class Place(Delivery):
         return [each for each in some if each.timestamp < log[0].timestamp + TICK_MS]
 
     async def _wait(self, partition: Partition, rest: Sequence[FakeRecord]) -> None:
-        """Until the next record comes."""
+        """Tick until the next record comes."""
         if not self.arrangement.is_first:
             return
         until_ms = rest[0].timestamp if rest else self.chain.end_ms + 1_000

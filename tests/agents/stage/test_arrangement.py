@@ -1,4 +1,4 @@
-"""Examples: which topics a stage reads and writes, however the chain is cut."""
+"""Examples: the topics that a stage reads and writes, for each split into stages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CUTS: list[tuple[str, str, str, type, list[str] | None]] = [
 
 
 @pytest.mark.parametrize(("stages", "name", "reads", "outlet", "operators"), CUTS)
-def test_a_cut_reads_and_writes(
+def test_stage_has_its_topics(
     stages: str, name: str, reads: str, outlet: type, operators: list[str] | None
 ) -> None:
     text = f"streams: {{default: {{keyed_by: stream}}}}\nstages: {stages}"
@@ -44,10 +44,10 @@ def test_a_cut_reads_and_writes(
 
 
 @pytest.mark.parametrize(("stages", "name", "reads", "pattern_place"), [(*SPLIT, 0), (*FUSED, 32)])
-def test_windows_that_do_not_wait_for_the_merge_are_in_its_stage(
+def test_speculative_window_is_in_merge(
     stages: str, name: str, reads: str, pattern_place: int
 ) -> None:
-    """What is beside them has the same place in a stream without windows."""
+    """Queries of a stream without windows keep their place."""
     text = (
         f"streams: {{a: {{keyed_by: stream}}, b: {{keyed_by: stream}}}}\nstages: {stages}\n"
         "queries:\n"
@@ -84,16 +84,16 @@ SMALL = "reorder: {max_held_bytes: 1MiB}"
         (f"streams: {{default: {{{SMALL}}}}}{CUT}", "merge", "events.sequenced", 2),
         (f"streams: {{a: {{output: a}}, b: {{output: b}}}}{CUT}", "reorder", "events.raw", 512),
         ("streams: {default: {keyed_by: stream}}", "all", "events.raw", 512),
-        # REORDER of each of eight lanes, MERGE, and the alignment.
+        # REORDER of each of eight lanes, MERGE, and the alignment
         (f"streams: {{default: {{{SMALL}}}}}", "all", "events.raw", 10),
     ],
 )
-def test_what_a_task_may_hold(text: str, stage: str, topic: str, mib: int) -> None:
+def test_buffer_limit_of_task(text: str, stage: str, topic: str, mib: int) -> None:
     assert arranged(text, stage, 8).held_limit_bytes(TopicPartition(topic, 0)) == mib << 20
 
 
-def test_the_lanes_of_a_task_are_counted_from_its_first_partition() -> None:
-    """So a task of one partition keeps its numbers when another one comes behind."""
+def test_lanes_count_from_own_partition() -> None:
+    """A task of one partition so keeps its numbers when another partition is added."""
     two = "streams: {a: {input: ra}, b: {input: rb}}"
     first, second = (TopicPartition("rb", number) for number in range(2))
     assert arranged(two, "all", 1).lanes_of(first) == [(0, first)]
@@ -104,7 +104,7 @@ def test_the_lanes_of_a_task_are_counted_from_its_first_partition() -> None:
     assert lanes.places == (first, second)
 
 
-def test_a_changelog_with_too_few_partitions_is_refused() -> None:
+def test_narrow_changelog_is_refused() -> None:
     few = {"inorder.reorder.events.raw.changelog": 2}
     with pytest.raises(ArrangementError, match="run `inorder topics create --grow`"):
         arranged(f"streams: {{default: {{}}}}{CUT}", 0, 4, few)
@@ -112,7 +112,7 @@ def test_a_changelog_with_too_few_partitions_is_refused() -> None:
     assert arranged("streams: {default: {}}", 0, 4, one).together == [["events.raw"]]
 
 
-def test_a_signed_stream_needs_master_keys_in_the_stage_that_reads_it() -> None:
+def test_signed_stream_needs_keys() -> None:
     text = "streams: {default: {signed: true}}\nstages: [reorder, merge]"
     with pytest.raises(ArrangementError, match="stream default is signed; name the file"):
         arranged(text, "reorder", 4)
@@ -120,7 +120,7 @@ def test_a_signed_stream_needs_master_keys_in_the_stage_that_reads_it() -> None:
     arranged(text, "merge", 4)
 
 
-def test_a_state_whose_output_has_grown_is_accepted_only_where_no_stream_moves() -> None:
+def test_grown_output_moves_no_stream() -> None:
     def grown_to(count: int) -> Arrangement:
         return arranged(f"streams: {{default: {{}}}}{CUT}", "merge", 4, {"events.ordered": count})
 
@@ -134,7 +134,7 @@ def test_a_state_whose_output_has_grown_is_accepted_only_where_no_stream_moves()
         assert bool(refusals(found)) == (count not in stays)
 
 
-def test_what_each_poll_asks_for_is_determined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poll_properties_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "streams: {default: {}}\nstages: [reorder, merge]"
     arrangements = [arranged(text, name, 4) for name in ("reorder", "merge")]
 

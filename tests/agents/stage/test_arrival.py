@@ -1,4 +1,4 @@
-"""Examples: how the arrival clock moves with records and ticks, and who counts as overtaken."""
+"""Examples: the arrival clock moves with records and ticks, and counts late records."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LAG_NS = 10 * NS_PER_MS
 
 
 def arrive(clock: ArrivalClock, *stamps_ms: int) -> list[int]:
-    """Arrivals in ms."""
+    """Return the arrival times in ms."""
     return [clock.arrive(ms, LOG_APPEND_TIME, 99 * NS_PER_MS) // NS_PER_MS for ms in stamps_ms]
 
 
 @pytest.mark.parametrize("kind", [CREATE_TIME, None])
-def test_without_append_time_arrival_is_when_it_was_read(kind: int | None) -> None:
+def test_default_arrival_is_reading(kind: int | None) -> None:
     clock = ArrivalClock(LAG_NS)
     assert clock.arrive(5, kind, 70) == 70
     assert clock.arrive(6, kind, 60) == 70
@@ -28,9 +28,7 @@ def test_without_append_time_arrival_is_when_it_was_read(kind: int | None) -> No
     ("caught_up_ms", "moved", "now_ms"),
     [(109, False, 100), (110, False, 100), (111, True, 101), (150, True, 140)],
 )
-def test_a_tick_moves_time_to_where_it_was_caught_up_less_the_lag(
-    caught_up_ms: int, moved: bool, now_ms: int
-) -> None:
+def test_tick_moves_time_less_lag(caught_up_ms: int, moved: bool, now_ms: int) -> None:
     clock = ArrivalClock(LAG_NS)
     arrive(clock, 100)
     assert clock.tick(caught_up_ms * NS_PER_MS) is moved
@@ -40,25 +38,23 @@ def test_a_tick_moves_time_to_where_it_was_caught_up_less_the_lag(
 @pytest.mark.parametrize(
     ("stamp_ms", "arrival_ms", "overtaken"), [(39, 40, 1), (40, 40, 1), (41, 41, 0)]
 )
-def test_what_a_tick_has_passed_arrives_at_the_tick_and_is_counted(
-    stamp_ms: int, arrival_ms: int, overtaken: int
-) -> None:
-    """At the tick's own instant too: what was due then has fired."""
+def test_record_behind_tick_is_late(stamp_ms: int, arrival_ms: int, overtaken: int) -> None:
+    """A record at the tick's own instant counts too: timers due then have fired."""
     clock = ArrivalClock(LAG_NS)
     assert clock.tick(50 * NS_PER_MS)
     assert arrive(clock, stamp_ms) == [arrival_ms]
     assert clock.overtaken == overtaken
 
 
-def test_a_step_back_of_the_broker_is_not_taken_for_a_tick() -> None:
-    """Arrival is the running maximum of append time."""
+def test_broker_step_back_is_no_tick() -> None:
+    """Arrival is the running maximum of the broker's timestamps."""
     clock = ArrivalClock(LAG_NS)
     clock.tick(50 * NS_PER_MS)
     assert arrive(clock, 60, 55, 61) == [60, 60, 61]
     assert (clock.overtaken, clock.without_append_time) == (0, False)
 
 
-def test_a_restored_clock_goes_on_alike() -> None:
+def test_restored_clock_is_alike() -> None:
     clock, restored = ArrivalClock(LAG_NS), ArrivalClock(LAG_NS)
     clock.tick(50 * NS_PER_MS)
     arrive(clock, 30, 60)
@@ -73,16 +69,15 @@ def test_a_restored_clock_goes_on_alike() -> None:
     [(100_000, 100_000), (99_000, 99_000), (40_000, 40_000), (39_999, 100_000), (100_001, 100_000),
      (-1, 100_000)],
 )  # fmt: skip
-def test_on_the_embedded_broker_arrival_is_when_it_was_sent_if_that_can_be(
-    stamp_ms: int, arrival_ms: int
-) -> None:
+def test_embedded_arrival_is_send_time(stamp_ms: int, arrival_ms: int) -> None:
+    """A send time over a minute old or in the future is replaced by the reading time."""
     clock = ArrivalClock(LAG_NS, embedded=True)
     assert clock.arrive(stamp_ms, CREATE_TIME, 100_000 * NS_PER_MS) == arrival_ms * NS_PER_MS
     assert clock.without_append_time
 
 
-def test_a_topic_of_others_says_when_its_records_arrive() -> None:
-    """The largest stamp so far, but for one too far ahead of the reading; or the reading."""
+def test_foreign_topic_sets_arrival() -> None:
+    """Arrival is the largest timestamp that is not too far ahead of the reading, or the reading."""
     create, read_at_ns = 0, 1_000_000 * NS_PER_MS
     by_stamp = ArrivalClock(LAG_NS, arrival="timestamp", max_ahead_ns=50 * NS_PER_MS)
     stamps_ms = (999_000, 998_000, 1_000_050, 1_000_051, -1)
@@ -94,7 +89,7 @@ def test_a_topic_of_others_says_when_its_records_arrive() -> None:
     assert not by_reading.without_append_time
 
 
-def test_only_topics_of_others_have_to_say_it() -> None:
+def test_foreign_topic_needs_arrival() -> None:
     topology = parse(
         "streams:\n  ours: {input: a}\n  theirs: {input: b, fields: {source: key, seq: payload.n}}"
     )
@@ -113,8 +108,8 @@ def judged(clock: ArrivalClock, append_ns: int, stamp_ns: int | None = None) -> 
 
 
 @pytest.mark.parametrize("ahead_s", [60, 3_600])
-def test_a_saved_time_ahead_of_the_broker_goes_on_at_half_speed(ahead_s: int) -> None:
-    """So no wait is longer than twice what the topology file says; arrival is that of the log."""
+def test_time_ahead_runs_half_speed(ahead_s: int) -> None:
+    """No wait then lasts longer than twice the configured time; arrival follows the log."""
     before, clock = ArrivalClock(LAG_NS), ArrivalClock(LAG_NS)
     before.tick(LATER_NS + ahead_s * S)
     clock.restore(before.snapshot())
@@ -134,7 +129,7 @@ def test_a_saved_time_ahead_of_the_broker_goes_on_at_half_speed(ahead_s: int) ->
     assert not clock.off_ns
 
 
-def test_a_long_tick_lag_is_no_clock_that_is_behind() -> None:
+def test_long_tick_lag_is_no_fault() -> None:
     clock = ArrivalClock(3 * S)
     judged(clock, LATER_NS)
     for second in range(4):
@@ -144,8 +139,8 @@ def test_a_long_tick_lag_is_no_clock_that_is_behind() -> None:
 
 
 @pytest.mark.parametrize("is_steady", [True, False])
-def test_records_that_were_sent_late_accuse_no_clock_that_was_watched(is_steady: bool) -> None:
-    """During an outage of a minute, producers keep what they send: its own stamps are old."""
+def test_late_sends_fault_no_clock(is_steady: bool) -> None:
+    """Producers buffer records during an outage of a minute, so their own timestamps are old."""
     clock = ArrivalClock(LAG_NS)
     for number in range(200):
         judged(clock, LATER_NS + number * S // 100, LATER_NS + number * S // 100)
@@ -158,15 +153,15 @@ def test_records_that_were_sent_late_accuse_no_clock_that_was_watched(is_steady:
         assert not clock.fault()
         assert not clock.off_ns
         assert clock.now_ns == back_ns + S
-        # As in a replay, which has no ticks.
+        # A replay, which has no ticks, gives the same.
         assert clock.arrival_ns < LATER_NS + 3 * S
     else:
         assert "a broker's clock is wrong" in clock.fault()
         assert clock.now_ns < LATER_NS + 10 * S
 
 
-def test_a_clock_that_is_known_badly_accuses_nobody() -> None:
-    """After a slow probe, the least time of the broker's clock is far behind the latest."""
+def test_uncertain_clock_is_no_fault() -> None:
+    """After a slow probe, the lower bound of the broker's clock is far below the upper bound."""
     clock = ArrivalClock(LAG_NS)
     judged(clock, LATER_NS)
     for most_ns in (LATER_NS, None):

@@ -1,4 +1,4 @@
-"""Examples and a law: which verdict each change of a topology file gets."""
+"""Examples and a law: the verdict on each change of a topology file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def contract_of(topology: Topology, stage: str) -> Contract:
 
 
 def compared(was: str, now: str, stage: str, facts: Facts = Facts()) -> list[Difference]:  # noqa: B008
-    """The differences in one stage of the cut files, or in the stage of files without `stages`."""
+    """Return the differences in one stage of the split files, or of the files without `stages`."""
     if stage == ALL:
         was, now = was.replace(CUT, ""), now.replace(CUT, "")
     return differences(contract(was, stage), contract(now, stage), parsed(now), facts)
@@ -75,7 +75,7 @@ def row(
     stage: str = FIRST,
     facts: Facts = Facts(),  # noqa: B008
 ) -> Row:
-    """A change and what is said of it; without a path, nothing."""
+    """Return a change and its expected verdict; without a path none is expected."""
     return was, now, stage, facts, [(path, verdict)] if path else []
 
 
@@ -138,7 +138,7 @@ def test_each_change_has_its_verdict(row: str) -> None:
     was, now, stage, facts, says = ROWS[row]
     found = compared(was, now, stage, facts)
     assert [(each.path, each.verdict) for each in found] == says
-    if facts != UNREAD:  # Nothing is between the operators of one stage.
+    if facts != UNREAD:  # In one stage no topic lies between the operators.
         whole = compared(was, now, ALL, facts)
         assert says[0] in [(each.path, each.verdict) for each in whole] if says else not whole
     for each in found:
@@ -151,10 +151,8 @@ def test_each_change_has_its_verdict(row: str) -> None:
     ("stage", "facts", "verdict"),
     [(FIRST, Facts(), BEGINS), (LOOKS, Facts(), BEGINS), (LOOKS, UNREAD, REFUSED)],
 )
-def test_a_change_inside_the_file_of_a_readers_schema_is_seen(
-    stage: str, facts: Facts, verdict: str
-) -> None:
-    """The path is the same, and buffered records are still read by the former schema."""
+def test_reader_schema_edit_is_a_change(stage: str, facts: Facts, verdict: str) -> None:
+    """Its path is the same, and buffered records are still read by the former schema."""
     schema = "schema: {registry: 'http://r:8081', subjects: [s], reader: r.avsc}"
     mapped = MAPPED.replace("{fields", f"{{format: avro, {schema}, fields")
     topology = parse(file(mapped))
@@ -175,9 +173,11 @@ def read_by(topology: Topology, reader: str) -> Topology:
     return topology.model_copy(update={"streams": {"default": stream}})
 
 
-def test_a_law_over_pairs_of_files() -> None:
-    """Each difference has one verdict, files that are equal have none, and what is read from the
-    brokers changes a verdict only where it is asked for."""
+def test_law_over_pairs_of_files() -> None:
+    """Each difference has one verdict, and equal files have none.
+
+    State at the brokers changes a verdict only where it matters.
+    """
     texts = list(dict.fromkeys(text for was, now, *_ in ROWS.values() for text in (was, now)))
     for stage in (FIRST, LOOKS, ALL):
         for text in texts:
@@ -197,8 +197,8 @@ def test_a_law_over_pairs_of_files() -> None:
                 assert compared(was, now, stage, Facts({"default", "second"}, unread=True)) == found
 
 
-def test_every_refusal_names_new_outputs_and_no_refusal_advises_the_name_alone() -> None:
-    """Another application in the same outputs would count everything twice."""
+def test_refusals_advise_new_outputs() -> None:
+    """Another application that writes to the same outputs would count everything twice."""
     for was, now, stage, facts, _ in ROWS.values():
         said = change.refusals(compared(was, now, stage, facts))
         if "application" in said and "begin anew" in said:
@@ -206,7 +206,7 @@ def test_every_refusal_names_new_outputs_and_no_refusal_advises_the_name_alone()
             assert "output: " in said
 
 
-# -- what no stage goes on with --------------------------------------------------------------------
+# -- state that no stage continues -----------------------------------------------------------------
 
 ONE = f"streams: {{default: {{}}}}\n{ONE_PART}\n"
 SPLIT = f"{ONE}stages: [reorder, merge, window]\n"
@@ -228,8 +228,8 @@ def left(text: str, stage: str, topic: str, *, lost: str = "") -> Difference:
         (SPLIT, "all", "events.raw", "remove `stages` from the file"),
     ],
 )
-def test_another_cut_is_refused(text: str, stage: str, topic: str, remedy: str) -> None:
-    """The line that helps names the stage whose state is there."""
+def test_other_split_is_refused(text: str, stage: str, topic: str, remedy: str) -> None:
+    """Each refusal proposes a line that names the stage whose state exists."""
     found = left(text, stage, topic)
     assert found.verdict == REFUSED
     assert remedy in found.remedy
@@ -239,13 +239,13 @@ def test_another_cut_is_refused(text: str, stage: str, topic: str, remedy: str) 
     again = parse(without + remedy if remedy.startswith("stages") else without)
     assert stage in [each.name for each in again.stages]
     assert "new names for what it writes" in found.remedy
-    # Results of queries that moved bear the same ids, and would begin with revision 0 again.
+    # Results of moved queries have the same ids, and would begin with revision 0 again.
     joined = file(stages="stages: [reorder+merge, window+pattern]\n")
     assert left(joined, "window", "events.ordered").verdict == REFUSED
     assert left(ONE, "window", "events.ordered").verdict == ENDS
 
 
-def test_an_input_is_left_only_when_it_is_drained() -> None:
+def test_removed_input_must_be_drained() -> None:
     now = "streams: {default: {input: other}}\n"
     assert left(now, ALL, "events.raw").verdict == ENDS
     for lost in ("buffered events", "unread records"):
@@ -255,14 +255,14 @@ def test_an_input_is_left_only_when_it_is_drained() -> None:
         assert "put it back" in found.remedy
 
 
-def test_an_input_that_was_left_is_not_put_back() -> None:
+def test_removed_input_may_not_return() -> None:
     found = change.refuse_return("reorder+merge", "other", "events.raw", parse(ONE))
     assert (found.verdict, found.path) == (REFUSED, "input events.raw")
     assert "put other back" in found.remedy
     assert "new names for what it writes" in found.remedy
 
 
-def test_outputs_of_another_are_refused() -> None:
+def test_taken_outputs_are_refused() -> None:
     found = change.refuse_taken("reorder+merge", ["events.ordered"], parse(ONE))
     assert found.verdict == REFUSED
     assert "streams.default.output: events.ordered-2" in found.remedy
@@ -273,7 +273,7 @@ def test_outputs_of_another_are_refused() -> None:
 
 
 @pytest.mark.parametrize("added", ["a", "m", "z"])
-def test_a_new_input_comes_behind_those_that_are_there(added: str) -> None:
+def test_new_input_is_numbered_last(added: str) -> None:
     before = change.extend([], {"k": 2, "p": 3})
     assert before == [("k", 0, 2), ("p", 0, 3)]
     after = change.extend(before, {"k": 2, "p": 3, added: 2})
@@ -283,7 +283,7 @@ def test_a_new_input_comes_behind_those_that_are_there(added: str) -> None:
     assert change.extend(after, {"k": 2}) == after
 
 
-def test_an_input_that_grows_keeps_its_numbers_in_as_few_stretches_as_can_be() -> None:
+def test_grown_input_keeps_numbers() -> None:
     before = change.extend([], {"k": 2, "p": 3})
     assert change.extend(before, {"k": 2, "p": 5}) == [("k", 0, 2), ("p", 0, 5)]
     for grown in ({"k": 2, "p": 5}, {"k": 4, "p": 3}, {"a": 1, "k": 4, "p": 5}):
@@ -292,7 +292,7 @@ def test_an_input_that_grows_keeps_its_numbers_in_as_few_stretches_as_can_be() -
         assert sorted(after) == [(topic, n) for topic in sorted(grown) for n in range(grown[topic])]
 
 
-def test_a_layout_of_another_version_is_refused() -> None:
+def test_other_layout_is_refused() -> None:
     now = contract(BASE, FIRST)
     was = now._replace(shapes={**now.shapes, "clock": now.shapes["clock"] + 1})
     (found,) = differences(was, now, parse(BASE))
@@ -305,7 +305,7 @@ def test_a_layout_of_another_version_is_refused() -> None:
 PAGE = Path(__file__).parents[3] / "docs/operate/change.md"
 
 
-def test_the_page_has_these_verdicts() -> None:
+def test_page_lists_these_verdicts() -> None:
     lines = PAGE.read_text().split("## Look up a change")[1].splitlines()
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][2:]
     named = {re.sub(r" \(.*\)$", "", name.strip()): verdict.strip() for name, verdict in rows}

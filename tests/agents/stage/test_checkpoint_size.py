@@ -1,4 +1,4 @@
-"""Examples: how much waits for a checkpoint, by how long the last cuts and commits took."""
+"""Examples: the size of a checkpoint adapts to the time of the last cuts and commits."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.agents.records import FakeRecord
 
 TIMEOUT_NS = 10_000_000_000
 LIMIT_S = 2.5
-"""A quarter of it."""
+"""A quarter of the timeout."""
 
 MIB = 1 << 20
 
 
 def quick() -> CheckpointSize:
-    """That of a partition whose commits are quick."""
+    """Return the size of a partition whose commits are quick."""
     size = CheckpointSize(TIMEOUT_NS)
     while size.records < MAX_BATCH:
         size.note_commit(0.01, size.records, 0)
@@ -46,13 +46,13 @@ def quick() -> CheckpointSize:
         pytest.param(2.0, 0, 20_000, id="a tick alone says nothing of records"),
     ],
 )
-def test_what_a_cut_leads_to(seconds: float, records: int, then: int) -> None:
+def test_cut_time_limits_records(seconds: float, records: int, then: int) -> None:
     size = quick()
     size._cut.took(seconds, records)
     assert size.records == then
 
 
-def test_quick_cuts_lead_back_step_by_step() -> None:
+def test_quick_cuts_raise_the_limit() -> None:
     size = quick()
     size._cut.took(0.6, 20_000)
     seen = []
@@ -64,7 +64,7 @@ def test_quick_cuts_lead_back_step_by_step() -> None:
     assert size.records == 20_000
 
 
-def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:
+def test_size_begins_small_and_grows() -> None:
     size = CheckpointSize(TIMEOUT_NS)
     seen = [(size.records, size.bytes)]
     for records, payload_bytes in [(10, 100), (1_000, 100), (2_000, MIB), (4_000, 2 * MIB)]:
@@ -79,7 +79,8 @@ def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:
     ]
 
 
-def test_a_link_of_4_mb_a_second_is_given_what_it_takes_in_a_quarter_of_the_time_out() -> None:
+def test_slow_link_stays_in_limit() -> None:
+    """A link of 4 MB/s gets as much as it transfers in a quarter of the timeout."""
     size = CheckpointSize(TIMEOUT_NS)
     seen = []
     for _ in range(12):
@@ -107,7 +108,7 @@ def test_a_link_of_4_mb_a_second_is_given_what_it_takes_in_a_quarter_of_the_time
         pytest.param(0.3, 20_000, 64 * MIB, (20_000, MOST_BYTES), id="never more than that"),
     ],
 )
-def test_what_a_commit_leads_to(
+def test_commit_time_sets_the_size(
     seconds: float, records: int, payload_bytes: int, then: tuple[int, int]
 ) -> None:
     size = quick()
@@ -118,8 +119,8 @@ def test_what_a_commit_leads_to(
     assert (size.records, size.bytes) == then
 
 
-def test_what_every_commit_takes_is_not_counted_up_to_the_limit() -> None:
-    """Brokers that need two seconds for any transaction would need them for smaller ones, too."""
+def test_fixed_commit_cost_is_ignored() -> None:
+    """Brokers that need two seconds for any transaction also need them for smaller ones."""
     size = CheckpointSize(TIMEOUT_NS)
     for _ in range(5):
         size.note_commit(2.0, size.records, size.bytes)
@@ -129,7 +130,7 @@ def test_what_every_commit_takes_is_not_counted_up_to_the_limit() -> None:
     assert (slow.records, slow.bytes) == (333, MIB // 3)
 
 
-def test_a_commit_that_fails_halves_what_the_next_brings() -> None:
+def test_failed_commit_halves_size() -> None:
     size = quick()
     size.note_failure()
     assert (size.records, size.bytes) == (
@@ -141,7 +142,7 @@ def test_a_commit_that_fails_halves_what_the_next_brings() -> None:
     assert (size.records, size.bytes) == (FEWEST_SENT, LEAST_BYTES)
 
 
-def test_a_long_time_out_allows_no_commit_that_this_side_gives_up() -> None:
+def test_long_timeout_keeps_limit() -> None:
     size = CheckpointSize(15 * 60 * 1_000_000_000)
     size.note_commit(0.1, 10, 10)
     before = size.bytes
@@ -150,7 +151,7 @@ def test_a_long_time_out_allows_no_commit_that_this_side_gives_up() -> None:
 
 
 def pieces_of(size: CheckpointSize, cost_s: float, count: int) -> list[int]:
-    """The lengths of the pieces of a batch whose records take so long each."""
+    """Return the lengths of the pieces of a batch whose records take `cost_s` each."""
     lengths = []
     for piece in size.pieces([FakeRecord(offset) for offset in range(count)]):
         size.note_work(cost_s * len(piece), len(piece))
@@ -159,20 +160,20 @@ def pieces_of(size: CheckpointSize, cost_s: float, count: int) -> list[int]:
     return lengths
 
 
-def test_cheap_records_soon_come_in_large_pieces() -> None:
+def test_cheap_records_fill_pieces() -> None:
     size = quick()
     assert pieces_of(size, 1e-5, 1_500) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 489]
     assert pieces_of(size, 1e-5, 1_000) == [PIECE, PIECE]
 
 
 @pytest.mark.parametrize("cost_s", [0.002, 0.122, 0.6, 3.0])
-def test_no_piece_of_dear_records_takes_long(cost_s: float) -> None:
+def test_costly_records_split_pieces(cost_s: float) -> None:
     lengths = pieces_of(quick(), cost_s, 600)
     assert max(lengths) == 1 or max(lengths) * cost_s <= 2 * PIECE_S
     assert max(lengths) == 1 or sum(lengths) / len(lengths) * cost_s >= PIECE_S / 8
 
 
-def test_pieces_follow_a_cost_that_rises_and_falls() -> None:
+def test_pieces_follow_a_changing_cost() -> None:
     size = quick()
     pieces_of(size, 1e-5, 2_000)
     assert pieces_of(size, 0.01, 600) == [500, 50, 50]
@@ -180,7 +181,7 @@ def test_pieces_follow_a_cost_that_rises_and_falls() -> None:
     assert pieces_of(size, 1e-5, 630) == [5, 10, 20, 40, 80, 160, 315]
 
 
-def test_no_garbage_is_looked_for_in_a_cut_and_afterwards_as_before() -> None:
+def test_cut_suspends_collection() -> None:
     assert gc.isenabled()
     with quick().measure_cut(1):
         assert not gc.isenabled()

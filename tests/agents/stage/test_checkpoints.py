@@ -1,5 +1,4 @@
-"""Examples: what a checkpoint leads to whose end was not answered; and what is said where the
-former owner cannot be fenced, or a topic takes too little."""
+"""Examples: commits without an answer, failing fences, refused rights and too small limits."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ CHECKPOINT = Checkpoint({}, CHANGES, PLACE, {PLACE: 7})
 
 
 class Unanswered(Delivery):
-    """Its first commit is not answered."""
+    """A delivery whose first commit gets no answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +63,7 @@ class Unanswered(Delivery):
 
 
 class World:
-    """What a `Checkpoints` works with."""
+    """A `Checkpoints` with its surroundings."""
 
     def __init__(self, changes: Changes, log_end: int = 12) -> None:
         self.delivery = Unanswered()
@@ -89,7 +88,7 @@ class World:
         asyncio.run(self.checkpoints._commit(CHECKPOINT, 10, 10))
 
 
-def test_one_that_is_there_is_committed(caplog: pytest.LogCaptureFixture) -> None:
+def test_commit_found_in_log_counts(caplog: pytest.LogCaptureFixture) -> None:
     world = World(CHANGES)
     with caplog.at_level(logging.WARNING):
         world.commit()
@@ -108,7 +107,7 @@ FAILED: dict[str, Changes] = {
 
 
 @pytest.mark.parametrize("found", FAILED.values(), ids=FAILED)
-def test_one_that_is_not_there_has_failed(found: Changes) -> None:
+def test_commit_missing_in_log_fails(found: Changes) -> None:
     world = World(found)
     with pytest.raises(CommitFailed, match="connection closed.*it was not"):
         world.commit()
@@ -116,7 +115,7 @@ def test_one_that_is_not_there_has_failed(found: Changes) -> None:
     assert world.size.records == FEWEST // 2
 
 
-def test_brokers_that_stay_away_are_a_failure_of_the_commit() -> None:
+def test_missing_brokers_fail_commit() -> None:
     world = World(CHANGES)
     world.delivery.cannot_renew = True
     with pytest.raises(CommitFailed, match="coordinator is away"):
@@ -124,7 +123,7 @@ def test_brokers_that_stay_away_are_a_failure_of_the_commit() -> None:
     assert world.metrics.mock_calls == [call.count_abort()]
 
 
-def test_a_checkpoint_is_owed_until_the_brokers_have_it() -> None:
+def test_checkpoint_is_owed_till_commit() -> None:
     checkpoints: Any = World(CHANGES).checkpoints
     checkpoints.outbox = SimpleNamespace(records=[])
     assert not checkpoints.is_owed
@@ -134,7 +133,7 @@ def test_a_checkpoint_is_owed_until_the_brokers_have_it() -> None:
     assert checkpoints.is_owed
 
 
-async def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_partition_continues_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Unanswered()
     partition = partition_of(answers)
 
@@ -151,14 +150,14 @@ async def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) 
 
 
 def unnamed_refusal() -> KafkaError:
-    """What the client makes of a refused commit of offsets."""
+    """Return the client's error for a refused commit of offsets."""
     error = KafkaError("Unexpected error during batch delivery")
     error.__cause__ = TopicAuthorizationFailedError()
     return error
 
 
 async def commit_error(ended_by: Exception | None, after_it: Exception) -> CommitFailed:
-    """The failure of a commit whose transaction the one ended, and whose requests the other."""
+    """Return the failure of a commit whose transaction and later requests meet these errors."""
     client = {"bootstrap_servers": "nowhere:1"}
     new = delivery.Delivery(client, "app.raw.3", "app", ("changelog", 3), 10_000, exactly_once=True)
     waiter = asyncio.get_running_loop().create_future()
@@ -174,11 +173,11 @@ async def commit_error(ended_by: Exception | None, after_it: Exception) -> Commi
     return failed.value
 
 
-# -- what a producer meets -------------------------------------------------------------------------
+# -- errors of a producer --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
-async def test_a_fence_that_does_not_come_names_its_transactional_id(
+async def test_fence_timeout_names_its_id(
     monkeypatch: pytest.MonkeyPatch, exactly_once: bool
 ) -> None:
     async def never(_: AIOKafkaProducer) -> None:
@@ -214,7 +213,7 @@ async def test_a_fence_that_does_not_come_names_its_transactional_id(
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-async def test_a_commit_names_the_refused_right(
+async def test_commit_names_refused_right(
     ended_by: Exception | None, after_it: Exception, says: str
 ) -> None:
     refused = await commit_error(ended_by, after_it)
@@ -222,14 +221,14 @@ async def test_a_commit_names_the_refused_right(
     assert says in str(refused)
 
 
-async def test_a_commit_names_the_error_that_ended_its_transaction() -> None:
+async def test_commit_names_first_error() -> None:
     failed = await commit_error(ProducerFenced("another"), InvalidTxnState())
     assert not isinstance(failed, delivery.CommitRefused)
     assert str(failed).startswith("ProducerFenced: ")
 
 
 @pytest.mark.parametrize("error", [MessageSizeTooLargeError, RecordListTooLargeError])
-async def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> None:
+async def test_refusing_topic_is_named(error: type[Exception]) -> None:
     answers = [asyncio.get_running_loop().create_future() for _ in range(2)]
     answers[0].set_result(None)
     answers[1].set_exception(error())
@@ -241,7 +240,7 @@ async def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> N
 @pytest.mark.parametrize(
     "error", [asyncio.InvalidStateError("invalid state"), NodeNotReadyError(), TimeoutError()]
 )
-def test_a_producer_that_cannot_stop_in_good_order_is_let_go(error: Exception) -> None:
+def test_failing_stop_closes_client(error: Exception) -> None:
     producer = AsyncMock()
     producer.stop.side_effect = error
     asyncio.run(delivery._stop(producer))

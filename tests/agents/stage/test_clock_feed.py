@@ -1,4 +1,4 @@
-"""End to end: the drift table filled from a real topic, its copy, and who waits for what."""
+"""End to end: the drift table is filled from a real topic and its copy; partitions wait for it."""
 
 from __future__ import annotations
 
@@ -70,16 +70,14 @@ def words(source: str, count: int) -> list[tuple[bytes | None, bytes | None]]:
 async def feeding(
     bootstrap: str, topic: str, partitions: int = 1, **how: Any
 ) -> AsyncIterator[ClockFeed]:
-    """One that reads the topic."""
+    """Yield a feed that reads the topic."""
     feed = feed_of(bootstrap, topic, **how)
     await feed.start(partitions)
     yield feed
     await feed.stop()
 
 
-async def test_words_come_into_the_table_and_what_is_none_is_counted(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
+async def test_samples_enter_the_table(kafka: SharedKafka, unique_name: UniqueName) -> None:
     topic = unique_name("clock")
     kafka.create_topic(topic, 2, LOG_APPEND)
     declared = (b"b", b'{"at": 5, "offset": -7, "error": 1}')
@@ -97,7 +95,7 @@ async def test_words_come_into_the_table_and_what_is_none_is_counted(
         await until(lambda: len(track.samples) == 4)
 
 
-async def test_a_copy_remembers_what_the_topic_no_longer_has(
+async def test_copy_keeps_deleted_samples(
     kafka: SharedKafka,
     unique_name: UniqueName,
     tmp_path: Path,
@@ -112,7 +110,7 @@ async def test_a_copy_remembers_what_the_topic_no_longer_has(
             await feed.reach("p", time.time_ns(), time.time_ns())
             assert len(feed.table.use("a").samples) == expected
             copy = feed._shares[0].copying.copy
-            await until(lambda: copy._position == expected)  # all that was written
+            await until(lambda: copy._position == expected)  # the end of the topic
 
     await write(kafka.bootstrap, topic, *words("a", 5))
     await filled(5)
@@ -124,7 +122,7 @@ async def test_a_copy_remembers_what_the_topic_no_longer_has(
     await filled(7)
 
 
-async def test_who_needs_it_waits_and_hears_when_the_reading_ends() -> None:
+async def test_ended_reading_fails_waiting() -> None:
     feed = feed_of("127.0.0.1:1", "clock")
     place = TopicPartition("clock", 0)
     share = Share(place, feed.new_copy(place, "clock"), ArrivalClock(0))
@@ -132,14 +130,14 @@ async def test_who_needs_it_waits_and_hears_when_the_reading_ends() -> None:
     now_ns = time.time_ns()
     with pytest.raises(FeedEnded, match="no longer read"):
         await feed.reach("p", now_ns, now_ns)
-    share.clock.now_ns = now_ns - S  # read to just where a sample begins to matter
+    share.clock.now_ns = now_ns - S  # read up to the first sample that matters
     await feed.reach("p", now_ns, now_ns)
     share.clock.now_ns = 0
-    share.ended_at_ns = now_ns  # nothing there since before the input was fetched
+    share.ended_at_ns = now_ns  # at the end of the topic since before the fetch of the input
     await feed.reach("p", now_ns, now_ns + 10 * S)
 
 
-def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
+def test_read_ahead_is_limited() -> None:
     paused: set[TopicPartition] = set()
     reader = SimpleNamespace(pause=paused.add, resume=paused.discard)
     feed = feed_of("127.0.0.1:1", "clock")
@@ -159,25 +157,25 @@ def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
     feed.table.add(Declared("a", 0, 0, 0, 0))
     feed.wants("slow", 700 * S)
     feed._forget()
-    assert not feed._covers(600 * S, 700 * S, 0)  # what it needs may be gone
+    assert not feed._covers(600 * S, 700 * S, 0)  # Samples it needs may be gone.
     assert feed._covers(700 * S, 700 * S, 0)
     oldest_ns = (700 - 1 - 300) * S - STEP_BACK_NS
-    assert feed.table.use("a").samples[0].arrival_ns == oldest_ns + S  # 389 s, even
+    assert (
+        feed.table.use("a").samples[0].arrival_ns == oldest_ns + S
+    )  # The bound is 389 s; samples have even seconds.
     feed.drop_asker("slow")
     feed._forget()
     assert feed.table.use("a").samples[0].arrival_ns > 600 * S
 
 
-async def test_a_partition_far_behind_has_the_topic_read_again(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
+async def test_lagging_partition_rereads(kafka: SharedKafka, unique_name: UniqueName) -> None:
     topic = unique_name("clock")
     kafka.create_topic(topic, 1, LOG_APPEND)
     await write(kafka.bootstrap, topic, *words("a", 100))
     async with feeding(kafka.bootstrap, topic) as feed:
         now_ns = time.time_ns()
         await feed.reach("ahead", now_ns, now_ns)
-        feed.wants("ahead", now_ns + 3_600 * S)  # as if it had gone on for an hour
+        feed.wants("ahead", now_ns + 3_600 * S)  # as if it had run for an hour
         feed._forget()
         assert len(feed.table.use("a").samples) == KEPT
         feed.drop_asker("ahead")
@@ -185,11 +183,10 @@ async def test_a_partition_far_behind_has_the_topic_read_again(
         assert len(feed.table.use("a").samples) == 100
 
 
-async def test_the_embedded_broker_is_read_again_from_its_beginning_but_not_for_a_small_step_back(
+async def test_embedded_topic_is_reread(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName
 ) -> None:
-    """It cannot look up times. What the table had was gone for good then, and sources that had not
-    spoken before were taken for unsynced."""
+    """It cannot look up times. A small step back needs no second reading."""
     topic = unique_name("clock")
     embedded_broker.make_topic(topic)
     await write(embedded_broker.bootstrap, topic, *words("a", 20))

@@ -1,4 +1,4 @@
-"""Examples: what is slow is named once records are known to be costly, and no longer than that."""
+"""Examples: a slow query is named while records are costly, and no longer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = TopicPartition("events.ordered", 0)
 
 
 class World:
-    """A partition whose queries take what the test says, in ms by name."""
+    """A partition whose queries take the given time, in ms by name."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -31,7 +31,7 @@ class World:
         return self.cost.text
 
 
-def test_the_query_that_takes_most_is_named_from_the_second_costly_piece_on() -> None:
+def test_slowest_query_is_named() -> None:
     world = World()
     assert world.work(500, fast=1_000, slow=60_000) == ""
     assert world.meter.clock_ns is not None
@@ -50,20 +50,20 @@ def test_the_query_that_takes_most_is_named_from_the_second_costly_piece_on() ->
         pytest.param(1, 100, True, id="a single one that takes long"),
     ],
 )
-def test_what_counts_as_costly(records: int, took_ms: int, is_measured: bool) -> None:
+def test_costly_records_are_measured(records: int, took_ms: int, is_measured: bool) -> None:
     world = World()
     world.work(records, q=took_ms)
     assert (world.meter.clock_ns is not None) == is_measured
 
 
-def test_without_a_query_the_time_alone_is_told() -> None:
+def test_time_is_shown_without_query() -> None:
     world = World()
     for _ in range(2):
         world.cost.note_work(1.0, 1.0, 10)
     assert world.cost.text == "a record takes 100 ms"
 
 
-def test_the_log_has_it_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_cost_is_logged_each_minute(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     with caplog.at_level(logging.WARNING):
         for _ in range(1 + 2 * int(REPEAT_S)):

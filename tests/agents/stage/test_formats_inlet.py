@@ -1,5 +1,7 @@
-"""Examples: values in Avro and Protobuf on their way in: what is an event, what is dead and why,
-what queries and dumped lines read. And a law: no value of strangers is an exception."""
+"""Examples: events and dead letters from Avro and Protobuf values, for queries and dumps.
+
+Law: no foreign value raises an exception.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def topology_of(stream: str) -> Topology:
 
 
 def registered(registry: Registry) -> tuple[Topology, bytes]:
-    """And the five bytes of a value."""
+    """Return a topology with the registered schema, and the five bytes before a value."""
     number = registry.register("t-value", json.dumps(SCHEMA))
     schema = f"schema: {{registry: '{registry.url}', subjects: [t-value]}}"
     return topology_of(f"format: avro, {schema}"), b"\0" + number.to_bytes(4, "big")
@@ -89,7 +91,7 @@ def read(
 
 
 @pytest.mark.parametrize("by", ["file", "registry"])
-def test_avro(by: str, registry: Registry, tmp_path: Path) -> None:
+def test_avro_value_is_an_event(by: str, registry: Registry, tmp_path: Path) -> None:
     topology, prefix = registered(registry) if by == "registry" else (of_file(tmp_path), b"")
     inlet = inlet_of(topology)
     (event,) = read(inlet, prefix + written()).events
@@ -109,8 +111,8 @@ RENAMED = SCHEMA | {
 
 
 @pytest.mark.parametrize("by", ["file", "registry"])
-def test_avro_by_a_readers_schema(by: str, registry: Registry, tmp_path: Path) -> None:
-    """Senders call a field `raw`, and the queries `load`."""
+def test_avro_follows_reader_schema(by: str, registry: Registry, tmp_path: Path) -> None:
+    """Producers call a field `raw`, and the queries call it `load`."""
     topology, prefix = registered(registry) if by == "registry" else (of_file(tmp_path), b"")
     inlet = inlet_of(read_by(topology, RENAMED))
     (event,) = read(inlet, prefix + written()).events
@@ -120,7 +122,7 @@ def test_avro_by_a_readers_schema(by: str, registry: Registry, tmp_path: Path) -
     assert read_payload(event.value) == expected
 
 
-def test_a_value_that_does_not_fit_the_readers_schema_is_dead(registry: Registry) -> None:
+def test_unfit_value_is_dead(registry: Registry) -> None:
     topology, prefix = registered(registry)
     needed = RENAMED | {"fields": [*RENAMED["fields"], {"name": "plant", "type": "string"}]}
     (dead,) = read(inlet_of(read_by(topology, needed)), prefix + written()).dead
@@ -128,7 +130,7 @@ def test_a_value_that_does_not_fit_the_readers_schema_is_dead(registry: Registry
     assert "No default value for field plant" in dead.detail
 
 
-def test_protobuf_by_a_file(tmp_path: Path) -> None:
+def test_protobuf_is_read_by_file(tmp_path: Path) -> None:
     (tmp_path / "plant.desc").write_bytes(descriptor_set())
     schema = f"schema: {{file: {tmp_path}/plant.desc, message: plant.Telemetry}}"
     message = message_class()(device="press-7", n=0)
@@ -140,7 +142,7 @@ def test_protobuf_by_a_file(tmp_path: Path) -> None:
     assert (payload["n"], payload["kind"]) == (0, "READING")
 
 
-def test_json_behind_a_registry_s_five_bytes(registry: Registry) -> None:
+def test_json_may_follow_registry_bytes(registry: Registry) -> None:
     topology = topology_of(f"schema: {{registry: '{registry.url}'}}")
     value = json.dumps({"device": "press-7", "n": 1, "at": 5, "v": 0.5}).encode()
     found = read(inlet_of(topology), b"\0\0\0\0\x09" + value, value)
@@ -149,7 +151,7 @@ def test_json_behind_a_registry_s_five_bytes(registry: Registry) -> None:
     assert not registry.asked
 
 
-def test_what_is_dead_and_why(registry: Registry) -> None:
+def test_dead_letters_have_reasons(registry: Registry) -> None:
     topology, prefix = registered(registry)
     values: list[tuple[bytes | None, str]] = [
         (prefix + written(device=None), "source_missing"),
@@ -177,7 +179,7 @@ SEQUENCED: list[tuple[str, bytes | None]] = [
 
 
 @pytest.mark.parametrize("is_sound", [True, False])
-def test_behind_reorder_queries_read_the_same(registry: Registry, *, is_sound: bool) -> None:
+def test_reorder_keeps_the_payload(registry: Registry, *, is_sound: bool) -> None:
     topology, prefix = registered(registry)
     inlet = inlet_of(topology, 1, topology.topics.sequenced)
     value = prefix + written() if is_sound else prefix
@@ -187,7 +189,7 @@ def test_behind_reorder_queries_read_the_same(registry: Registry, *, is_sound: b
     assert [read_payload(event.value) for event in found.events] == [expected]
 
 
-def test_dumped_lines_bear_what_queries_read(registry: Registry) -> None:
+def test_dumped_payload_is_decoded(registry: Registry) -> None:
     topology, prefix = registered(registry)
     lines = TopicLines(topology, ["t"], ())
 
@@ -201,7 +203,7 @@ def test_dumped_lines_bear_what_queries_read(registry: Registry) -> None:
     assert (line["source"], line["payload"]) == ("press-7", READ)
 
 
-def test_a_schema_file_that_is_none_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_bad_schema_file_is_refused(tmp_path: Path) -> None:
     topology = of_file(tmp_path)
     (tmp_path / "press.avsc").write_text('{"type": "array", "items": "null"}')
     with pytest.raises(ArrangementError, match=r"press.avsc has an array whose items"):
@@ -212,7 +214,7 @@ def test_a_schema_file_that_is_none_is_refused_at_the_start(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_each_record_of_strangers_is_an_event_or_dead(registry: Registry, seed: int) -> None:
+def test_law_value_is_an_event_or_dead(registry: Registry, seed: int) -> None:
     dice = random.Random(seed)
     topology, prefix = registered(registry)
     inlet = inlet_of(topology)

@@ -1,4 +1,4 @@
-"""Examples: when a process may look seldom, what wakes it, and when its partitions are ready."""
+"""Examples: when a process may look seldom, how it wakes, and when its partitions are ready."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.agents.watch.test_watchdog import State, state_of
 from tests.waiting import until
 
 LARGE = 1_000_000
-"""Changes to read."""
+"""Number of changes to read."""
 
 STUCK_AFTER_S = Patience().stuck_after_ns // S_NS
 MANY = OPENED_AT_ONCE + 4
@@ -81,7 +81,7 @@ def handler(
     stage: int = 0,
     keyed_by: str = "stream",
 ) -> Any:
-    """A stage with partitions of which each rests or does not."""
+    """Return the handler of a stage whose partitions rest or do not, as listed."""
     text = f"streams: {{default: {{keyed_by: {keyed_by}}}}}\nstages: [{stages}]\n"
     around: Any = SimpleNamespace(
         broker_times=None,
@@ -106,19 +106,19 @@ def handler(
         ("reorder+merge", [True, False], False),
         ("reorder+merge", [True], True),
         ("reorder, merge", [True, True], True),
-        ("reorder, merge", [True], False),  # its word is waited for, and half its input is not here
+        ("reorder, merge", [True], False),  # MERGE waits, and half the input is elsewhere
     ],
 )
-def test_it_rests_when_all_partitions_do(stages: str, partitions: list[bool], rests: bool) -> None:
+def test_stage_rests_if_all_do(stages: str, partitions: list[bool], rests: bool) -> None:
     assert handler(stages, partitions, of=2).rests == rests
 
 
-def test_only_a_first_stage_wants_ticks() -> None:
+def test_first_stage_wants_ticks() -> None:
     assert handler("reorder, merge").wants_ticks
     assert not handler("reorder, merge", stage=1).wants_ticks
 
 
-def test_it_names_partitions_that_are_far_behind_and_what_is_overdue() -> None:
+def test_lagging_partitions_are_named() -> None:
     found = handler("reorder+merge", [True] * 3)
     for far, lag_s in zip(found._partitions.values(), (11, 168, 10), strict=True):
         far.lag, far.lag_ns = 157_000, lag_s * S_NS
@@ -131,7 +131,7 @@ def test_it_names_partitions_that_are_far_behind_and_what_is_overdue() -> None:
     assert found.faults() == ("events.raw/2: it waits for progress of b/0",)
 
 
-async def test_a_refused_right_is_a_fault_until_a_commit(
+async def test_refused_right_is_a_fault(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("agents.stage.handler.REFUSED_PAUSE_S", 0.0)
@@ -153,7 +153,7 @@ async def test_a_refused_right_is_a_fault_until_a_commit(
     assert refused.faults() == ()
 
 
-async def test_a_record_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_record_wakes_resting_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.stage.handler.REST_S", 3_600.0)
     resting = handler("reorder+merge", [True], of=1)
     beating = asyncio.create_task(resting.beat())
@@ -175,7 +175,7 @@ async def test_a_record_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
         ("stream", "reorder, merge", 0),
     ],
 )
-def test_a_stream_that_lies_in_two_partitions_is_told(
+def test_spread_stream_is_logged(
     keyed_by: str, stages: str, told: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = handler(stages, [False] * 2, keyed_by=keyed_by)
@@ -189,7 +189,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
     assert caplog.text.count("start a new application with `keyed_by: source`") == told
 
 
-def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
+def test_wrong_broker_clock_is_a_fault() -> None:
     found = handler("reorder+merge", [True, True])
     registry = CollectorRegistry()
     found.services.metrics = Metrics(registry, "reorder+merge")
@@ -216,9 +216,10 @@ def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
 @pytest.mark.parametrize(
     ("comes_back", "is_current", "opened"), [(True, True, 0), (True, False, 1), (False, True, 0)]
 )
-async def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
+async def test_returned_partition_is_kept(
     monkeypatch: pytest.MonkeyPatch, comes_back: bool, is_current: bool, opened: int
 ) -> None:
+    """It is opened again only if another worker has written to it."""
     found = handler("reorder+merge", [True])
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
     before.checkpoints.is_current.return_value = is_current
@@ -235,8 +236,8 @@ async def test_one_that_comes_back_is_opened_again_only_where_another_was_at_wor
     await found.close()
 
 
-def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
-    """So whoever collects garbage then finds it."""
+def test_revocation_drops_references() -> None:
+    """A garbage collection after the last revocation so finds them."""
     found = handler("reorder+merge", [True, True])
     left = [weakref.ref(each) for each in found._partitions.values()]
     there: list[int] = []
@@ -253,9 +254,11 @@ def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
 
 
 class Opening:
-    """Partitions of a stage are opened: the state of the last is empty, those of the others are
-    large and come by and by; `fails`, that of the last cannot be had. The parts are the real ones,
-    but for the brokers and the clock."""
+    """Partitions of a stage being opened, with fake brokers and a fake clock.
+
+    The last partition has an empty state, or cannot be opened if `fails`. The others have large
+    states that arrive little by little.
+    """
 
     def __init__(
         self,
@@ -299,7 +302,7 @@ class Opening:
         for _ in range(seconds):
             self.now_s += 1
             self.read += read_a_second
-            for _ in range(4):  # each task has its turns
+            for _ in range(4):  # Each task gets some turns.
                 await asyncio.sleep(0)
             self.handler.pulse()
             verdict = self.handler.verdict()
@@ -309,7 +312,7 @@ class Opening:
 @pytest.mark.parametrize(
     ("read", "a_second"), [(0, 1), (LARGE, 0)], ids=["a large state stands", "nobody reads them"]
 )
-async def test_a_stage_that_does_not_get_on_is_stopped(
+async def test_stalled_stage_is_stopped(
     monkeypatch: pytest.MonkeyPatch, read: int, a_second: int
 ) -> None:
     opening = Opening(monkeypatch)
@@ -322,7 +325,7 @@ async def test_a_stage_that_does_not_get_on_is_stopped(
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-async def test_a_task_awaits_the_leaders_of_its_partitions_however_long(
+async def test_task_awaits_missing_leaders(
     monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     away = [TopicPartition("events.raw", partitions - 1)]
@@ -345,11 +348,10 @@ async def test_a_task_awaits_the_leaders_of_its_partitions_however_long(
 
 
 @pytest.mark.parametrize("partitions", [2, MANY])
-async def test_large_states_do_not_stop_a_stage_that_gets_on(
+async def test_long_restore_is_not_stopped(
     monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
-    """What was open first waits with nothing to be heard of it, and so do those whose turn has not
-    come."""
+    """Partitions that are already open, or not yet due, wait silently meanwhile."""
     opening = Opening(monkeypatch, partitions)
     assert await opening.passes(3 * STUCK_AFTER_S, read_a_second=1) is State.NOT_READY
     said = opening.handler.verdict().reasons
@@ -358,15 +360,15 @@ async def test_large_states_do_not_stop_a_stage_that_gets_on(
     waits = "waits while others are restored"
     assert sum(waits in reason for reason in said) == partitions - restoring
     opening.read = LARGE
-    assert await opening.passes(1) is State.NOT_READY  # not read before it is sought
+    assert await opening.passes(1) is State.NOT_READY  # Reading begins after the seek.
     await opening.task
     assert opening.most_at_once == min(partitions, OPENED_AT_ONCE)
     opening.handler.on_reading(opening.places)
-    assert state_of(opening.handler.verdict()) is State.READY  # before a batch or a tick comes
+    assert state_of(opening.handler.verdict()) is State.READY  # before any batch or tick
     await opening.handler.on_revoked(opening.places)
 
 
-async def test_where_one_cannot_be_opened_none_is_opened_any_further(
+async def test_failed_opening_stops_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opening = Opening(monkeypatch, 3, fails=True)

@@ -1,4 +1,4 @@
-"""Examples: a detector that never returns ends its process, and the log says where it hung."""
+"""Examples: a detector that never returns ends its process, and the log names the line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ for seq in range(5):
 """
 
 
-def test_it_ends_and_names_the_line() -> None:
+def test_hang_ends_the_process() -> None:
     ended = python("-c", SCRIPT)
     assert ended.returncode == 1
     assert "Timeout (0:00:00.5" in ended.stderr
@@ -41,7 +41,7 @@ def test_it_ends_and_names_the_line() -> None:
 
 
 @pytest.mark.parametrize("is_armed", [True, False])
-def test_what_returns_is_left_alone(monkeypatch: pytest.MonkeyPatch, is_armed: bool) -> None:
+def test_returning_code_is_left_alone(monkeypatch: pytest.MonkeyPatch, is_armed: bool) -> None:
     calls: list[str] = []
     for name in ("dump_traceback_later", "cancel_dump_traceback_later"):
         monkeypatch.setattr(faulthandler, name, lambda *_, name=name, **__: calls.append(name))

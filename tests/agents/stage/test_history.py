@@ -1,8 +1,10 @@
-"""Law: what a backfill told, and then a worker whose partitions begin where it ended, is what one
-replay tells; wherever history ends, however the chain is cut into stages or one task reads several
-partitions, and however often they are lost. A worker to which all records come live tells the same,
-if one task has all of them and its rules learn nothing. Examples of what is refused. Without
-brokers (tests/agents/stage/chain)."""
+"""Law: a backfill and a worker that continues it give together the output of one replay.
+
+This holds wherever history ends, for each split into stages, for tasks that read several
+partitions, and with lost partitions. A worker that gets all records live gives the same, if one
+task has all of them and its rules learn nothing. Examples show refused histories. There are no
+brokers (tests/agents/stage/chain).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ MANY = range(5_000, 5_150)
 BEGIN_MS = 1_700_000_000_000
 
 Told = dict[tuple[str, str], list[Any]]
-"""By kind, and stream or query, in order."""
+"""Lines by kind and stream or query, in order."""
 
 
 CUTS = (
@@ -55,11 +57,11 @@ CUTS = (
 UNNUMBERED = ("rule: time", "without_seq: by_time")
 REORDERS = (*streams.REORDERS, *UNNUMBERED)
 UNLEARNED = ("rule: fixed, max_wait: 400ms, start: zero", "rule: time, max_wait: 300ms")
-"""Rules that wait alike for a source, whatever other sources its partition has."""
+"""Rules whose wait for a source does not depend on the partition's other sources."""
 
 
 def text_of(rng: Random, *, cut: bool, lanes: int = 1, reorders: Sequence[str] = REORDERS) -> str:
-    """`lanes`: how many partitions one stage reads in one task."""
+    """Return a random topology; `lanes` is the number of partitions that one task reads."""
     names = "abcd"
     stages: Sequence[str] = rng.choice(CUTS)
     partitions = rng.randrange(1, 4) if cut and stages[0] == "reorder" else lanes
@@ -81,7 +83,10 @@ def text_of(rng: Random, *, cut: bool, lanes: int = 1, reorders: Sequence[str] =
 
 
 def log_of(rng: Random, topology: Topology, count: int = 250) -> Logs:
-    """Late, lost, doubled and spoilt records, silences; in one task several at one instant."""
+    """Return random logs with late, lost, duplicate and malformed records, and pauses.
+
+    In a single task several records may have one instant.
+    """
     writer = HeaderWriter(HeaderConfig())
     parts = topology.topics.partitions
     found: list[tuple[int, str, Any, bytes]] = []
@@ -121,7 +126,7 @@ def log_of(rng: Random, topology: Topology, count: int = 250) -> Logs:
 
 
 def _is_unnumbered(topology: Topology, source: str) -> bool:
-    """Whether its stream has sources without numbers, and it is one of them."""
+    """Return whether the source sends no sequence numbers, as its stream allows."""
     return topology.streams[source[0]].reorder.is_mixed and source.endswith("1")
 
 
@@ -133,7 +138,7 @@ def place_of(topology: Topology, source: str) -> TopicPartition:
 
 
 def sources_of(topology: Topology) -> dict[str, dict[str, list[str]]]:
-    """Where those of each stream lie."""
+    """Return the partitions of the sources of each stream."""
     return {
         name: {
             source: [f"raw/{place_of(topology, source).partition}"]
@@ -144,7 +149,7 @@ def sources_of(topology: Topology) -> dict[str, dict[str, list[str]]]:
 
 
 def dumped(topology: Topology, logs: Logs) -> list[tuple[TopicPartition, bytes]]:
-    """The lines of all partitions, by arrival, and where each lay."""
+    """Return the lines of all partitions by arrival, each with its partition."""
     found = []
     for place, log in logs.items():
         inlet, clock = input_reader(topology, place.topic), ArrivalClock(0)
@@ -156,7 +161,7 @@ def dumped(topology: Topology, logs: Logs) -> list[tuple[TopicPartition, bytes]]
 
 
 def replayed(folder: Path, lines: Iterable[tuple[TopicPartition, bytes]]) -> Told:
-    """What one replay of all lines tells, under the topology of the folder."""
+    """Return the output of one replay of all lines, under the topology of the folder."""
     whole = folder / "whole.jsonl"
     whole.write_bytes(b"".join(line for _, line in lines))
     replay = inorder("replay", "--no-to-end", "--topology", folder / "t.yaml", whole)
@@ -193,7 +198,7 @@ def _note_event(found: Told, put: Any) -> None:
 
 
 def said(lines: Iterable[dict[str, Any]]) -> Told:
-    """The same of lines, as a replay or a table has them."""
+    """Group the lines of a replay or of a table by kind, and stream or query."""
     found: Told = defaultdict(list)
     for line in lines:
         if line["kind"] == "event":
@@ -216,7 +221,7 @@ def by_instant(told: dict[str, Any]) -> tuple[int, bytes]:
 
 
 def until_ns(chain: Chain, kind: str, name: str) -> int:
-    """Up to when all of it has been told: the stage that does knows of time by its input."""
+    """Return the time up to which all results are out: a later stage knows time by its input."""
     queries = chain.topology.queries
     if name not in queries or len(chain.stages) == 1:
         return chain.end_ms * MS
@@ -233,8 +238,10 @@ def until_ns(chain: Chain, kind: str, name: str) -> int:
 def assert_alike(
     live: Chain, wanted: Told, history: Told, *, any_order: bool, what: object = ""
 ) -> Told:
-    """What history and the worker told is what is wanted; return what the worker did. `any_order`:
-    at one instant results may come in any order, and gaps by partition."""
+    """Assert that history and the worker's output make up `wanted`; return the worker's output.
+
+    `any_order`: results at one instant may come in any order, and gaps by partition.
+    """
     later = told_by(live)
     for key in wanted.keys() | later.keys() | history.keys():
         until = until_ns(live, *key)
@@ -266,9 +273,12 @@ def agree(
     cut_log: tuple[Logs, int] | None = None,
     all_live: bool = False,
 ) -> set[str]:
-    """The kinds of lines that the worker told. `functions`: what `functions.py` holds. `cut_log`:
-    what came, and how much of it is history; None: at random. `all_live`: what is wanted is not
-    what a replay tells, but a worker to which all of it comes live."""
+    """Run the law for one topology, and return the kinds of lines that the worker emitted.
+
+    `functions`: the content of `functions.py`. `cut_log`: the input and the length of its history;
+    None: at random. `all_live`: compare with a worker that gets all records live, not with a
+    replay.
+    """
     topology = topology_of(Setting(text, functions))
     logs, end = cut_log or (log_of(rng, topology), None)
     lines = dumped(topology, logs)
@@ -304,7 +314,7 @@ LAYOUTS = pytest.mark.parametrize(
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
 @LAYOUTS
-def test_history_and_live_are_one_replay(
+def test_law_history_equals_replay(
     seed: int, cut: bool, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agrees(seed, tmp_path, monkeypatch, cut=cut, lanes=lanes)
@@ -313,7 +323,7 @@ def test_history_and_live_are_one_replay(
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
 @pytest.mark.parametrize("lanes", [1, 3, 8])
-def test_one_task_goes_on_from_history_as_if_all_had_come_live(
+def test_law_history_equals_all_live(
     seed: int, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = Random(seed)
@@ -324,7 +334,7 @@ def test_one_task_goes_on_from_history_as_if_all_had_come_live(
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
 @LAYOUTS
-def test_many_histories_and_what_comes_live_are_one_replay(
+def test_law_histories_equal_replay(
     cut: bool, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: set[str] = set()
@@ -336,7 +346,7 @@ def test_many_histories_and_what_comes_live_are_one_replay(
 
 
 class AtEachStep(Random):
-    """Takes one record at a time, and loses the partition after each."""
+    """A source of chance that takes one record at a time, and loses the partition after each."""
 
     def random(self) -> float:
         return 0.0
@@ -344,10 +354,10 @@ class AtEachStep(Random):
 
 @pytest.mark.parametrize("lanes", [1, 2])
 @pytest.mark.parametrize("last", [b"x", b"%d" % ((BEGIN_MS + 20) * MS)], ids=["dead", "sound"])
-def test_what_waits_of_the_last_instant_holds_its_place_through_restarts(
+def test_buffered_event_keeps_place(
     last: bytes, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If there are two lanes, it is in the second, which passes no instant before the first."""
+    """If there are two lanes, the last instant is in the second, which cannot pass the first."""
     reorder = "reorder: {rule: fixed, max_wait: 2s, start: zero}"
     text = f"""\
 application: seam
@@ -433,7 +443,7 @@ stages: [{stages}]
 
 
 @LAYOUTS
-def test_detectors_go_on_behind_a_history(
+def test_detectors_continue_a_history(
     cut: bool, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: set[str] = set()
@@ -445,10 +455,8 @@ def test_detectors_go_on_behind_a_history(
     assert told >= {"event", "match"}
 
 
-def test_a_state_that_began_otherwise_and_a_topic_with_what_history_has_seen_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Half of a log is history."""
+def test_foreign_state_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic with events from before the end of the backfill is refused too."""
     rng = Random(4)
     text = text_of(rng, cut=True)
     topology = parse(text)
@@ -471,14 +479,14 @@ def test_a_state_that_began_otherwise_and_a_topic_with_what_history_has_seen_are
     asyncio.run(Chain(topology, logs).through(histories, Random(1), monkeypatch))
 
 
-BASE64 = ("5", '"a"', '"a b="', '"NQ=="', '"é"')  # the fourth is 5, which is JSON
+BASE64 = ("5", '"a"', '"a b="', '"NQ=="', '"é"')  # the fourth decodes to 5, which is JSON
 PAYLOADS = [b"hi", b"\xff\x00", b"", *(f'{{"base64":{text}}}'.encode() for text in BASE64)]
 LIKE_HI = b'{"base64":"aGk="}'
-"""As the line of hi has it: nobody can know."""
+"""A payload whose line equals that of b"hi", so it is read as b"hi"."""
 
 
 @pytest.mark.parametrize("sent", [*PAYLOADS, LIKE_HI])
-def test_a_payload_comes_through_a_history_as_it_was_sent(sent: bytes) -> None:
+def test_payload_survives_a_history(sent: bytes) -> None:
     wanted = b"hi" if sent == LIKE_HI else sent
     topology = parse("streams: {default: {input: raw}}\n")
     record = FakeRecord(value=sent)

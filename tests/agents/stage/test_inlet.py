@@ -1,4 +1,4 @@
-"""Examples: what records become at the door of a stage, and what is too large for it."""
+"""Examples: records become events in the inlet of a stage, unless they are too large."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def raw(max_record_bytes: int = MAX) -> RawInlet:
     return RawInlet(READER, max_record_bytes)
 
 
-def test_a_record_becomes_an_event_that_arrives_at_its_append_time() -> None:
+def test_record_becomes_an_event() -> None:
+    """Its arrival is the running maximum of the records' timestamps."""
     clock = ArrivalClock(0)
     records = [FakeRecord(3), FakeRecord(4, timestamp=5)]
     read = raw().read(records, clock)
@@ -51,8 +52,10 @@ def test_a_record_becomes_an_event_that_arrives_at_its_append_time() -> None:
 
 
 def a_wrong_hour() -> list[FakeRecord]:
-    """A record each 10 ms; from the thousandth on the broker is an hour ahead, for 10 s. Some say
-    nothing of their time."""
+    """Return records 10 ms apart, some without a readable time.
+
+    From record 1,000 on the broker is an hour ahead, for 10 s.
+    """
     records = []
     for i in range(3_000):
         ts_ms = 1_790_000_000_000 + 10 * i
@@ -62,7 +65,7 @@ def a_wrong_hour() -> list[FakeRecord]:
     return records
 
 
-def test_an_hour_that_a_broker_is_ahead_moves_nothing() -> None:
+def test_hour_ahead_moves_nothing() -> None:
     clock = ArrivalClock(0)
     read = raw().read(a_wrong_hour(), clock)
     for event in read.events:
@@ -73,8 +76,8 @@ def test_an_hour_that_a_broker_is_ahead_moves_nothing() -> None:
     assert clock.fault() == ""
 
 
-def test_who_writes_no_time_does_not_bear_out_the_clock_of_a_broker() -> None:
-    """The broker's own stamp stands for the record's then."""
+def test_timeless_record_proves_nothing() -> None:
+    """Then the broker's own timestamp stands in for the record's."""
     records = a_wrong_hour()
     for record in records[7::10]:
         record.headers = SOUND[:2]
@@ -84,8 +87,7 @@ def test_who_writes_no_time_does_not_bear_out_the_clock_of_a_broker() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_however_the_log_is_cut_and_wherever_it_is_begun_anew_it_arrives_alike(seed: int) -> None:
-    """A law."""
+def test_law_cuts_keep_arrivals(seed: int) -> None:
     rng = Random(seed)
     records = a_wrong_hour()
     whole = raw().read(records, ArrivalClock(0)).events
@@ -102,8 +104,8 @@ def test_however_the_log_is_cut_and_wherever_it_is_begun_anew_it_arrives_alike(s
 
 
 @pytest.mark.parametrize("ahead_ms", [0, 3_600_000])
-def test_while_the_broker_is_doubted_ticks_go_on_by_either_clock(ahead_ms: int) -> None:
-    """This machine may be right, or have the broker's own wrong clock."""
+def test_doubted_clock_keeps_ticks(ahead_ms: int) -> None:
+    """This machine may be right, or have the same wrong clock as the broker."""
     clock = ArrivalClock(0)
     raw().read(a_wrong_hour()[:1_500], clock)
     begun_ns = clock.now_ns
@@ -116,9 +118,7 @@ def test_while_the_broker_is_doubted_ticks_go_on_by_either_clock(ahead_ms: int) 
     ("headers", "reason", "holds_place"),
     [(SOUND[1:], "source_missing", False), ((*SOUND[:2], ("ts", b"x")), "ts_unreadable", True)],
 )
-def test_a_dead_letter_holds_its_place_where_that_is_known(
-    headers: Headers, reason: str, holds_place: bool
-) -> None:
+def test_dead_letter_keeps_its_place(headers: Headers, reason: str, holds_place: bool) -> None:
     read = raw().read([FakeRecord(9, headers)], ArrivalClock(0))
     assert [dead.reason for dead in read.dead] == [reason]
     assert [(e.kind, e.seq, e.offset) for e in read.events] == [(DEAD, 7, 9)] * holds_place
@@ -126,8 +126,11 @@ def test_a_dead_letter_holds_its_place_where_that_is_known(
     assert [(e.kind, e.seq, e.offset) for e in again] == [(DEAD, 7, 9)] * holds_place
 
 
-def test_a_held_record_by_time_is_read_again_with_the_same_number() -> None:
-    """The number is its offset, so it needs no note; it is given anew only when it leaves."""
+def test_reread_record_keeps_number() -> None:
+    """Under `rule: time` the number is the offset and needs no note.
+
+    REORDER renumbers the event when it emits it.
+    """
     inlet = RawInlet(HeaderReader(HeaderConfig(), Reading(BY_DEFAULT)), MAX)
     record = FakeRecord(31, SOUND[:1])
     (event,) = inlet.read([record], ArrivalClock(0)).events
@@ -136,7 +139,7 @@ def test_a_held_record_by_time_is_read_again_with_the_same_number() -> None:
     apply_note(again, msgspec.convert(notes_of([event])[0], Note))
     assert (again.seq, again.epoch, again.held_by) == (31, event.epoch, FIRST_PLACE)
     assert (again.ts_ns, again.ref_time_ns, again.at_ns) == (event.ts_ns, event.ts_ns, event.at_ns)
-    # It left, and waits in the merge.
+    # REORDER has emitted it, and MERGE buffers it.
     again.seq, again.epoch, again.held_by = 7, 0, FIRST_PLACE << 2
     (later,) = inlet.read_again([record])
     apply_note(later, msgspec.convert(notes_of([again])[0], Note))
@@ -145,7 +148,7 @@ def test_a_held_record_by_time_is_read_again_with_the_same_number() -> None:
     assert (dead.reason, dead.seq) == ("ts_unreadable", 9), "its number is its offset, too"
 
 
-def test_where_some_sources_number_nothing_both_kinds_are_read_and_read_again() -> None:
+def test_mixed_sources_are_reread() -> None:
     inlet = RawInlet(HeaderReader(HeaderConfig(), Reading(mixed=BY_DEFAULT)), MAX)
     records = [FakeRecord(9, SOUND), FakeRecord(10, SOUND[:1])]
     for events in (inlet.read(records, ArrivalClock(0)).events, inlet.read_again(records)):
@@ -167,7 +170,7 @@ PLAIN = sum(HEADER_FRAMING_BYTES + 4 * len(name) + len(value or b"") for name, v
         (FakeRecord(key=None, value=None, headers=[("ü", None)]), HEADER_FRAMING_BYTES + 4),
     ],
 )
-def test_key_value_and_headers_count_together(record: FakeRecord, size: int) -> None:
+def test_size_includes_key_and_headers(record: FakeRecord, size: int) -> None:
     assert largest_size(record) == size
 
 
@@ -184,7 +187,7 @@ FULL = {
 
 
 @pytest.mark.parametrize("record", FULL.values(), ids=FULL)
-def test_a_record_above_the_limit_is_dead_and_holds_its_place(record: FakeRecord) -> None:
+def test_huge_record_is_a_dead_letter(record: FakeRecord) -> None:
     assert raw().read([record], ArrivalClock(0)).dead == []
     read = raw(MAX - 1).read([record], ArrivalClock(0))
     (dead,) = read.dead
@@ -195,7 +198,7 @@ def test_a_record_above_the_limit_is_dead_and_holds_its_place(record: FakeRecord
 
 
 def sequenced(lane: int, kind: str = "", at_ns: int = 40) -> FakeRecord:
-    """As the stage upstream writes it."""
+    """Return a record as the upstream stage writes it."""
     event = Event("pitch", "s1", 2, 7, 30, 35, kind=kind)
     event.at_ns = at_ns
     writer = HeaderWriter(HeaderConfig())
@@ -205,7 +208,7 @@ def sequenced(lane: int, kind: str = "", at_ns: int = 40) -> FakeRecord:
     return FakeRecord(headers=writer.stamp(event, headers, lane))
 
 
-def test_a_stamped_record_bears_its_own_times_and_lane() -> None:
+def test_sequenced_record_has_its_lane() -> None:
     clock = ArrivalClock(0)
     inlet = SequencedInlet(READER, upstream_partitions=4)
     read = inlet.read([sequenced(3), sequenced(1, PROGRESS)], clock)
@@ -217,6 +220,6 @@ def test_a_stamped_record_bears_its_own_times_and_lane() -> None:
     assert (again.lane, again.at_ns) == (3, 40)
 
 
-def test_a_lane_that_was_not_there_at_the_start_is_loud() -> None:
+def test_unknown_lane_is_an_error() -> None:
     with pytest.raises(UnknownPartition, match="upstream partition 4.*were 4 when.*restart"):
         SequencedInlet(READER, upstream_partitions=4).read([sequenced(4)], ArrivalClock(0))

@@ -1,7 +1,7 @@
-"""Examples and a law: how long the next record to read has waited.
+"""Examples and a law: the waiting time of the next record to read.
 
-The law: in any log, read at any pace, the lag is never below the true one, and where the broker
-answers it is above it by the distance of two answers at most.
+The law: in any log, at any reading pace, the lag is never below the true one. If the broker
+answers, the lag exceeds it by at most the distance of two answers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOW = 1_000 * S
         pytest.param([(NOW - S, 9)], NOW + S, 5, 0, id="a clock of a broker that is ahead"),
     ],
 )
-def test_the_lag(
+def test_lag_follows_answers(
     answers: list[tuple[int, int]], arrived_ns: int, next_offset: int, expected: int | None
 ) -> None:
     lag = InputLag()
@@ -50,7 +50,7 @@ def test_the_lag(
 
 @pytest.mark.parametrize("seed", seeds_of_today(4))
 @pytest.mark.parametrize("bears_append_time", [True, False])
-def test_it_is_never_below_the_truth(seed: int, bears_append_time: bool) -> None:
+def test_law_lag_is_never_too_low(seed: int, bears_append_time: bool) -> None:
     random = Random(seed)
     log: list[int] = []
     lag, now_ns, next_offset, longest_pause_ns = InputLag(), NOW, 0, 0
@@ -75,7 +75,7 @@ def test_it_is_never_below_the_truth(seed: int, bears_append_time: bool) -> None
         assert len(lag._answers) <= MAX_ANSWERS
 
 
-def test_a_backlog_without_end_keeps_few_answers() -> None:
+def test_few_answers_are_kept() -> None:
     lag = InputLag()
     for second in range(100_000):
         lag.note_answer(NOW + second * S, second)

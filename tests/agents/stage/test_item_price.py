@@ -1,4 +1,4 @@
-"""Examples: what an item costs, as it is measured and told."""
+"""Examples: the measured cost of an item of a speculative detector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _stage(answer: str) -> Stage:
     return Stage(parse(text, detectors=OWN), ["merge", "detector"], lanes=lanes_of("raw", 1))
 
 
-def test_a_price_is_the_time_by_the_items() -> None:
+def test_price_is_time_per_item() -> None:
     stage = _stage("speculate")
     price = ItemPrice(stage.speculative_detectors)
     assert price
@@ -34,13 +34,13 @@ def test_a_price_is_the_time_by_the_items() -> None:
     assert not ItemPrice(_stage("early").speculative_detectors), "where nothing reads ahead"
 
 
-def test_what_the_process_does_besides_is_told() -> None:
+def test_other_work_is_measured() -> None:
     busy, now = [0], [0]
     stage = _stage("speculate")
     price = ItemPrice(stage.speculative_detectors, lambda: busy[0], lambda: now[0])
     for seq in range(200):
         stage.on_batch([Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)], 1_000 + seq)
-        busy[0] += 3 * STRETCH_NS  # twice as much as its own
+        busy[0] += 3 * STRETCH_NS  # other work takes twice its own time
         now[0] += 10 * STRETCH_NS
         price.add_spent(STRETCH_NS)
     assert 190_000 < price.others_ppm <= 200_000

@@ -1,5 +1,4 @@
-"""Foreign records at the door of a stage: examples, the conformance table, and the law that what
-was translated is read again as it was."""
+"""Foreign records in the inlet of a stage: examples, the conformance table, and laws."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ LIES = (("sourceId", b"liar"), ("kind", b"progress"))
 
 
 def topology_of(mapping: dict[str, str], **stream: Any) -> Topology:
-    """`mapping`: the places of fields, and what units times have."""
+    """Return a topology with this mapping of fields and units of times."""
     units: dict[str, Any] = {
         name: mapping[name]
         for name in mapping.keys() & {"ts_unit", "ts_zone", "ts_format", "decimal"}
@@ -53,7 +52,9 @@ def read_of(topology: Topology, *records: FakeRecord, partition: int = 0) -> Rea
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
-def test_the_table(case: str, mapping: dict[str, str], value: bytes | None, expected: Any) -> None:
+def test_conformance_table_holds(
+    case: str, mapping: dict[str, str], value: bytes | None, expected: Any
+) -> None:
     record = FakeRecord(9, LIES, value, timestamp=STAMP_MS)
     read = read_of(topology_of(mapping), record)
     if isinstance(expected, str):
@@ -70,8 +71,8 @@ def test_the_table(case: str, mapping: dict[str, str], value: bytes | None, expe
 
 
 @pytest.mark.parametrize("form", ["syslog", "%Y%m%d%H%M%S", "%d/%m/%Y %H:%M:%S"])
-def test_law_a_form_is_read_alike_live_and_replayed(form: str) -> None:
-    """The year and the hour that comes twice follow from the arrival."""
+def test_law_time_format_replays_alike(form: str) -> None:
+    """Its arrival decides the year, and which of two equal hours is meant."""
     rng = random.Random(form)
     zone = "Europe/Berlin"
     where = {"source": "payload.s", "seq": "payload.n", "ts": "payload.t", "ts_format": form}
@@ -97,7 +98,7 @@ def test_law_a_form_is_read_alike_live_and_replayed(form: str) -> None:
 MAPPING = {"source": "payload.device", "seq": "header.n", "epoch": "partition", "type": "key"}
 
 
-def test_later_topics_bear_the_headers_of_the_contract() -> None:
+def test_event_gets_contract_headers() -> None:
     record = FakeRecord(9, (("n", b"007"), ("ts", b"x")), b'{"device":"s1"}', b"A", STAMP_MS)
     (event,) = read_of(topology_of(MAPPING), record, partition=3).events
     assert event.record.headers == [
@@ -108,13 +109,12 @@ def test_later_topics_bear_the_headers_of_the_contract() -> None:
 
 
 def spilled(event: Event) -> Spilled:
-    """Its record, as it lies in the state."""
+    """Return the event's record as the state stores it."""
     kept = event.record
     return Spilled(event.offset, STAMP_MS, 1, kept.key, kept.value, kept.headers)
 
 
-def test_a_spilled_record_is_read_as_it_was_translated() -> None:
-    """A law: the mapping is not asked a second time."""
+def test_law_spill_is_not_remapped() -> None:
     topology = topology_of({"source": "header.seqNum", "seq": "header.sourceId"})
     record = FakeRecord(9, (("sourceId", b"7"), ("seqNum", b"press")), b"x", timestamp=STAMP_MS)
     (event,) = read_of(topology, record).events
@@ -125,7 +125,7 @@ def test_a_spilled_record_is_read_as_it_was_translated() -> None:
 
 
 @pytest.mark.parametrize("place", ["payload.u", "header.u", "key", "key.u"])
-def test_an_id_is_kept_in_the_state_and_in_dumps(place: str) -> None:
+def test_id_is_in_state_and_dumps(place: str) -> None:
     settings: dict[str, Any] = {"reorder": ReorderConfig(rule="time")}
     settings |= {"key_format": "json"} if place == "key.u" else {}
     topology = topology_of({"source": "payload.device", "id": place}, **settings)
@@ -141,8 +141,8 @@ def test_an_id_is_kept_in_the_state_and_in_dumps(place: str) -> None:
 
 
 @pytest.mark.parametrize("preset", ["plain", "cloudevents"])
-def test_a_signature_covers_the_headers_that_fields_name(preset: Any) -> None:
-    """As a source signs that renames them, and once more after a spill, as it was translated."""
+def test_signature_covers_mapped_headers(preset: Any) -> None:
+    """A source that renames headers signs the renamed ones. A spilled record stays translated."""
     mapping = {"preset": preset, "source": "header.device", "seq": "header.n", "ts": "header.t"}
     topology = topology_of(mapping, signed=True)
     names = HeaderContract(preset=preset, source="device", seq="n", ts="t").names()
@@ -175,8 +175,8 @@ MAPPED = {"source": "header.device", "seq": "payload.n"}
     [None, MAPPED | {"ts": "payload.t"}, MAPPED | {"ts": "header.t"}],
     ids=["the header contract", "a time in the value", "a time in a header"],
 )
-def test_law_a_copy_of_a_signed_record_begins_no_epoch(mapping: Any) -> None:
-    """Whatever timestamp the copy has, it is a duplicate of its source's record."""
+def test_law_copy_begins_no_epoch(mapping: Any) -> None:
+    """A copy with any timestamp is a duplicate of its source's record."""
     topology = (
         topology_of(mapping, signed=True)
         if mapping
@@ -206,7 +206,7 @@ def test_law_a_copy_of_a_signed_record_begins_no_epoch(mapping: Any) -> None:
     assert [type(report) for report in reports] == [Duplicate] * len(copies)
 
 
-def test_by_time_the_offset_is_the_number() -> None:
+def test_number_by_time_is_offset() -> None:
     topology = topology_of({"source": "key"}, reorder={"rule": "time"})
     read = read_of(topology, FakeRecord(9, (), None))
     assert [(event.source, event.seq) for event in read.events] == [("s1", 9)]
@@ -214,7 +214,7 @@ def test_by_time_the_offset_is_the_number() -> None:
     assert [(dead.reason, dead.seq) for dead in read.dead] == [("source_missing", 9)]
 
 
-def test_where_some_sources_number_nothing_a_record_without_a_number_says_so() -> None:
+def test_unnumbered_seq_is_negative() -> None:
     mapping = {"source": "key", "seq": "payload.n"}
     topology = topology_of(mapping, reorder={"without_seq": "by_time"})
     for value, seq in ((b'{"n": 3}', 3), (b'{"n": null}', ~9), (b"{}", ~9)):

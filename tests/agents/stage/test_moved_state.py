@@ -1,6 +1,8 @@
-"""Law: an application that is drained, and goes on in other stages with the state that was moved,
-tells what one replay of all its records tells: windows, joins and patterns that were open, and
-corrections by late events. Without brokers (tests/agents/stage/chain)."""
+"""Law: a drained application that continues in other stages with its moved state equals one replay.
+
+That includes open windows, joins and patterns, and corrections by late events. There are no brokers
+(tests/agents/stage/chain).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from topology.config import HeaderConfig, Topology, parse
 BEGIN_MS = 1_700_000_000_000
 DRAINED_MS = 6_000
 PAUSE_MS = 8_000
-"""So long nobody sends, while the application is drained and its stages change."""
+"""Pause of all sources while the application is drained and its stages change."""
 
 TEXT = """\
 application: moved
@@ -58,7 +60,7 @@ def topology_of(stages: str) -> tuple[str, Topology]:
 
 
 def logs_of(rng: Random, widths: dict[str, int]) -> tuple[Logs, Logs]:
-    """Late, lost and doubled records: those before the pause, and all of them."""
+    """Return the logs before the pause and in all, with late, lost and duplicate records."""
     writer = HeaderWriter(HeaderConfig())
     logs: Logs = {TopicPartition(t, p): [] for t, width in widths.items() for p in range(width)}
     before: Logs = {}
@@ -76,7 +78,7 @@ def logs_of(rng: Random, widths: dict[str, int]) -> tuple[Logs, Logs]:
             continue
         ts_ns = (ms - rng.choice((0, 1, 2, 60, 1_500 if rng.random() < 0.2 else 0))) * MS
         if number >= 120 and rng.random() < 0.05:
-            ts_ns -= PAUSE_MS * MS  # It belongs to what was told before the pause.
+            ts_ns -= PAUSE_MS * MS  # It belongs to results from before the pause.
         headers: Any = writer.write(
             source, seqs[source], ts_ns=ts_ns, epoch=None, stream=stream, type=rng.choice("ABC")
         )
@@ -124,7 +126,7 @@ async def moved(
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("was", "now"), CHANGES, ids=str)
-def test_a_drained_application_goes_on_in_other_stages(
+def test_law_moved_state_equals_replay(
     was: str, now: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = Random(f"{seed} {was} {now}")
@@ -161,7 +163,5 @@ def test_a_drained_application_goes_on_in_other_stages(
         ("streams: {default: {keyed_by: stream}}\nstages: [reorder, merge]", 3, None),
     ],
 )
-def test_a_stream_that_may_be_in_any_of_several_tasks_is_named(
-    text: str, partitions: int, stream: str | None
-) -> None:
+def test_spread_stream_is_named(text: str, partitions: int, stream: str | None) -> None:
     assert spread(arranged(text, 0, partitions)) == stream

@@ -1,5 +1,4 @@
-"""Examples: which record becomes of each answer of a stage, and where it lies; and the batches of
-an outbox."""
+"""Examples: the record and the topic for each output of a stage, and the batches of an outbox."""
 
 from __future__ import annotations
 
@@ -50,10 +49,8 @@ HASHES = {
 
 
 @pytest.mark.parametrize(("stream", "murmur2"), HASHES.items())
-def test_the_partition_of_a_stream_is_that_of_other_kafka_clients(
-    stream: str, murmur2: int
-) -> None:
-    """The hashes are those that Kafka's own tests of its Java client hold (UtilsTest)."""
+def test_partition_matches_kafka(stream: str, murmur2: int) -> None:
+    """These hashes are from Kafka's own tests of its Java client (UtilsTest)."""
     for partitions in (1, 8, 10_000):
         assert partition_of(stream, partitions) == (murmur2 & 0x7FFFFFFF) % partitions
 
@@ -65,7 +62,7 @@ def sequenced(what: Event) -> tuple[tuple[str, int], Put]:
     return found
 
 
-def test_an_event_on_the_sequenced_topic_keeps_its_record_and_bears_its_lane() -> None:
+def test_sequenced_event_keeps_record() -> None:
     target, put = sequenced(event(at_ns=9 * MS))
     assert target == ("out", 3)
     assert (put.key, put.value, put.timestamp) == (b"s1", b"{}", 6)
@@ -74,7 +71,7 @@ def test_an_event_on_the_sequenced_topic_keeps_its_record_and_bears_its_lane() -
     assert sequenced(event(record=FakeRecord(timestamp=-1)))[1].timestamp == 0, "it has no time"
 
 
-def test_a_producers_heartbeat_is_stamped_and_a_stages_word_has_no_value() -> None:
+def test_blocked_record_has_no_value() -> None:
     _, heartbeat = sequenced(event(kind=HEARTBEAT))
     assert heartbeat.value == b"{}"
     assert heartbeat.headers[: len(SOUND)] == list(SOUND)
@@ -84,7 +81,7 @@ def test_a_producers_heartbeat_is_stamped_and_a_stages_word_has_no_value() -> No
     assert (blocked.header("kind"), blocked.header("lane")) == (b"blocked", b"5")
 
 
-def test_progress_is_said_once_to_every_partition_in_use() -> None:
+def test_progress_goes_to_all_in_use() -> None:
     outbox = Outbox(FakeBatch)
     SequencedOutlet(WRITER, TARGETS, 5).progress(8 * MS, outbox)
     found = taken(outbox)
@@ -94,7 +91,7 @@ def test_progress_is_said_once_to_every_partition_in_use() -> None:
         assert (put.header("kind"), put.header("at")) == (PROGRESS.encode(), b"%d" % (8 * MS))
 
 
-def test_the_ordered_topic_has_reference_time_and_watermarks_and_nothing_else() -> None:
+def test_ordered_topic_has_no_heartbeats() -> None:
     outbox = Outbox(FakeBatch)
     outlet = OrderedOutlet(WRITER, TARGETS)
     outlet.put(event(ref_time_ns=3 * MS, late="gap"), outbox)
@@ -119,7 +116,7 @@ def said(report: Report, late: str = "pass") -> list[tuple[tuple[str, int], Put]
     return taken(outbox)
 
 
-def test_a_gap_is_json_beside_its_stream() -> None:
+def test_gap_is_json() -> None:
     ((target, put),) = said(Gap(9, "pitch", "s1", 0, 3, 5, "timeout", 8, 1, 2))
     assert target == (TOPICS.gaps, partition_of("pitch", 8))
     assert (put.key, put.timestamp, put.headers) == (b"s1", None, [])
@@ -127,7 +124,7 @@ def test_a_gap_is_json_beside_its_stream() -> None:
     assert (document["kind"], document["first"], document["last"]) == ("gap", 3, 5)
 
 
-def test_a_dead_letter_has_coordinates_and_never_the_payload() -> None:
+def test_dead_letter_has_no_payload() -> None:
     dead = Malformed(9, 17, "seq_missing", "write it", None, "s1", record=FakeRecord(value=b"xyz"))
     ((target, put),) = said(dead)
     assert target == (TOPICS.dead, partition_of("", 8))
@@ -157,7 +154,7 @@ def test_a_dead_letter_has_coordinates_and_never_the_payload() -> None:
         ("old_epoch", "pass", True),
     ],
 )
-def test_late_events_by_reason_and_policy(reason: str, policy: str, written: bool) -> None:
+def test_late_topic_depends_on_policy(reason: str, policy: str, written: bool) -> None:
     found = said(Late(9, event(), reason), policy)
     assert len(found) == written
     assert said(Duplicate(9, event(), conflict=True)) == [], "it is counted only"
@@ -178,7 +175,7 @@ def result_put(found: Result | Overflow, *tables: str) -> tuple[tuple[str, int],
 
 
 @pytest.mark.parametrize("op", ["emit", "update", "retract"])
-def test_a_result_is_whole_on_its_topic_and_what_a_table_takes_back_has_no_value(op: str) -> None:
+def test_table_retraction_is_empty(op: str) -> None:
     window = replace(WRITTEN[0], op=op)
     target, put = result_put(window)
     assert target == ("results.windows", partition_of("i", 3))
@@ -202,7 +199,7 @@ def test_a_result_is_whole_on_its_topic_and_what_a_table_takes_back_has_no_value
     }
 
 
-def test_an_overflow_is_no_row_of_a_table() -> None:
+def test_overflow_is_no_table_row() -> None:
     target, put = result_put(Overflow(7, "pitch", "q", Member("b", "s1", 0, 5, 3), 2), "q")
     assert (target[0], put.key, put.headers) == ("results.matches", b"q", [("kind", b"overflow")])
 
@@ -213,7 +210,7 @@ def test_an_overflow_is_no_row_of_a_table() -> None:
 RAW, LATE = ("raw", 0), ("late", 3)
 
 
-def test_records_lie_in_batches_by_target_in_their_order() -> None:
+def test_batches_keep_order_by_target() -> None:
     outbox = Outbox(lambda: FakeBatch(room=2))
     for number in range(5):
         outbox.add(RAW, b"k", b"%d" % number, number, [("h", b"1")])
@@ -232,6 +229,6 @@ def test_records_lie_in_batches_by_target_in_their_order() -> None:
     assert len(put_into(batches[RAW])) == 5, "what was taken stays as it is"
 
 
-def test_what_fits_into_no_batch_is_loud() -> None:
+def test_record_without_room_fails() -> None:
     with pytest.raises(ValueError, match="raw"):
         Outbox(lambda: FakeBatch(room=0)).add(RAW, None, b"", 0, [])

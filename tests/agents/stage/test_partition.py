@@ -1,4 +1,4 @@
-"""Examples: what fails half way is never committed, and the next owner begins before it."""
+"""Examples: failed work is never committed; checkpoints follow time and size."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nst
 
 
 class Delivery:
-    """Keeps what is committed."""
+    """A delivery that keeps the committed checkpoints."""
 
     new_batch = FakeBatch
     stop = AsyncMock()
@@ -70,7 +70,7 @@ def failing(*_: Any) -> Any:
 
 
 @pytest.mark.parametrize("fails", ["in work", "in the cut"])
-async def test_nothing_is_committed_after_a_failure(fails: str) -> None:
+async def test_failed_work_is_not_committed(fails: str) -> None:
     delivery = Delivery()
     partition = partition_of(delivery)
     await partition.take(batch(0))
@@ -88,8 +88,8 @@ async def test_nothing_is_committed_after_a_failure(fails: str) -> None:
     assert delivery.offsets == [1]
 
 
-async def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
-    """Another one has taken its place, and holds the differences alone."""
+async def test_changelog_may_not_go_back() -> None:
+    """A changelog in its place would hold only the last changes."""
 
     delivery = Delivery()
     partition = partition_of(delivery)
@@ -100,7 +100,7 @@ async def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
 
 
 class Logged(Delivery):
-    """A changelog as a list; the end of a transaction takes an offset."""
+    """A delivery with its changelog as a list, where the end of a transaction takes an offset."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,9 +117,7 @@ class Logged(Delivery):
 
 
 @pytest.mark.parametrize("bound", ["", "MOST_WHOLE", "MOST_WHOLE_BYTES"])
-async def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
-    monkeypatch: pytest.MonkeyPatch, bound: str
-) -> None:
+async def test_long_changelog_is_renewed(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     monkeypatch.setattr(changelog, "LONG", 100)
     if bound:
         monkeypatch.setattr(changelog, bound, 20)
@@ -127,7 +125,7 @@ async def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
     partition = partition_of(delivery)
 
     for offset in range(300):
-        source = f"s{min(offset, 30)}".encode()  # the first thirty send once
+        source = f"s{min(offset, 30)}".encode()  # the first thirty sources send once
         named = (("sourceId", source), ("seqNum", b"%d" % offset), ("ts", b"5000000"))
         record = FakeRecord(offset, headers=named, timestamp=6 + offset)
         await partition.take(batch_of(SOURCE, [record], End(offset + 1, offset + 1)))
@@ -140,8 +138,8 @@ async def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
 
 
 @pytest.mark.parametrize("how", [close, Partition.abandon], ids=["closed", "abandoned"])
-def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], Any]) -> None:
-    """With all that it holds. Whoever still has its metrics does not keep it."""
+def test_released_partition_is_freed(how: Callable[[Partition], Any]) -> None:
+    """All its memory is freed, even if its metrics are still referenced."""
 
     async def scenario() -> None:
         partition = partition_of(Delivery())
@@ -155,7 +153,7 @@ def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], An
         del partition
         assert kept() is None
         alone = object()
-        assert sys.getrefcount(stage) == sys.getrefcount(alone)  # the names here, and the calls'
+        assert sys.getrefcount(stage) == sys.getrefcount(alone)  # only these names and the calls
         assert metrics.streams_seen == {"default"}
 
     gc.disable()
@@ -165,7 +163,7 @@ def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], An
         gc.enable()
 
 
-async def test_of_a_batch_that_takes_long_what_is_done_is_committed(
+async def test_long_batch_commits_in_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("agents.stage.partition.LONG_S", 0.0)
@@ -190,7 +188,7 @@ async def test_of_a_batch_that_takes_long_what_is_done_is_committed(
 
 
 class SlowClock:
-    """A clock of its own, which the work on events alone moves."""
+    """A fake clock that only the work on events moves."""
 
     time = staticmethod(time.time)
 
@@ -202,7 +200,7 @@ class SlowClock:
 
 
 def numbered(count: int) -> list[FakeRecord]:
-    """The records of one source."""
+    """Return numbered records of one source."""
     return [
         FakeRecord(
             n,
@@ -213,7 +211,7 @@ def numbered(count: int) -> list[FakeRecord]:
     ]
 
 
-async def test_in_a_backlog_checkpoints_are_cut_by_size_and_else_by_time(
+async def test_backlog_commits_by_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, delivery = SlowClock(), Delivery()
@@ -241,9 +239,10 @@ async def test_in_a_backlog_checkpoints_are_cut_by_size_and_else_by_time(
 
 
 async def worked(cost_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[Any]]:
-    """Two batches of records that take so long each: the pieces, and all outputs.
+    """Return the pieces and all outputs of two batches whose records take `cost_s` each.
 
-    Between two pieces that take long, somebody who asks is answered in several rounds."""
+    Assert that other tasks run between two long pieces.
+    """
     clock, delivery, pieces, rounds = SlowClock(), Delivery(), list[int](), 0
     monkeypatch.setattr("agents.stage.partition.time", clock)
     trusted = "{default: {reorder: {start: zero}, clock: {unsynced: trust}}}"
@@ -280,10 +279,10 @@ async def worked(cost_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list[i
     return pieces, outputs
 
 
-async def test_a_costly_query_gets_small_pieces_and_gives_the_same_answers(
+async def test_costly_query_splits_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A piece of 500 took a minute without a sign of life, and the stage was killed for ever."""
+    """Otherwise a piece of 500 records takes a silent minute, and the stage is killed."""
     cheap, expected = await worked(1e-6, monkeypatch)
     dear, found = await worked(0.122, monkeypatch)
     assert max(cheap) > 200
@@ -293,8 +292,8 @@ async def test_a_costly_query_gets_small_pieces_and_gives_the_same_answers(
     assert len(found) > 900
 
 
-async def test_large_records_are_committed_a_few_at_a_time() -> None:
-    """A batch holds five hundred and more; a transaction no more bytes than may wait for one."""
+async def test_large_records_split_commits() -> None:
+    """A batch holds 500 records and more; a transaction has a limit in bytes."""
 
     delivery = Delivery()
     partition = partition_of(delivery, TOPOLOGY.replace("reorder+merge", "reorder, merge"))
@@ -306,21 +305,21 @@ async def test_large_records_are_committed_a_few_at_a_time() -> None:
     await partition.take(batch_of(SOURCE, records, End(9, 9)))
     await close(partition)
     taken = [after - before for before, after in pairwise([0, *delivery.offsets])]
-    assert taken[:2] == [3, 4]  # a quick commit lets the next one have twice as much
+    assert taken[:2] == [3, 4]  # A quick commit doubles the next one's limit.
     assert sum(taken) == 9
 
 
-async def test_it_rests_when_nothing_waits_and_no_event_has_come_for_a_while(
+async def test_idle_partition_rests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     partition = partition_of(Delivery())
     monkeypatch.setattr("agents.stage.partition.RESTS_AFTER_S", 0.0)
-    found = [partition.rests]  # nobody has looked yet
+    found = [partition.rests]  # not observed yet
     partition.observe()
     found.append(partition.rests)
     await partition.take(batch(0))
     partition.observe()
-    found.append(partition.rests)  # its first event waits for its start to be known
+    found.append(partition.rests)  # The first event waits until the source's start is known.
     monkeypatch.setattr("agents.stage.partition.RESTS_AFTER_S", 60.0)
     partition.waits = False
     found.append(partition.rests)

@@ -1,4 +1,4 @@
-"""Examples: whose time advances while a recording is played back, and when old stamps are told."""
+"""Examples: time while a recording is played back, and the warning about old timestamps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def record(*headers: Any) -> Any:
     return SimpleNamespace(headers=headers)
 
 
-def test_time_waits_for_the_first_record_and_for_the_end_of_each_recording() -> None:
+def test_time_awaits_recordings() -> None:
     playback = Playback()
     assert playback.holds_time(5)
     assert not playback.follow("a", [record(("seqNum", b"1"))])
@@ -38,7 +38,7 @@ def test_time_waits_for_the_first_record_and_for_the_end_of_each_recording() -> 
     assert [playback.holds_time(ms) for ms in (19, 20)] == [True, False]
 
 
-def test_no_record_holds_time_for_longer_than_a_day() -> None:
+def test_time_is_held_for_a_day() -> None:
     playback = Playback()
     playback.follow("a", [record(encode(10**15 - 1))])
     assert not playback.holds_time(5)
@@ -46,18 +46,18 @@ def test_no_record_holds_time_for_longer_than_a_day() -> None:
     assert playback.holds_time(5)
 
 
-def test_time_goes_on_in_a_process_that_takes_over() -> None:
+def test_takeover_continues_time() -> None:
     playback = Playback()
     playback.go_on()
     assert not playback.holds_time(5)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"x", b"-1", b"9" * 16])
-def test_a_strange_header_holds_nothing(value: bytes | None) -> None:
+def test_bad_header_holds_no_time(value: bytes | None) -> None:
     assert decode(value) == OVER
 
 
-def test_arrivals_of_a_recording_are_its_own_however_old() -> None:
+def test_recording_keeps_arrivals() -> None:
     clock = ArrivalClock(0, embedded=True)
     now_ns, old_ns = time.time_ns(), time.time_ns() - TWO_HOURS_NS
     clock.plays = True
@@ -67,7 +67,7 @@ def test_arrivals_of_a_recording_are_its_own_however_old() -> None:
     assert clock.arrive(old_ms, CREATE_TIME, now_ns) == now_ns
 
 
-async def test_a_partition_at_its_end_has_no_tick_before_the_recording_is_over(
+async def test_recording_suspends_ticks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     playback = Playback()
@@ -96,10 +96,10 @@ async def test_a_partition_at_its_end_has_no_tick_before_the_recording_is_over(
             1_700_000_000 * S_NS,
             1_700_000_000 / 3600,
             "",
-        ),  # No event has come, or its time is made up.
+        ),  # No event has come, or it has no time of its own.
     ],
 )
-def test_stamps_far_behind_arrivals_are_told(arrival_ns: int, behind_h: float, said: str) -> None:
+def test_old_timestamps_are_reported(arrival_ns: int, behind_h: float, said: str) -> None:
     partition = partition_of(Delivery())
     partition.state.first.clock.now_ns = arrival_ns
     partition.state.first.newest_stamp_ns = arrival_ns - int(behind_h * 3600 * S_NS)

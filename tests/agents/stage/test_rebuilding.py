@@ -1,4 +1,4 @@
-"""Examples: a million held events come back step by step, and the process answers meanwhile."""
+"""Examples: many buffered events are restored in steps, while the process still answers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ MS = 1_000_000
 
 
 def records() -> list[FakeRecord]:
-    """Half of the sources lack their number 0, so REORDER holds them, and MERGE some of the
-    others."""
+    """Return records where half of the sources lack their number 0, so REORDER buffers them.
+
+    MERGE buffers some of the others.
+    """
     return [
         FakeRecord(
             offset,
@@ -57,7 +59,7 @@ def pages() -> HeldPages:
 
 
 def state_in(changes: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """As the changelog has it."""
+    """Return the changes as the changelog stores them."""
     return {key: value for key, value in encode_changes(changes).items() if value is not None}
 
 
@@ -80,7 +82,7 @@ def rebuilding(
 
 
 def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:
-    """After the log; and the stage it was cut from."""
+    """Return the state after the log, and the stage that it was taken from."""
     known = arranged(TOPOLOGY)
     stage, inlet, clock = known.operators(SOURCE), known.inlet(SOURCE), ArrivalClock(0)
     stage.keep_moved()
@@ -96,7 +98,7 @@ def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:
 
 
 @pytest.mark.parametrize("gone", [0, 3])
-async def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> None:
+async def test_restore_yields_to_the_loop(gone: int) -> None:
     log = records()
     state, before = held_state(log)
     expected = {event.offset for event in before.iter_held()}
@@ -111,7 +113,7 @@ async def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> No
             part = [r for r in log[first : first + 1_000] if r.offset in offsets]
             yield [r for r in part if r.offset not in lost], first + 1_000
 
-    gc.freeze()  # a collection of what other tests left behind is no step of the restore
+    gc.freeze()  # Garbage of other tests must not delay a step of the restore.
     told: list[tuple[int, int]] = []
     missing: list[int] = []
     gaps_s: list[float] = []
@@ -145,7 +147,7 @@ async def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> No
     assert told == sorted(told)
     assert all(7 < position <= end for position, end in told)
     assert len(gaps_s) > 5
-    assert max(gaps_s) < whole_s / 2  # of CPU time, as the machine may be busy otherwise
+    assert max(gaps_s) < whole_s / 2  # CPU time, as the machine may be busy
 
 
 WINDOWS = """\
@@ -156,7 +158,7 @@ stages: [reorder+merge+window]
 
 
 def refused(said: Any) -> str:
-    """How a state is refused whose windows say this of their own shape."""
+    """Return the refusal of a state whose windows describe their shape so."""
     known = arranged(WINDOWS)
     operators = known.operators(SOURCE)
     read = known.inlet(SOURCE).read(records()[:10], ArrivalClock(0))
@@ -182,7 +184,7 @@ def refused(said: Any) -> str:
         (["window", 1, [["gone", "int"]]], "window no longer has a field gone"),
     ],
 )
-def test_a_part_of_another_shape_is_refused_with_the_remedy(said: Any, why: str) -> None:
+def test_other_shape_is_refused(said: Any, why: str) -> None:
     text = refused(said)
     assert re.search(why, text)
     assert "go on with the version that wrote it, or " in text

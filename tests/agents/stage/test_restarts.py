@@ -1,8 +1,8 @@
-"""Law: a stage that is restarted from what a worker keeps of it says what one says that never was.
+"""Law: a stage that is restarted from its stored state gives the output of one that never stopped.
 
-Kept are the changes of the operators' state and the pages of held events, as of a checkpoint; a
-restart makes a new stage of both and reads the records from there on again. So each event that an
-operator holds has to be noted, wherever it came to be held: a copy of it would be lost.
+Stored are the changes of the operators' state and the pages of buffered events, as of a checkpoint.
+A restart makes a new stage of both and reads the later records again. Each event that an operator
+buffers needs a note, or a restart would lose it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from topology.model.outcome import Step
 LANES: Final = 3
 ALL_SEEDS: Final = ((2, 3), (4, 5), (8, 12))
 SEEDS: Final = sorted({seed for day in TODAY for seed in ALL_SEEDS[day % len(ALL_SEEDS)]})
-"""Two of six on each day."""
-"""Worlds of a second with events that are late, some hundreds to two thousand."""
+"""Two of six seeds each day: worlds of one second with several hundred to 2,000 late events."""
 
 KEYS: Final = 20
 STREAMS: Final = """
@@ -82,7 +81,7 @@ COUNTING: Final = Detector(_counting, 0)
 
 
 class Kept:
-    """A stage and what a worker keeps of it; `reads` is its input."""
+    """A stage and the state that a worker stores of it; `reads` is its input."""
 
     def __init__(
         self,
@@ -96,7 +95,7 @@ class Kept:
         self._operators = operators
         self._reads = reads
         self._state: dict[bytes, bytes] = {}
-        self.shared = 0  # notes of events that several operators hold
+        self.shared = 0  # notes of events that several operators buffer
         self._begin()
 
     def _begin(self) -> None:
@@ -132,7 +131,7 @@ class Kept:
 
 
 def said(kept: Kept, cuts: list[list[Event]], rng: Random, restarts: float) -> tuple[Outputs, int]:
-    """All that was committed, and how often the stage was restarted."""
+    """Return all committed output, and the number of restarts."""
     committed, count = Outputs(), 0
     steps: list[Step] = []
     done = at = 0
@@ -152,7 +151,7 @@ def said(kept: Kept, cuts: list[list[Event]], rng: Random, restarts: float) -> t
 
 
 def sequenced(topology: Topology, seed: int, rng: Random) -> list[Event]:
-    """The records of a topic that a stage of REORDER has written, of several lanes."""
+    """Return the records that a stage of REORDER writes for several lanes."""
     world = World(seed, seconds=1, lanes=LANES)
     end_ns = max((event.at_ns for event in world.events()), default=0) + 2_000_000_000
     topic: list[tuple[float, Event]] = []
@@ -175,7 +174,7 @@ def sequenced(topology: Topology, seed: int, rng: Random) -> list[Event]:
 
 
 def read_from(event: Event, lane: int) -> Event:
-    """Written to the topic and read from it."""
+    """Write the event as a record and read it back."""
     fields = {"sourceId": event.source, "seqNum": event.seq, "ts": event.ts_ns}
     original = [(name, str(value).encode()) for name, value in fields.items()]
     original.append(("streamId", event.stream.encode()))
@@ -190,7 +189,7 @@ def read_from(event: Event, lane: int) -> Event:
 @pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", STAGES)
-def test_a_restart_from_what_is_kept_changes_nothing(case: str) -> None:
+def test_law_restart_changes_nothing(case: str) -> None:
     operators, reads = STAGES[case]
     topology = parse(STREAMS + reads, detectors={"counting": COUNTING})
     restarted = found = late = shared = 0
@@ -214,8 +213,8 @@ def test_a_restart_from_what_is_kept_changes_nothing(case: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_late_copy_is_not_taken_for_the_event_in_order(seed: int) -> None:
-    """Where a stage of MERGE alone holds both at once, and is restarted at each record."""
+def test_law_restart_keeps_late_copy(seed: int) -> None:
+    """MERGE buffers both the late copy and the event in order, and restarts at each record."""
     topology = parse("streams: {default: {clock: {unsynced: trust}, merge: {max_wait: 50ms}}}")
     topic: list[Event] = []
     for event in with_copies(Random(seed)):

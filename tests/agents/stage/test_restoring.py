@@ -1,6 +1,7 @@
-"""Examples: which changelog is believed, which is refused, and what the message says.
+"""Examples: changelogs that are accepted or refused, and the error texts.
 
-If one of several requests fails, or all are cancelled, none goes on."""
+If one of several concurrent requests fails, or all are cancelled, none keeps running.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +34,11 @@ OTHERS = {b"state/a": b"1", b"state/b": b"2", b"page/0": b"3"}
 
 @dataclass
 class Log:
-    """A changelog as the brokers have it: a state that has come so far in the input, or nothing.
-    `lost` is what it does not hold any more, `more` what it holds besides, or instead. `aborted`
-    are the offsets of checkpoints that it has as aborted."""
+    """A changelog at the brokers: a state that has reached an input offset, or nothing.
+
+    `lost`: keys that it no longer holds. `more`: entries that it holds besides or instead.
+    `aborted`: offsets of aborted checkpoints.
+    """
 
     reached: int | None
     end: int = 10
@@ -48,7 +51,7 @@ class Log:
     read_from: list[int | None] = field(default_factory=list)
 
     def read(self, position: int | None) -> LogRead:
-        """What stands behind the copy is, for simplicity, all."""
+        """Return all of the log; for simplicity that is also what follows the copy."""
         self.read_from.append(position)
         changes: dict[bytes, bytes | None] = {}
         if self.reached is not None and (position is None or position < self.end):
@@ -60,7 +63,7 @@ class Log:
 
 
 def progress(reached: int, now_ns: int = 1, topic_id: str = "raw-id") -> bytes:
-    """The progress of a state with these `OTHERS`."""
+    """Return the progress of a state with these `OTHERS`."""
     contract = Raw(encode(arranged(TOPOLOGY).contract(SOURCE)))
     tally = StateTally()
     tally.change(OTHERS)
@@ -74,7 +77,7 @@ def copy_of(store: MemoryStore | None, log_id: str = NOW) -> LocalCopy:
 
 
 def moved(changes: Mapping[bytes, bytes | None], position: int, log_id: str = NOW) -> MemoryStore:
-    """What a copy leaves that was given these changes."""
+    """Return the store of a copy that was given these changes."""
     store = MemoryStore(StoreName("app", "reorder+merge", "events.raw", 0))
     copy = copy_of(store, log_id)
     copy.load()
@@ -83,7 +86,7 @@ def moved(changes: Mapping[bytes, bytes | None], position: int, log_id: str = NO
 
 
 Copied = tuple[int, str, int] | tuple[int, str, int, int] | tuple[int, str, int, int, str]
-"""The position and the log's id of a local copy, and how far its state has come: see `progress`."""
+"""Position and log id of a local copy, and the arguments of `progress` for its state."""
 
 
 def copied(position: int, log_id: str, *reached: Any) -> MemoryStore:
@@ -95,7 +98,7 @@ Find = Callable[..., int | None]
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> Find:
-    """The input offset that reading would go on from; None for the first record."""
+    """Return a function that finds the input offset to continue from; None for the first record."""
 
     def find(
         log: Log,
@@ -158,14 +161,14 @@ SOUND: dict[str, tuple[Log, int | None, Copied | None, int | None]] = {
 
 
 @pytest.mark.parametrize(("log", "committed", "copy", "begins_at"), SOUND.values(), ids=SOUND)
-def test_what_is_sound_is_built_on(
+def test_sound_state_is_restored(
     found: Find, log: Log, committed: int | None, copy: Copied | None, begins_at: int | None
 ) -> None:
     assert found(log, committed, None if copy is None else copied(*copy)) == begins_at
 
 
-def test_what_the_former_owner_wrote_until_it_was_fenced_is_seen(found: Find) -> None:
-    """Its last change is decided as the fence ends, long after all else was asked."""
+def test_writes_before_fence_are_seen(found: Find) -> None:
+    """Its last change is decided when the fence ends, long after the other requests."""
     log = Log(40, end=8)
 
     async def fence() -> None:
@@ -177,7 +180,7 @@ def test_what_the_former_owner_wrote_until_it_was_fenced_is_seen(found: Find) ->
     assert found(log, 40, fence=fence) == 50
 
 
-async def test_no_fence_goes_on_after_the_partition_was_given_up() -> None:
+async def test_failed_restore_ends_the_fence() -> None:
     fence: Any = Part()
     refuse = AsyncMock(side_effect=OSError("not said"))
     brokers: Any = SimpleNamespace(is_embedded=False, read_committed=refuse)
@@ -187,23 +190,20 @@ async def test_no_fence_goes_on_after_the_partition_was_given_up() -> None:
     assert fence.ended == "cancelled"
 
 
-def test_a_copy_that_does_not_fit_is_made_anew(
-    found: Find, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The changelog alone is whole. Something of the copy was deleted meanwhile, and compaction has
-    taken the tombstone."""
+def test_unfit_copy_is_rebuilt(found: Find, caplog: pytest.LogCaptureFixture) -> None:
+    """A key of the copy was deleted meanwhile, and compaction has removed its tombstone."""
     store = moved({b"state/gone": b"7", changelog.PROGRESS: progress(30)}, 4)
     assert found(Log(50), 50, store) == 50
     assert store.position() is None
     assert "do not form a complete state" in caplog.text
 
 
-def test_a_copy_may_outlive_the_embedded_broker(found: Find) -> None:
+def test_copy_may_outlive_broker(found: Find) -> None:
     assert found(EMPTY, None, copied(99, "", 70), embedded=True) is None
 
 
-def test_an_empty_copy_is_as_good_as_none(found: Find) -> None:
-    """A worker has started, and stopped before there was anything to do."""
+def test_empty_copy_counts_as_none(found: Find) -> None:
+    """A worker leaves an empty copy if it stops before there is any work."""
     store = moved({}, 0, BEFORE)
     assert found(EMPTY, None, store) is None
     assert found(Log(50), 50, store) == 50
@@ -234,7 +234,7 @@ LOST: dict[str, tuple[Log, int | None, Copied | None, str]] = {
 
 
 @pytest.mark.parametrize(("log", "committed", "copy", "says"), LOST.values(), ids=LOST)
-def test_what_was_lost_is_refused_with_the_ways_out(
+def test_lost_state_is_refused(
     found: Find, log: Log, committed: int | None, copy: Copied | None, says: str
 ) -> None:
     store = None if copy is None else copied(*copy)
@@ -242,13 +242,13 @@ def test_what_was_lost_is_refused_with_the_ways_out(
         found(log, committed, store)
     assert LOG in str(refused.value)
     assert "begin anew with `application: app-2`" in str(refused.value)
-    assert store is None or store.position() is not None  # the sound copy is still there
+    assert store is None or store.position() is not None  # The sound copy is kept.
 
 
 @pytest.mark.parametrize(
     ("not_since", "read_from"), [((), [4]), ([b"state/b"], [4, None])], ids=["whole", "part"]
 )
-def test_without_a_copy_what_was_written_again_is_not_read(
+def test_restore_skips_old_entries(
     found: Find, not_since: list[bytes], read_from: list[int | None]
 ) -> None:
     log = Log(7, since=4, not_since=not_since)
@@ -256,11 +256,11 @@ def test_without_a_copy_what_was_written_again_is_not_read(
     assert log.read_from == read_from
 
 
-# -- several questions at once ------------------------------------------------------------------
+# -- concurrent requests ------------------------------------------------------------------------
 
 
 class Part:
-    """It ends when it is told to; `ended` says how it did."""
+    """A task that ends when `may_end` is set; `ended` says how it ended."""
 
     def __init__(self) -> None:
         self.may_end = asyncio.Event()
@@ -270,7 +270,7 @@ class Part:
         try:
             await self.may_end.wait()
         except asyncio.CancelledError:
-            await asyncio.sleep(0)  # to let go of what it has
+            await asyncio.sleep(0)  # time to release its resources
             self.ended = "cancelled"
             raise
         self.ended = "done"
@@ -282,7 +282,7 @@ async def failing() -> None:
     raise ValueError("no")
 
 
-async def test_each_answers_in_order() -> None:
+async def test_answers_keep_request_order() -> None:
     first, second = Part(), Part()
     asked = asyncio.create_task(together(first.run(), asyncio.sleep(0, 2), second.run()))
     second.may_end.set()
@@ -291,14 +291,14 @@ async def test_each_answers_in_order() -> None:
     assert await together() == []
 
 
-async def test_where_one_fails_the_others_have_ended_when_that_is_told() -> None:
+async def test_failed_request_ends_others() -> None:
     parts = [Part(), Part()]
     with pytest.raises(ValueError, match="no"):
         await together(parts[0].run(), failing(), parts[1].run())
     assert [part.ended for part in parts] == ["cancelled", "cancelled"]
 
 
-async def test_cancelled_it_leaves_nothing_running() -> None:
+async def test_cancellation_ends_requests() -> None:
     parts = [Part(), Part()]
     asked = asyncio.create_task(together(*(part.run() for part in parts)))
     await asyncio.sleep(0)

@@ -1,6 +1,7 @@
-"""Law: streams with inputs of their own, of equal and of different partition counts, come to what
-one replay of all of it tells, wherever partitions are lost, and wherever a history ends. Without
-brokers."""
+"""Law: streams with separate inputs of any partition counts give the output of one replay.
+
+This holds wherever partitions are lost and wherever a history ends. There are no brokers.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ from topology.model.event import PROGRESS, Event
 
 BEGIN_MS = 1_700_000_000_000
 REORDER = "reorder: {rule: fixed, max_wait: 400ms}"
-"""One that learns has fewer delays to learn from in each of several partitions."""
+"""A fixed rule: a learning one would see fewer delays in each of several partitions."""
 
 SIDES = "sides: {x: {stream: a}, y: {stream: b}}"
 TEXT = """\
@@ -70,7 +71,10 @@ def topology_of(names: str, partitions: int, stages: str = CUTS[0]) -> tuple[str
 
 
 def logs_of(rng: Random, names: str, widths: dict[str, int]) -> Logs:
-    """Late, lost and doubled records of three sources in each stream; one comes at a time."""
+    """Return logs with late, lost and duplicate records of three sources in each stream.
+
+    One record comes at a time.
+    """
     writer = HeaderWriter(HeaderConfig())
     logs: Logs = {TopicPartition(t, p): [] for t, width in widths.items() for p in range(width)}
     seqs: dict[str, int] = {}
@@ -80,7 +84,7 @@ def logs_of(rng: Random, names: str, widths: dict[str, int]) -> Logs:
         stream = rng.choice(names)
         source = f"{stream}{rng.randrange(3)}"
         seqs[source] = seqs.get(source, -1) + 1
-        if rng.random() < 0.05 and seqs[source]:  # where a source starts, partitions judge apart
+        if rng.random() < 0.05 and seqs[source]:  # Partitions judge starts alone.
             continue
         ts_ns = (ms - rng.choice((0, 1, 2, 60))) * MS
         written: Any = writer.write(source, seqs[source], ts_ns=ts_ns, epoch=None, stream=stream)
@@ -94,7 +98,7 @@ def logs_of(rng: Random, names: str, widths: dict[str, int]) -> Logs:
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("widths", [(4, 4), (1, 3), (4, 2), (3, 3, 3), (2, 4, 1)], ids=str)
-def test_streams_with_inputs_of_their_own_are_one_replay(
+def test_law_inputs_equal_one_replay(
     widths: Sequence[int], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng, names = Random(seed), "abc"[: len(widths)]
@@ -114,7 +118,7 @@ def test_streams_with_inputs_of_their_own_are_one_replay(
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("widths", [(1, 1), (4, 1), (2, 3, 1)], ids=str)
 @pytest.mark.parametrize("stages", [CUTS[0], CUTS[3]], ids=["cut", "one task"])
-def test_what_is_behind_their_history_is_one_replay(
+def test_law_history_equals_replay(
     stages: str, widths: Sequence[int], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng, names = Random(seed), "abc"[: len(widths)]
@@ -138,7 +142,7 @@ def test_what_is_behind_their_history_is_one_replay(
     assert ("event", "b") in later
 
 
-def test_each_partition_awaits_the_inputs_of_its_own_streams() -> None:
+def test_partition_awaits_its_inputs() -> None:
     _, topology = topology_of("abc", 4)
     arrangement = arranged(topology, 1, 4, {"raw.b": 2, "raw.c": 1})
     places = arrangement.lane_places
@@ -167,7 +171,7 @@ def event(lane: int, at_ns: int, kind: str = "") -> Event:
     return made
 
 
-def test_what_comes_by_a_lane_that_is_not_awaited_counts_as_arriving_now() -> None:
+def test_unawaited_lane_arrives_now() -> None:
     alignment = aligned(1)
     first = event(1, 10)
     assert alignment.on_batch([first], 10).released == [first]
@@ -180,14 +184,14 @@ def test_what_comes_by_a_lane_that_is_not_awaited_counts_as_arriving_now() -> No
     assert not alignment.waivers
 
 
-def test_where_no_lane_is_awaited_nothing_is_held() -> None:
+def test_unawaited_lane_buffers_nothing() -> None:
     alignment = aligned()
     for lane, at_ns in ((0, 5), (1, 3), (1, 9)):
         assert len(alignment.on_batch([event(lane, at_ns)], at_ns).released) == 1
     assert not alignment.waiting_for()
 
 
-def test_a_table_of_lanes_may_have_grown_before_a_restore() -> None:
+def test_lanes_may_have_grown() -> None:
     before = aligned(0, known=1)
     before.on_batch([event(0, 10)], 10)
     after = aligned(0, 1)
@@ -198,7 +202,7 @@ def test_a_table_of_lanes_may_have_grown_before_a_restore() -> None:
 
 
 @pytest.mark.parametrize("is_waived", [False, True])
-def test_a_lane_that_is_awaited_no_longer_holds_nothing_up_after_a_restore(
+def test_dropped_lane_delays_nothing(
     is_waived: bool,
 ) -> None:
     before = aligned(0, 1, max_queued=0 if is_waived else 10)
@@ -214,10 +218,10 @@ def test_a_lane_that_is_awaited_no_longer_holds_nothing_up_after_a_restore(
     assert again.waiting_for() == ["b/0"], "awaited anew"
 
 
-async def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
+async def test_missing_lane_is_a_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The worker has no partition of `raw.b`, which is joined with `raw.a`."""
+    """No partition of `raw.b`, which is joined with `raw.a`, is at this worker."""
     _, topology = topology_of("ab", 1)
     widths = {"raw.a": 1, "raw.b": 1}
     live = Chain(topology, logs_of(Random(1), "ab", widths), widths)

@@ -1,6 +1,7 @@
-"""Examples and faults: a standby has the state of the task that it gets, but for the last records.
+"""Examples and faults: a standby has the state of its task but for the last records.
 
-The changelog is a list; partitions, followers and local copies are the real ones."""
+The changelog is a list; partitions, followers and local copies are real.
+"""
 
 from __future__ import annotations
 
@@ -33,25 +34,25 @@ from tests.waiting import until
 NAME = StoreName("app", "all", SOURCE.topic, SOURCE.partition)
 TEXT = "streams: {{default: {{reorder: {{start: zero}}}}}}\nstages: [reorder+merge]\nstate: {}\n"
 PATIENCE_S = 20.0
-"""Longer than any thread waits, unless the test has failed."""
+"""A limit that no thread reaches unless the test has failed."""
 PIECE = 7
 CHECKPOINTS = 40
 SOURCES = 15
 LAST = 3
-"""Checkpoints that the follower has not seen."""
+"""Number of checkpoints that the follower has not seen."""
 
 
 class Owned(Logged):
-    """A changelog, which its owner writes."""
+    """A changelog that its owner writes."""
 
     log: list[Any]
 
     async def start(self) -> None:
-        """There is nobody to fence."""
+        """Fence nobody."""
 
 
 class Reader:
-    """The changelog as others read it, and the input before it."""
+    """A changelog as others read it, and the input before it."""
 
     is_embedded = False
 
@@ -59,7 +60,7 @@ class Reader:
         self.owned = owned
         self.input: list[FakeRecord] = []
         self.given: list[int] = []
-        """The offsets of the changelog that were read."""
+        """Offsets of the changelog that were read."""
         self.fault: Exception | None = None
 
     @property
@@ -67,7 +68,7 @@ class Reader:
         return len(self.owned.log)
 
     def records(self, begin: int = 0) -> list[int]:
-        """The offsets of all records; a marker takes an offset, too."""
+        """Return the offsets of all records; a marker takes an offset, too."""
         return [at for at, each in enumerate(self.owned.log) if at >= begin and each is not None]
 
     async def bounds(self, _: TopicPartition) -> tuple[int, int]:
@@ -84,7 +85,7 @@ class Reader:
     async def stretch(
         self, _: TopicPartition, begin: int, end: int
     ) -> AsyncGenerator[tuple[list[Any], int]]:
-        """The last piece goes beyond the end."""
+        """Yield pieces; the last one goes beyond the end."""
         while begin < end:
             piece = [*enumerate(self.owned.log)][begin : begin + PIECE]
             begin += len(piece)
@@ -99,12 +100,12 @@ class Reader:
         yield [self.input[offset] for offset in sorted(offsets)], max(offsets) + 1
 
     async def write(self, owner: Partition, checkpoints: int) -> None:
-        """The owner commits so many, of a record each."""
+        """Let the owner commit this many checkpoints of one record each."""
         for _ in range(checkpoints):
             offset = len(self.input)
             named = (
                 ("sourceId", b"s%d" % (offset % SOURCES)),
-                ("seqNum", b"%d" % (offset // SOURCES + 1)),  # so it waits for the one before
+                ("seqNum", b"%d" % (offset // SOURCES + 1)),  # so that it waits for its predecessor
                 ("ts", b"5000000"),
             )
             self.input.append(FakeRecord(offset, headers=named, timestamp=6 + offset))
@@ -114,7 +115,7 @@ class Reader:
 
 
 class World:
-    """An owner of the task, and a worker that the group has given nothing."""
+    """An owner of the task, and a worker without partitions."""
 
     def __init__(self, kind: Any, folder: Path) -> None:
         self.owned = Owned()
@@ -145,7 +146,7 @@ class World:
         return follower
 
     async def stand_by(self) -> None:
-        """Until it has read all that there is."""
+        """Stand by until the follower has read everything."""
         await self.handler.on_assigned(frozenset())
         await until(lambda: self.follower.behind == 0 or self.follower.why)
 
@@ -161,7 +162,7 @@ class World:
         assert not self.handler.standby._followers
 
     def copied(self) -> tuple[int | None, dict[bytes, bytes]]:
-        """What the copy on the disk has."""
+        """Return the position and content of the copy on disk."""
         store = RocksdbStore(self.folder, NAME)
         try:
             return store.position(), dict(store.items())
@@ -171,13 +172,13 @@ class World:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It looks again when a test lets it."""
+    """Let the follower look again only when a test asks for it."""
     monkeypatch.setattr(standing, "FOLLOW_EVERY_S", 3_600.0)
     monkeypatch.setattr(standing, "RETRY_S", 0.01)
 
 
 @pytest.mark.parametrize("kind", ["memory", "rocksdb"])
-async def test_a_takeover_reads_only_what_the_standby_has_not(kind: str, tmp_path: Path) -> None:
+async def test_takeover_reads_new_records(kind: str, tmp_path: Path) -> None:
     world = World(kind, tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
     await world.stand_by()
@@ -201,7 +202,7 @@ async def test_a_takeover_reads_only_what_the_standby_has_not(kind: str, tmp_pat
         assert state.items() <= copied.items()
 
 
-async def test_it_goes_on_from_the_copy_that_a_worker_left(tmp_path: Path) -> None:
+async def test_standby_reuses_local_copy(tmp_path: Path) -> None:
     world = World("rocksdb", tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
     await world.stand_by()
@@ -210,12 +211,12 @@ async def test_it_goes_on_from_the_copy_that_a_worker_left(tmp_path: Path) -> No
     await world.log.write(world.owner, LAST)
     world.log.given.clear()
     await world.stand_by()
-    # The last progress is sought before that, in the tail of the changelog.
+    # It looks first for the last progress, at the end of the changelog.
     assert world.log.given == world.log.records() + world.log.records(seen)
     await world.close()
 
 
-async def test_before_there_is_a_state_it_follows_nothing(tmp_path: Path) -> None:
+async def test_standby_waits_for_a_state(tmp_path: Path) -> None:
     world = World("rocksdb", tmp_path)
     await world.stand_by()
     assert [*world.handler.standby.notes] == [
@@ -229,7 +230,7 @@ async def test_before_there_is_a_state_it_follows_nothing(tmp_path: Path) -> Non
     await world.close()
 
 
-async def test_brokers_that_are_away_are_said_and_waited_for(
+async def test_missing_brokers_are_awaited(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World("memory", tmp_path)
@@ -249,10 +250,10 @@ async def test_brokers_that_are_away_are_said_and_waited_for(
     await world.close()
 
 
-async def test_a_changelog_that_was_made_anew_changes_nothing(
+async def test_recreated_changelog_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copy shows the loss, so it stays for whoever takes over."""
+    """Its copy proves the loss, so it is kept for the takeover."""
     monkeypatch.setattr(standing, "FOLLOW_EVERY_S", 0.01)
     world = World("memory", tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
@@ -265,7 +266,7 @@ async def test_a_changelog_that_was_made_anew_changes_nothing(
     await world.close()
 
 
-async def test_a_copy_that_is_ahead_of_the_changelog_is_left_alone(tmp_path: Path) -> None:
+async def test_copy_that_is_ahead_is_kept(tmp_path: Path) -> None:
     world = World("rocksdb", tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
     await world.stand_by()
@@ -281,10 +282,8 @@ async def test_a_copy_that_is_ahead_of_the_changelog_is_left_alone(tmp_path: Pat
     assert world.copied() == before
 
 
-async def test_what_is_not_whole_is_read_from_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The copy lacks what compaction has moved, as after a long absence. And a second time."""
+async def test_incomplete_copy_is_reread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a long absence, the copy lacks records that compaction has moved. This may recur."""
     monkeypatch.setattr(standing, "FOLLOW_EVERY_S", 0.01)
     begun: list[int] = []
     begin_anew = Follower._begin_anew
@@ -313,7 +312,7 @@ async def test_what_is_not_whole_is_read_from_the_first(
 
 
 @pytest.mark.parametrize("kind", ["memory", "rocksdb"])
-async def test_a_state_that_is_too_large_is_followed_on_the_disk_alone(
+async def test_large_state_stays_on_disk(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standing, "MOST_BYTES", 1_000)
@@ -322,7 +321,7 @@ async def test_a_state_that_is_too_large_is_followed_on_the_disk_alone(
     await world.stand_by()
     assert world.follower.held_bytes == 0
     assert ("exceed" in world.follower.why) == (kind == "memory")
-    if kind == "memory":  # also after the next assignment of nothing
+    if kind == "memory":  # also after the next empty assignment
         before = world.follower._task
         await world.handler.on_assigned(frozenset())
         again = world.follower._task
@@ -339,7 +338,7 @@ async def test_a_state_that_is_too_large_is_followed_on_the_disk_alone(
 
 @pytest.fixture
 def followers() -> tuple[Standby, list[Follower]]:
-    """Followers of three tasks; none is started."""
+    """Return a standby and followers of three tasks, none of them started."""
     keyed = TEXT.format("memory").replace("reorder:", "keyed_by: stream, reorder:", 1)
     arrangement = arranged(keyed, partitions=3)
     standby = Standby(arrangement, services_of("reorder+merge", None))
@@ -348,10 +347,10 @@ def followers() -> tuple[Standby, list[Follower]]:
     return standby, [*standby._followers.values()]
 
 
-async def test_the_largest_state_leaves_the_memory(
+async def test_largest_state_leaves_memory(
     followers: tuple[Standby, list[Follower]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever it is that has grown last."""
+    """It need not be the state that grew last."""
     monkeypatch.setattr(standing, "MOST_BYTES", 1_000)
     _, (small, large, other) = followers
     for follower, size in ((small, 50), (large, 900), (other, 30), (small, 150)):
@@ -359,7 +358,7 @@ async def test_the_largest_state_leaves_the_memory(
     assert [each.held_bytes for each in (small, large, other)] == [153, 0, 33]
 
 
-async def test_all_followers_are_left_at_once(
+async def test_followers_stop_concurrently(
     followers: tuple[Standby, list[Follower]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standby, (kept, *left) = followers
@@ -376,8 +375,8 @@ async def test_all_followers_are_left_at_once(
     assert not standby.is_standby
 
 
-async def test_a_takeover_waits_for_the_write_in_flight(tmp_path: Path) -> None:
-    """So nothing of the follower comes into the copy after the new owner has begun."""
+async def test_takeover_awaits_pending_write(tmp_path: Path) -> None:
+    """Otherwise the follower could write into the copy after the new owner has begun."""
     world = World("rocksdb", tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
     writing, may_write = threading.Event(), threading.Event()
@@ -404,7 +403,7 @@ async def test_a_takeover_waits_for_the_write_in_flight(tmp_path: Path) -> None:
     assert world.owned.state(0).items() <= copied.items()
 
 
-async def test_one_whose_disk_hangs_hands_nothing_over(
+async def test_hanging_follower_is_abandoned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(standing, "CLOSE_WAIT_S", 0.01)
@@ -426,7 +425,7 @@ async def test_one_whose_disk_hangs_hands_nothing_over(
     await world.close()
 
 
-async def test_a_takeover_that_a_rebalance_ends_leaves_the_follower(tmp_path: Path) -> None:
+async def test_cancelled_takeover_is_undone(tmp_path: Path) -> None:
     world = World("memory", tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
     await world.stand_by()
@@ -442,7 +441,7 @@ async def test_a_takeover_that_a_rebalance_ends_leaves_the_follower(tmp_path: Pa
     await world.close()
 
 
-def test_a_copy_in_redis_is_not_followed(tmp_path: Path) -> None:
+def test_redis_copy_is_not_followed(tmp_path: Path) -> None:
     world = World("redis\nredis: redis://nowhere", tmp_path)
     world.handler.standby.stand_by()
     assert [*world.handler.standby.notes][1:] == [
@@ -450,9 +449,7 @@ def test_a_copy_in_redis_is_not_followed(tmp_path: Path) -> None:
     ]
 
 
-async def test_of_many_tasks_a_few_are_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_followers_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standing, "MOST_FOLLOWED", 2)
     world = World("memory", tmp_path)
     text = "streams: {default: {keyed_by: stream}}\nstages: [reorder+merge]\nstate: memory\n"
@@ -466,7 +463,7 @@ async def test_of_many_tasks_a_few_are_followed(
     await handler.close()
 
 
-async def test_how_far_it_is_behind_is_measured(tmp_path: Path) -> None:
+async def test_lag_of_standby_is_measured(tmp_path: Path) -> None:
     world = World("memory", tmp_path)
     await world.log.write(world.owner, LAST)
     await world.stand_by()

@@ -1,4 +1,4 @@
-"""Examples: a task that reads several partitions, as its worker sees them."""
+"""Examples: a task that reads several partitions, as its worker sees it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def record(offset: int, source: str, seq: int, ms: int) -> FakeRecord:
 
 
 def poll(records: Mapping[int, list[FakeRecord]], asked_ns: int | None = None) -> GroupBatch:
-    """A poll of the lanes, without ticks; the broker was asked now, or at this time."""
+    """Return a poll of the lanes without ticks; the broker was asked now, or at `asked_ns`."""
     batches = []
     for lane, some in records.items():
         end = some[-1].offset + 1
@@ -52,7 +52,7 @@ def poll(records: Mapping[int, list[FakeRecord]], asked_ns: int | None = None) -
     return GroupBatch(LANES[0], batches)
 
 
-async def test_one_transaction_has_the_offsets_of_all_lanes() -> None:
+async def test_transaction_has_all_offsets() -> None:
     delivery = Delivery()
     task = task_of(delivery)
     await task.take(poll({lane: [record(0, f"s{lane}", 0, lane)] for lane in range(3)}))
@@ -73,7 +73,7 @@ async def test_one_transaction_has_the_offsets_of_all_lanes() -> None:
     await task.abandon()
 
 
-async def test_lanes_far_ahead_wait_for_those_that_answer() -> None:
+async def test_lane_far_ahead_waits() -> None:
     task = task_of(Delivery())
     ahead_ms = READ_AHEAD_NS // MS + 1
     await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
@@ -89,10 +89,8 @@ async def test_lanes_far_ahead_wait_for_those_that_answer() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_each_poll_looks_once_at_each_lane(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those far ahead are those that are ahead of any lane whose broker answers."""
+async def test_poll_checks_each_lane_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane is far ahead if it is ahead of any lane whose broker answers."""
     rng, many = Random(seed), 64
     stage = arranged(TEXT, partitions=many)
     task = Partition(LANES[0], stage, services_of("reorder+merge", Delivery()))
@@ -121,8 +119,8 @@ async def test_each_poll_looks_once_at_each_lane(
     await task.abandon()
 
 
-async def test_people_are_told_the_partition_and_the_offset_there() -> None:
-    """Inside the task an event has the number of its lane in its offset."""
+async def test_reports_name_real_offsets() -> None:
+    """Inside the task, an event's offset includes the number of its lane."""
     task = task_of(Delivery())
     bad = record(3, "s1", 0, 0)
     bad.headers = (("sourceId", b"s1"), ("seqNum", b"none"))
@@ -135,7 +133,7 @@ async def test_people_are_told_the_partition_and_the_offset_there() -> None:
     await task.abandon()
 
 
-async def test_only_the_last_lane_is_polled_while_many_events_wait_for_it(
+async def test_full_buffer_polls_last_lane(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition, "READ_AHEAD", 2)
@@ -157,10 +155,10 @@ async def test_only_the_last_lane_is_polled_while_many_events_wait_for_it(
     await task.abandon()
 
 
-async def test_a_record_of_an_unknown_stream_waits_through_restarts(
+async def test_restarts_keep_unknown_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Records are aligned before anybody looks for their streams."""
+    """Records are aligned before their streams are looked up."""
     topology = parse(TEXT + "topics: {partitions: 2}\n")
     strange = record(0, "s1", 0, 150)
     strange.headers = (*strange.headers, ("streamId", b"strange"))
@@ -170,7 +168,7 @@ async def test_a_record_of_an_unknown_stream_waits_through_restarts(
     assert [json.loads(put.value or b"")["reason"] for put in puts] == ["unknown_stream"]
 
 
-async def test_with_a_backlog_no_buffered_event_is_looked_for(
+async def test_backlog_skips_oldest_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     task = task_of(Delivery())
@@ -185,7 +183,7 @@ async def test_with_a_backlog_no_buffered_event_is_looked_for(
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_each_partition_is_a_task_where_a_stream_is_in_one(own: bool) -> None:
+def test_keyed_partitions_are_tasks(own: bool) -> None:
     keyed = "keyed_by: stream, " if own else ""
     arrangement = arranged(TEXT.replace("clock:", f"{keyed}clock:"), partitions=3)
     groups = {arrangement.group_of(lane).lanes for lane in LANES}
@@ -193,8 +191,8 @@ def test_each_partition_is_a_task_where_a_stream_is_in_one(own: bool) -> None:
     assert arrangement.together == ([] if own else [["events.raw"]])
 
 
-async def test_old_stamps_are_told_of_their_own_topic() -> None:
-    """The two topics of a join are in one task, and their partitions have the same numbers."""
+async def test_old_timestamps_name_topic() -> None:
+    """Both topics of a join are in one task, and their partitions have the same numbers."""
     sides = "{x: {stream: old}, y: {stream: new}}"
     stage = arranged(
         "state: memory\nstreams: {old: {input: old}, new: {input: new}}\n"

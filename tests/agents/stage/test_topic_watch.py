@@ -1,4 +1,4 @@
-"""Examples: what becomes of a stage's topics, and what is said of it."""
+"""Examples: changes of a stage's topics, and the faults and log lines about them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUARTER_OF_A_MINUTE_S = 15.0
 def stage_of(
     partitions: Mapping[str, int], inputs: Sequence[str], changelogs: Sequence[str]
 ) -> Any:
-    """What is asked of an arrangement."""
+    """Return a stand-in for an arrangement."""
     return SimpleNamespace(
         partitions=partitions,
         inputs=inputs,
@@ -47,8 +47,7 @@ GONE = "the topic ordered was deleted, and no checkpoint can be committed withou
 
 
 class Brokers:
-    """Answers one look after the other, the last one again and again; and keeps about which topics
-    it was asked."""
+    """Fake brokers that give one answer per look, repeat the last, and record the topics."""
 
     def __init__(self, *answers: Mapping[str, TopicState] | NoAnswer) -> None:
         self._answers = list(answers)
@@ -63,7 +62,7 @@ class Brokers:
 
 
 def faults(brokers: Brokers, looks: int, is_well: bool = True) -> tuple[str, ...]:
-    """What it says after these looks."""
+    """Return the faults after these looks."""
 
     async def scenario() -> tuple[str, ...]:
         watch = TopicWatch(KNOWN, IDS, brokers, lambda: is_well)
@@ -103,9 +102,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize(("changed", "says"), CHANGED.values(), ids=CHANGED)
-def test_a_fault_is_told_when_two_looks_have_seen_it(
-    changed: dict[str, TopicState], says: str
-) -> None:
+def test_fault_needs_two_looks(changed: dict[str, TopicState], says: str) -> None:
     now = {**SOUND, **changed}
     assert after(3, SOUND, now, SOUND) == ()
     assert after(2, SOUND, now) == ()
@@ -115,7 +112,7 @@ def test_a_fault_is_told_when_two_looks_have_seen_it(
     assert after(4, SOUND, now, now, SOUND) == ()
 
 
-def test_brokers_that_do_not_answer_leave_what_was_known_as_it_was() -> None:
+def test_silent_brokers_keep_faults() -> None:
     silence = NoAnswer("no broker answers")
     assert after(1, silence) == ()
     assert after(2, silence) == ("no broker answers",)
@@ -127,14 +124,14 @@ def test_brokers_that_do_not_answer_leave_what_was_known_as_it_was() -> None:
 
 
 def described(*replicas: tuple[int, str | None]) -> Any:
-    """An answer to a request for `raw`, whose replicas these brokers have."""
+    """Return the answer to a request for `raw`, whose replicas these brokers have."""
     nodes = [SimpleNamespace(id=number, host=host, port=9) for number, host in replicas]
     parts = [SimpleNamespace(id=n, leader=nodes[0], replicas=nodes) for n in range(2)]
     return SimpleNamespace(result=lambda: SimpleNamespace(partitions=parts, topic_id="id"))
 
 
 def listed(*brokers: int, replicas: Sequence[int], leader: int) -> Any:
-    """The metadata of a cluster of these brokers with the topic `raw`."""
+    """Return the metadata of a cluster of these brokers with the topic `raw`."""
     parts = {n: SimpleNamespace(leader=leader, replicas=replicas) for n in range(2)}
     return SimpleNamespace(
         brokers={n: SimpleNamespace(id=n, host=f"host{n}", port=9) for n in brokers},
@@ -143,7 +140,7 @@ def listed(*brokers: int, replicas: Sequence[int], leader: int) -> Any:
 
 
 class Admin:
-    """A client whose controller and whose brokers answer in turn, None for no answer."""
+    """A client whose controller and brokers answer in turn; None for no answer."""
 
     def __init__(self, controller: Sequence[Any], brokers: Sequence[Any] = ()) -> None:
         self._controller, self._brokers = iter(controller), iter(brokers)
@@ -165,23 +162,21 @@ def look_of(monkeypatch: pytest.MonkeyPatch, admin: Admin) -> Look:
     return looking_at(ClusterAddress("here:9", is_embedded=False))
 
 
-def test_any_broker_is_asked_if_the_controller_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_controller_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
     well, ill = listed(1, 3, replicas=[1, 3], leader=1), listed(1, replicas=[3], leader=-1)
     look = look_of(monkeypatch, Admin([None, None], [well, None, None, ill]))
     assert look(["gone", "raw"]) == {"raw": TopicState(2)}
     assert look(["raw"]) == {"raw": TopicState(2, leaderless=(0, 1), away=("3 (host3:9)",))}
 
 
-def test_no_broker_answers_only_if_none_did(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     look = look_of(monkeypatch, Admin([None], [None] * topic_watch.ANY_TRIES))
     with pytest.raises(NoAnswer, match="no broker answers at here:9: waiting for controller"):
         look(["raw"])
 
 
-def test_changed_pem_files_give_a_new_client(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The client itself reads them at its start only."""
+def test_changed_pem_files_renew_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A client itself reads the files only at its start."""
     silent = [None] * topic_watch.ANY_TRIES
     admins = [Admin([None, None], 2 * silent), Admin([described((1, "a"))])]
     monkeypatch.setattr(topic_watch, "admin_client", lambda *_: admins.pop(0))
@@ -197,14 +192,14 @@ def test_changed_pem_files_give_a_new_client(
     assert look(["raw"]) == {"raw": TopicState(2, topic_id="id")}
 
 
-def test_topics_unknown_to_the_answering_broker_stay_as_they_were() -> None:
+def test_unknown_topic_keeps_fault() -> None:
     without = {**SOUND, "ordered": TopicState(0)}
     partial = {topic: SOUND[topic] for topic in ("raw", "changelog")}
     (gone,) = after(4, without, without, partial)
     assert gone.startswith(GONE)
 
 
-def test_brokers_that_are_away_are_noted_until_they_are_back(
+def test_missing_broker_is_noted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole, without = described((1, "a"), (2, "b")), described((1, "a"), (2, None))
@@ -229,7 +224,7 @@ def test_brokers_that_are_away_are_noted_until_they_are_back(
     ]
 
 
-def test_each_is_in_the_log_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_fault_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     gone = {**SOUND, "ordered": TopicState(0)}
     with caplog.at_level(logging.WARNING):
         after(6, gone, gone, gone, gone, SOUND)
@@ -248,7 +243,7 @@ ONE, TWO = ({**SOUND, "ordered": TopicState(3, topic_id=each)} for each in ("one
         ([ONE, ONE, SOUND, TWO], "was deleted and recreated"),
     ],
 )
-def test_what_becomes_of_a_written_topic_is_told_once_and_no_more(
+def test_output_change_is_logged_once(
     answers: list[Mapping[str, TopicState]], says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -264,8 +259,11 @@ def test_what_becomes_of_a_written_topic_is_told_once_and_no_more(
         ("raw", "offsets of the stage's state do not apply to it; begin anew"),
     ],
 )
-def test_the_stage_ends_where_its_state_lost_its_ground(topic: str, says: str) -> None:
-    """A broker that has just come back may still tell of the former one, so two looks count."""
+def test_recreated_topic_ends_stage(topic: str, says: str) -> None:
+    """A recreated changelog or input ends it.
+
+    A broker that has just returned may still report the former topic, so two looks count.
+    """
     first, second = (
         {**SOUND, topic: TopicState(2, topic_id=each)} for each in ("at the start", "later")
     )
@@ -273,12 +271,12 @@ def test_the_stage_ends_where_its_state_lost_its_ground(topic: str, says: str) -
     assert after(5, first, second, first, second, first) == ()
     with pytest.raises(StateRefused, match=f"{topic} was deleted and recreated .*{says}"):
         after(3, first, second, second)
-    if topic == "changelog":  # it may be made anew between the start and the first look
+    if topic == "changelog":  # It may be recreated between the start and the first look.
         with pytest.raises(StateRefused):
             after(2, second)
 
 
-def test_after_a_minute_without_trouble_topics_are_asked_about_in_turn() -> None:
+def test_healthy_topics_take_turns() -> None:
     brokers = Brokers(SOUND)
     faults(brokers, topic_watch.FIRST_LOOKS + 6)
     first = brokers.topics[: topic_watch.FIRST_LOOKS]
@@ -288,7 +286,7 @@ def test_after_a_minute_without_trouble_topics_are_asked_about_in_turn() -> None
     assert later in [turn * 3 for turn in turns]
 
 
-def test_while_the_stage_is_not_well_all_topics_are_asked_about() -> None:
+def test_unhealthy_stage_checks_all() -> None:
     brokers = Brokers(SOUND)
     faults(brokers, topic_watch.FIRST_LOOKS + 6, is_well=False)
     assert all(topics == sorted(SOUND) for topics in brokers.topics)
@@ -298,7 +296,7 @@ def test_while_the_stage_is_not_well_all_topics_are_asked_about() -> None:
     "change",
     [{topic: TopicState(0)} for topic in SOUND] + [{"ordered": TopicState(3, refused="no")}],
 )
-def test_a_fault_of_one_topic_is_told_within_a_turn_and_then_all_are_asked_about(
+def test_fault_leads_to_full_checks(
     change: dict[str, TopicState],
 ) -> None:
     brokers = Brokers(*[SOUND] * topic_watch.FIRST_LOOKS, {**SOUND, **change})
@@ -307,10 +305,10 @@ def test_a_fault_of_one_topic_is_told_within_a_turn_and_then_all_are_asked_about
 
 
 @pytest.mark.parametrize("inputs", [1, 2, 4, 10])
-def test_an_input_made_anew_is_found_within_a_quarter_of_a_minute_however_many_there_are(
+def test_recreation_is_found_in_15_s(
     inputs: int,
 ) -> None:
-    """Whichever of them it is, and also where it is a changelog."""
+    """This holds for any number of inputs, and for changelogs."""
     raw = [f"raw{n}" for n in range(inputs)]
     changelogs = [f"changelog{n}" for n in range(inputs)]
     written = ["ordered", "gaps"]

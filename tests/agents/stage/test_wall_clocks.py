@@ -1,6 +1,6 @@
-"""Law: the wall clock of a worker changes no answer, whatever it shows, and whenever it steps.
+"""Law: the wall clock of a worker changes no result, whatever it shows and whenever it steps.
 
-The inputs have append times, so time comes from the brokers. Without brokers
+The records have arrival times, so time comes from the brokers. There are no brokers
 (tests/agents/stage/chain).
 """
 
@@ -28,7 +28,7 @@ HOUR = 3_600 * S
 
 
 def stepping(dice: Random, begin_ns: int) -> Wall:
-    """A clock that steps by up to an hour, both ways, for some seconds, and drifts."""
+    """Return a clock that drifts, and steps by up to an hour both ways for some seconds."""
     edges_ns = [begin_ns + dice.randrange(60) * S for _ in range(8)]
     steps_ns = [dice.choice((-HOUR, -5 * S, 5 * S, HOUR)) for _ in edges_ns]
     drift_ppm = dice.randrange(-50_000, 50_000)
@@ -44,7 +44,7 @@ def stepping(dice: Random, begin_ns: int) -> Wall:
 
 
 def told(seed: int, patch: pytest.MonkeyPatch, wall: Wall | None) -> tuple[list[str], list[Put]]:
-    """What all stages wrote, partition by partition, under this wall clock."""
+    """Return the output of all stages, partition by partition, under this wall clock."""
     dice = Random(seed)
     topology = parse(text_of(dice, cut=seed % 2 == 0))
     logs = log_of(dice, topology)
@@ -58,7 +58,7 @@ def told(seed: int, patch: pytest.MonkeyPatch, wall: Wall | None) -> tuple[list[
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(4))
-def test_any_wall_clock_gives_the_same_answers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_law_wall_clock_has_no_effect(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     topics, expected = told(seed, monkeypatch, None)
     assert expected
     dice = Random(seed)
@@ -79,10 +79,10 @@ streams: {default: {input: raw}}
 """
 
 
-async def test_a_new_leader_whose_clock_is_ahead_is_in_doubt(
+async def test_new_leader_ahead_is_doubted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It has been steady all the while, but another one has led the partition."""
+    """Its clock has been steady, but another broker led the partition before."""
     begin_ms, writer = 1_700_000_000_000, HeaderWriter(HeaderConfig())
 
     def record(number: int, ahead_ns: int = 0) -> FakeRecord:
@@ -99,7 +99,7 @@ async def test_a_new_leader_whose_clock_is_ahead_is_in_doubt(
     partition = await place.opened(None, monkeypatch)
 
     async def take(leader: int, records: list[FakeRecord], true_ns: int) -> None:
-        """The records, if any, and then the end of the log."""
+        """Take the records, if any, and then the end of the log."""
         ahead = Probe(true_ns + AHEAD, true_ns, true_ns)
         chain.broker_times.take_probes({TRUE: Probe(true_ns, true_ns, true_ns), WRONG: ahead})
         end = records[-1].offset + 1 if records else partition.state.first.next_offset or 0

@@ -1,4 +1,4 @@
-"""Examples: which changelogs are refused, and how much room the topics have."""
+"""Examples: changelogs that are refused, and the size limits of topics."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ FORMATS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("state", FORMATS.values(), ids=FORMATS)
-def test_a_state_of_another_format_is_refused(state: Any) -> None:
+def test_other_format_is_refused(state: Any) -> None:
     says = r"raw/3 has format \d+, and .* reads format 3; go on with .*, or begin anew"
     with pytest.raises(changelog.StateRefused, match=says):
         changelog.read_progress(changelog.encode(state), "raw/3", "begin anew")
 
 
-def test_keys_of_one_kind_never_begin_another() -> None:
+def test_key_prefixes_do_not_overlap() -> None:
     prefixes = [changelog.STATE, changelog.PAGE, changelog.RECORD, changelog.PROGRESS.decode()]
     clashes = [(a, b) for a in prefixes for b in prefixes if a != b and a.startswith(b)]
     assert clashes == []
 
 
-def test_a_state_of_this_format_is_read() -> None:
+def test_own_format_is_read() -> None:
     contract = Contract("app", "merge", ["raw"], {"merge": 1}, {}, {}, {}, [("raw", 0, 4)])
     progress = changelog.Progress(
         2**62, [1], Raw(changelog.encode(contract)), "", changelog.STATE_FORMAT, 3, 2**64 - 1
@@ -50,7 +50,7 @@ def test_a_state_of_this_format_is_read() -> None:
 
 
 @pytest.mark.parametrize("stages", ["[reorder, merge]", "[reorder+merge]"])
-def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> None:
+def test_outputs_have_larger_limit(stages: str) -> None:
     topology = in_code(
         f"stages: {stages}\nstreams: {{default: {{input: raw}}}}\n"
         "topics: {max_record_bytes: 1MiB}"
@@ -69,13 +69,13 @@ def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> Non
     assert ("events.sequenced" in rooms) is not topology.fused
 
 
-def test_the_topic_of_requests_is_declared() -> None:
+def test_request_topic_is_declared() -> None:
     topology = in_code("streams: {default: {}}\ntopics: {resend: requests}")
     config = {spec.name: spec.config for spec in declare(topology)}
     assert "max.message.bytes" not in config["requests"]
 
 
-def test_a_changelog_that_cannot_be_read_is_refused() -> None:
+def test_unreadable_log_is_refused() -> None:
     async def bounds(_: TopicPartition) -> tuple[int, int]:
         return 0, 9
 

@@ -1,8 +1,8 @@
-"""Law: what the pages note as held is what the operators hold, after every step.
+"""Law: the notes in the pages equal the events that the operators buffer, after every step.
 
-A stage runs over seeded worlds with every kind of trouble, dead letters and corrupt numbers
-among it; the changes of its pages are applied to a dict as a changelog would, and after each
-step the notes in it must be the operators' own account.
+A stage runs over seeded worlds with every kind of fault, dead letters and corrupt numbers included.
+Changes of its pages are applied to a dict as a changelog would do it. After each step the notes in
+it must equal the operators' own buffers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FOREVER_NS = 1 << 62
 
 
 def troubled(seed: int) -> list[Event]:
-    """A world's events over many pages; some numbers are corrupt, some letters dead."""
+    """Return a world's events over many pages, with corrupt numbers and dead letters."""
     rng = Random(seed)
     events = list(World(seed).events())
     for number, event in enumerate(events):
@@ -59,7 +59,7 @@ def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:
 
 
 class Book:
-    """A stage with its pages (agents.stage.partition_state), and the changelog they make."""
+    """A stage with its pages (agents.stage.partition_state), and their changelog."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class Book:
                 self.log[key] = value
 
     def assert_noted(self) -> int:
-        """What the pages note is what the operators hold; return how many events that are."""
+        """Assert that the pages note what the operators buffer; return the number of events."""
         held = {event.offset: event.held_by for event in self.stage.iter_held()}
         assert {offset: note.held_by for offset, note in self.noted().items()} == held
         assert len(self.pages) == sum(bool(at & self.stage.waiting_places) for at in held.values())
         return len(held)
 
     def noted(self) -> dict[int, Note]:
-        """As a restore reads it: through the codec."""
+        """Return the notes as a restore reads them, through the codec."""
         pages = [
             msgspec.msgpack.decode(encode(page), type=list[Note])
             for key, page in self.log.items()
@@ -106,7 +106,7 @@ class Book:
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("operators", [("reorder", "merge"), ("reorder",)])
 @pytest.mark.parametrize("seed", range(12))
-def test_pages_note_what_is_held(operators: tuple[str, ...], seed: int) -> None:
+def test_law_pages_note_all_events(operators: tuple[str, ...], seed: int) -> None:
     book = Book(operators, FOREVER_NS)
     for batch in batches(troubled(seed), Random(seed)):
         book.take(batch)
@@ -117,8 +117,8 @@ def test_pages_note_what_is_held(operators: tuple[str, ...], seed: int) -> None:
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("answer", ["early", "speculate"])
 @pytest.mark.parametrize("seed", range(2))
-def test_pages_note_what_joins_hold(answer: str, lanes: int, seed: int) -> None:
-    """Also where they read what is not merged yet, of several partitions."""
+def test_law_pages_note_joins(answer: str, lanes: int, seed: int) -> None:
+    """Speculative joins, which read several partitions before MERGE, are included."""
     topology = parse(
         "streams: {a: {}, b: {}}\nqueries:\n  q: {join: interval 40ms, sides: {x: {stream: a},"
         f" y: {{stream: b}}}}, answer: {answer}}}\n"
@@ -135,7 +135,7 @@ def test_pages_note_what_joins_hold(answer: str, lanes: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_held_for_long_is_written_whole_and_once(seed: int) -> None:
+def test_old_event_is_written_once(seed: int) -> None:
     book = Book(("reorder", "merge"), spill_after_ns=SECOND_NS // 20)
     written: set[str] = set()
     for batch in batches(troubled(seed), Random(seed)):
@@ -153,7 +153,7 @@ def test_what_is_held_for_long_is_written_whole_and_once(seed: int) -> None:
     assert written
 
 
-def test_what_cannot_be_read_again_is_noted_no_longer() -> None:
+def test_unreadable_note_is_dropped() -> None:
     book = Book(("reorder", "merge"), FOREVER_NS)
     for batch in batches(troubled(5), Random(5)):
         book.take(batch)
@@ -170,8 +170,8 @@ def test_what_cannot_be_read_again_is_noted_no_longer() -> None:
     assert dict(again.changes(0)) == {}
 
 
-def test_what_a_history_left_counts_for_its_lane() -> None:
-    """Records of it are read by the settings of their time as long as one is held."""
+def test_history_counts_for_its_lane() -> None:
+    """Records of a history keep their settings as long as one of them is buffered."""
     pages = HeldPages(FOREVER_NS, 1)
     event = Event("a", "s", 0, 1, 5, 6, number_of(1, -3))
     event.held_by = 1
@@ -182,7 +182,7 @@ def test_what_a_history_left_counts_for_its_lane() -> None:
     assert not pages.has_any(1, number_of(1, 7))
 
 
-def test_how_many_wait_and_for_how_long_the_first_has() -> None:
+def test_waits_count_by_stream() -> None:
     first, second, other = (Event("a", "s", 0, seq, 0, 3 + seq, seq) for seq in range(3))
     dead = Event("a", "s", 0, 3, 0, 1, 3, kind=DEAD)
     pages = HeldPages(FOREVER_NS, 1)
@@ -194,8 +194,8 @@ def test_how_many_wait_and_for_how_long_the_first_has() -> None:
     assert pages.by_stream(["a"], 2) == {"a": (2, 0)}
 
 
-def test_a_young_page_of_one_lane_delays_no_record_of_another() -> None:
-    """Pages of several lanes are in no order of arrival."""
+def test_young_page_delays_no_lane() -> None:
+    """Pages of several lanes are not ordered by arrival."""
     pages = HeldPages(30 * SECOND_NS, 1)
     record = SimpleNamespace(
         timestamp=1, timestamp_type=1, key=b"", value=b"", headers=[], offset=7

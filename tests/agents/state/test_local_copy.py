@@ -1,5 +1,7 @@
-"""Examples and faults: a copy is right, or it is told as damaged; and it never does harm.
-Who notes a change for it never waits for the store, and nothing of a change is halved."""
+"""Examples and faults: a local copy is right, or is reported as damaged, and it never does harm.
+
+The partition never waits for the store, and a change is never written in part.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ NAME = StoreName("shop", "reorder", "raw", 7)
 COMMITS = 12
 SPAN = 300
 PLACES = 5
-"""In which one bit is flipped, in each file."""
+"""Number of places in each file in which one bit is flipped."""
 
 PARTITIONS = count()
 
@@ -50,7 +52,7 @@ def entry(number: int) -> bytes:
 
 
 def changes_of(position: int) -> dict[bytes, bytes | None]:
-    """Some are new, some written again, some gone."""
+    """Return changes with new, rewritten and deleted keys."""
     words = random.Random(position)
     first = position * SPAN // 2
     changes: dict[bytes, bytes | None] = {
@@ -70,7 +72,7 @@ def expected(position: int) -> State:
 def copy_of(
     new_store: Callable[[], StateStore | None], log_id: str = "id-1"
 ) -> tuple[LocalCopy, list[str]]:
-    """And the kinds of failures, as they are counted."""
+    """Return a copy, and the list of its counted failures."""
     failures: list[str] = []
     return LocalCopy("raw/7", new_store, failures.append, log_id), failures
 
@@ -110,9 +112,12 @@ def places(folder: Path) -> Iterator[tuple[str, float, int]]:
                 yield path.name, place / (PLACES - 1), dice.randrange(8)
 
 
-def test_a_flipped_bit_is_told_or_changes_nothing(tmp_path: Path) -> None:
-    """In any file of the folder. Where RocksDB cuts its log at the damage, the copy is an
-    earlier whole one. What is told begins anew."""
+def test_flipped_bit_does_no_harm(tmp_path: Path) -> None:
+    """This holds for any file of the folder.
+
+    If RocksDB cuts its log at the damage, the copy is an earlier whole one. A damaged copy begins
+    anew.
+    """
     filled(on_disk(tmp_path / "sound"))
     assert loaded(on_disk(tmp_path / "sound")) == (Copied(expected(COMMITS), COMMITS), [])
     sound = folder_of(tmp_path / "sound", NAME)
@@ -135,9 +140,7 @@ def test_a_flipped_bit_is_told_or_changes_nothing(tmp_path: Path) -> None:
     assert told >= 10
 
 
-def test_a_damaged_folder_lies_aside_and_the_copy_begins_anew(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_folder_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = folder_of(tmp_path, NAME)
     for round_number in range(DAMAGED_KEPT + 2):
         filled(on_disk(tmp_path))
@@ -164,7 +167,7 @@ UNSEEN: dict[str, Changes] = {
 
 
 @pytest.mark.parametrize("hurt", UNSEEN.values(), ids=UNSEEN)
-def test_what_no_checksum_sees_the_seal_does(hurt: Changes) -> None:
+def test_seal_finds_hidden_damage(hurt: Changes) -> None:
     store = MemoryStore(NAME)
     filled(lambda: store)
     store.apply(hurt, COMMITS, COMMITS + 1)
@@ -176,7 +179,7 @@ def test_what_no_checksum_sees_the_seal_does(hurt: Changes) -> None:
 
 @pytest.fixture
 def in_redis(redis_server: Any) -> tuple[Callable[[], StateStore], str, Any]:
-    """How to open a copy in Redis, its key, and a client."""
+    """Return a function that opens a copy in Redis, its key, and the server."""
     name = StoreName("shop", "reorder", "raw", next(PARTITIONS))
     return lambda: RedisStore(connect(redis_server.url), name), key_of(name), redis_server
 
@@ -190,7 +193,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.redis
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_redis_that_lost_a_part_is_found_out(
+def test_partial_redis_loss_is_found(
     in_redis: Any, command: tuple[Any, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     new_store, key, server = in_redis
@@ -201,14 +204,14 @@ def test_redis_that_lost_a_part_is_found_out(
     assert copy.load() == Copied()
     assert f"{key} is deleted" in caplog.text
     assert copy.why_unfit(100) is None
-    copy.move(changes_of(1), 20)  # it begins anew
+    copy.move(changes_of(1), 20)  # the copy begins anew
     copy.close()
     assert failures == ["StoreDamaged"]
     copied, failures = loaded(new_store)
     assert (copied.position, copied.state, failures) == (20, expected(1), [])
 
 
-def test_a_copy_of_another_log_is_not_built_on(tmp_path: Path) -> None:
+def test_foreign_copy_is_not_used(tmp_path: Path) -> None:
     filled(on_disk(tmp_path), log_id="id-0")
     copy, failures = copy_of(on_disk(tmp_path))
     assert copy.load().position == COMMITS
@@ -234,7 +237,7 @@ def test_a_copy_of_another_log_is_not_built_on(tmp_path: Path) -> None:
         pytest.param(70, 7_000, "tombstones", id="from the future"),
     ],
 )
-def test_which_copies_are_discarded(
+def test_unfit_copy_is_discarded(
     monkeypatch: pytest.MonkeyPatch, stands_at: int | None, written_at_s: int, says: str | None
 ) -> None:
     now_s = written_at_s
@@ -255,7 +258,7 @@ def test_which_copies_are_discarded(
 
 
 class Failing:
-    """A store whose one method raises what no store should."""
+    """A store with one method that raises an unexpected error."""
 
     def __init__(self, method: str) -> None:
         self._store = MemoryStore(NAME)
@@ -268,9 +271,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("method", ["opened", "position", "items", "apply", "clear", "close"])
-def test_whatever_a_store_raises_the_partition_goes_on(
-    method: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_store_errors_are_contained(method: str, caplog: pytest.LogCaptureFixture) -> None:
     store: Any = Failing(method)
     sound, _ = copy_of(lambda: store._store)
     sound.load()
@@ -286,7 +287,7 @@ def test_whatever_a_store_raises_the_partition_goes_on(
     assert any("File too large" in record.message for record in caplog.records)
 
 
-def test_a_folder_deleted_at_work_does_no_harm(tmp_path: Path) -> None:
+def test_deleted_folder_does_no_harm(tmp_path: Path) -> None:
     copy, failures = copy_of(on_disk(tmp_path))
     copy.load()
     copy.move(changes_of(1), 1)
@@ -314,8 +315,8 @@ print(*failures)
 """
 
 
-def test_a_full_disk_does_no_harm(tmp_path: Path) -> None:
-    """A limit of the file size stands for it: what goes beyond fails."""
+def test_full_disk_does_no_harm(tmp_path: Path) -> None:
+    """A limit of the file size stands in for a full disk: writes beyond it fail."""
     assert printed("-c", WRITER, tmp_path).split()
     copied, failures = loaded(on_disk(tmp_path))
     assert copied.state == expected(copied.position or 0)
@@ -327,11 +328,11 @@ def test_a_full_disk_does_no_harm(tmp_path: Path) -> None:
     assert loaded(on_disk(tmp_path))[0].position == 100
 
 
-# -- who writes it ---------------------------------------------------------------------------------
+# -- the writer ------------------------------------------------------------------------------------
 
 
 class SlowStore(MemoryStore):
-    """Hangs in `apply` until `goes_on` is set."""
+    """A store that hangs in `apply` until `goes_on` is set."""
 
     def __init__(self) -> None:
         super().__init__(NAME)
@@ -358,7 +359,7 @@ def writer_of(store: SlowStore | None) -> tuple[CopyWriter, list[str]]:
 
 
 def hanging() -> tuple[SlowStore, CopyWriter, list[str]]:
-    """A store that hangs in its first write, the writer, and what fails."""
+    """Return a store that hangs in its first write, its writer, and the list of failures."""
     store = SlowStore()
     writer, failures = writer_of(store)
     store.goes_on.clear()
@@ -367,7 +368,7 @@ def hanging() -> tuple[SlowStore, CopyWriter, list[str]]:
     return store, writer, failures
 
 
-async def test_what_changes_often_is_written_once() -> None:
+async def test_repeated_change_writes_once() -> None:
     store = SlowStore()
     writer, failures = writer_of(store)
     for position in range(1, 11):
@@ -379,7 +380,7 @@ async def test_what_changes_often_is_written_once() -> None:
     assert failures == []
 
 
-async def test_what_waits_is_written_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_are_written_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "WRITE_EVERY_S", 0.01)
     store = SlowStore()
     writer, _ = writer_of(store)
@@ -388,7 +389,7 @@ async def test_what_waits_is_written_in_time(monkeypatch: pytest.MonkeyPatch) ->
     await writer.close()
 
 
-async def test_a_store_that_hangs_holds_up_nobody_and_is_left_behind_at_the_bound(
+async def test_hanging_store_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(writing, "WRITE_AT_BYTES", 1)
@@ -399,16 +400,16 @@ async def test_a_store_that_hangs_holds_up_nobody_and_is_left_behind_at_the_boun
     began_s = time.monotonic()
     for position in range(2, 30):
         writer.note({b"a": bytes(100)}, position)
-    assert time.monotonic() - began_s < PATIENCE_S  # it hangs until it is let go
+    assert time.monotonic() - began_s < PATIENCE_S  # It hangs until `goes_on` is set.
     assert failures == [BEHIND]
     store.goes_on.set()
     await writer.close()
-    assert store.applied == [1]  # an earlier whole one
+    assert store.applied == [1]  # an earlier, whole state
     assert store.state == {b"a": b"1"}
     assert len([r for r in caplog.records if "cannot keep up" in r.message]) == 1
 
 
-async def test_a_large_change_has_room_where_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_change_fits_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "MAX_WAITING_BYTES", 1_000)
 
     store = SlowStore()
@@ -418,7 +419,7 @@ async def test_a_large_change_has_room_where_nothing_waits(monkeypatch: pytest.M
     assert (store.applied, failures) == ([1], [])
 
 
-async def test_a_store_that_hangs_is_not_waited_for_at_the_end(
+async def test_close_skips_hanging_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writing, "WRITE_AT_BYTES", 1)
@@ -432,7 +433,7 @@ async def test_a_store_that_hangs_is_not_waited_for_at_the_end(
     store.goes_on.set()
 
 
-async def test_without_a_store_nothing_is_kept() -> None:
+async def test_missing_store_keeps_nothing() -> None:
     writer, failures = writer_of(None)
     threads = threading.active_count()
     writer.note({b"a": b"1"}, 1)

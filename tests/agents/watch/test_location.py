@@ -1,5 +1,4 @@
-"""Examples: a question read, and the sentences to each answer; and what is kept of events that did
-not go the plain way, and how much of it."""
+"""Examples: questions about an event, the sentences of the answers, and stored decisions."""
 
 from __future__ import annotations
 
@@ -59,13 +58,13 @@ def at(where: str, **more: Any) -> dict[str, Any]:
 
 
 def reorder(answer: Any = None, *decided: Any, **more: Any) -> dict[str, Any]:
-    """The fact of a stage of REORDER alone."""
+    """Return the facts of a stage of REORDER alone."""
     operators = {} if answer is None else {"reorder": answer}
     return fact("reorder", decided=decided, **operators, **more)
 
 
 def both(*decided: Any) -> dict[str, Any]:
-    """The answer of a stage of REORDER and MERGE that the event has left."""
+    """Return the facts of a stage of REORDER and MERGE that has emitted the event."""
     return fact("both", reorder=PASSED, merge=MERGED, decided=decided)
 
 
@@ -154,14 +153,14 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 
 
 @pytest.mark.parametrize(("facts", "where", "words"), CASES.values(), ids=CASES)
-def test_in_words(facts: list[dict[str, Any]], where: str, words: str) -> None:
+def test_location_is_described(facts: list[dict[str, Any]], where: str, words: str) -> None:
     found = verdict(ASKED, facts)
     assert found["where"] == where
     assert words in "\n".join(found["said"])
     assert where in WORDS
 
 
-def test_copies_and_the_clock_stand_beside_it() -> None:
+def test_answer_adds_duplicates() -> None:
     clock = {"state": "synced", "offset_ns": -2 * MS, "error_ns": MS}
     told = reorder(HELD, note("conflict"), note("duplicate"), clock=clock)
     found = verdict(ASKED, [told])
@@ -172,20 +171,20 @@ def test_copies_and_the_clock_stand_beside_it() -> None:
     assert any(now in line for line in found["said"])
 
 
-def test_who_does_not_answer_is_named() -> None:
+def test_silent_stage_is_named() -> None:
     silent = "stage merge does not answer"
     found = verdict(ASKED, [reorder(PASSED)], [silent])
     assert found["said"][-1] == f"{silent}: its facts are missing here"
     assert silent in verdict(ASKED, [], [silent])["said"][-1]
 
 
-def test_a_standby_is_told() -> None:
+def test_standby_is_mentioned() -> None:
     said = f"stage all: {ASK_ANOTHER}"
     assert verdict(ASKED, [], standbys=["all"])["said"] == [said]
     assert verdict(ASKED, [reorder(PASSED)], standbys=["all"])["said"][-1] == said
 
 
-def test_a_source_of_several_streams_is_told_for_each() -> None:
+def test_each_stream_is_located() -> None:
     one, other = reorder(HELD), reorder(at("not_come", highest=3))
     other["streams"] = {"stands": other["streams"]["pitch"]}
     found = verdict(ASKED, [other, one])
@@ -193,17 +192,17 @@ def test_a_source_of_several_streams_is_told_for_each() -> None:
     assert [line.split(":")[0] for line in found["said"]] == ["pitch", "stands"]
 
 
-def test_each_reason_has_words() -> None:
+def test_each_reason_is_described() -> None:
     assert {outcome.TIMEOUT, outcome.OVERFLOW, outcome.JUMP, outcome.END} == WHY_GIVEN_UP.keys()
 
 
-def test_a_partition_that_has_heard_nothing_says_nothing() -> None:
+def test_empty_partition_is_silent() -> None:
     assert not knows(reorder())
     assert knows(reorder(HELD))
     assert knows(reorder(None, note("dead")))
 
 
-def test_a_question_there_and_back() -> None:
+def test_question_round_trip_is_exact() -> None:
     asked = question({"source": "s", "seq": "17", "epoch": "2", "stream": "pitch"})
     assert asked == Question("s", 17, "pitch", 2)
     assert question(asked.query()) == asked
@@ -222,12 +221,12 @@ def test_a_question_there_and_back() -> None:
         ({"source": "s", "seq": "1", "sql": "1"}, "'sql' is an unknown field"),
     ],
 )
-def test_what_asks_about_no_event(query: dict[str, str], words: str) -> None:
+def test_invalid_question_is_refused(query: dict[str, str], words: str) -> None:
     with pytest.raises(NoQuestion, match=words):
         question(query)
 
 
-# -- what is kept ----------------------------------------------------------------------------------
+# -- the record of decisions -----------------------------------------------------------------------
 
 
 def event(seq: int, *, epoch: int = 0, source: str = "s") -> Event:
@@ -238,7 +237,7 @@ def words(decisions: Decisions, seq: int, epoch: int = NO_EPOCH) -> list[str]:
     return [str(note["what"]) for note in decisions.about(None, "s", epoch, seq)]
 
 
-def test_each_kind_is_found_by_its_number() -> None:
+def test_decision_is_found_by_number() -> None:
     decisions = Decisions()
     late = event(4)
     late.late, late.at_ns = MERGE_IDLE, 900
@@ -264,7 +263,7 @@ def test_each_kind_is_found_by_its_number() -> None:
     assert "payload" not in str(decisions.about(None, "s", NO_EPOCH, 5))
 
 
-def test_epoch_and_stream_narrow_it_down() -> None:
+def test_epoch_narrows_the_search() -> None:
     decisions = Decisions()
     decisions.saw([Duplicate(1, event(6, epoch=2))])
     assert words(decisions, 6, epoch=1) == []
@@ -272,7 +271,7 @@ def test_epoch_and_stream_narrow_it_down() -> None:
     assert decisions.about("other", "s", NO_EPOCH, 6) == []
 
 
-def test_the_last_are_kept() -> None:
+def test_last_decisions_are_kept() -> None:
     decisions = Decisions(kept=10)
     decisions.saw([Duplicate(n, event(n)) for n in range(8)])
     decisions.saw([Duplicate(n, event(n)) for n in range(8, 25)])

@@ -1,4 +1,4 @@
-"""Examples: which event is overdue, when, and what it is said to wait for."""
+"""Examples: an overdue event, the time at which it is overdue, and what it waits for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LANES = Lanes((("a", 0), ("b", 2)), frozenset({0, 1}))
 
 class Time(Clock):
     now_ns = 500 * S
-    """The arrival clock beside it."""
+    """Time of the arrival clock."""
 
 
 @pytest.fixture
@@ -57,14 +57,14 @@ def pass_time(
     arrival: bool = True,
     has_backlog: bool = False,
 ) -> None:
-    """Look each second. `arrival`: the arrival clock goes on, too."""
+    """Look once a second for `seconds`; with `arrival` the arrival clock advances too."""
     for _ in range(int(seconds)):
         time.sleep(1.0)
         time.now_ns += S if arrival else 0
         watch.look(oldest, time.now_ns, has_backlog=has_backlog)
 
 
-def test_what_the_file_allows_is_the_most_of_all_streams_together() -> None:
+def test_allowed_wait_sums_streams() -> None:
     topology = parse(TEXT)
     of_a = longest_wait_s(topology, [topology.streams["a"]])
     of_both = longest_wait_s(topology, topology.streams.values())
@@ -72,7 +72,7 @@ def test_what_the_file_allows_is_the_most_of_all_streams_together() -> None:
     assert of_a > 60.0, "an outage, and a stream that is quiet"
 
 
-def test_one_event_that_stays_the_oldest_is_overdue_and_another_is_not(time: Time) -> None:
+def test_unchanged_event_is_overdue(time: Time) -> None:
     _, watch = of("reorder")
     held = event()
     pass_time(time, watch, held, watch.allowed_s)
@@ -88,7 +88,7 @@ def test_one_event_that_stays_the_oldest_is_overdue_and_another_is_not(time: Tim
     assert watch.fault() is None
 
 
-def test_a_backlog_is_another_alarm(time: Time) -> None:
+def test_backlog_is_not_overdue(time: Time) -> None:
     _, watch = of("reorder")
     for _ in range(3):
         pass_time(time, watch, event(), watch.allowed_s - 5)
@@ -96,7 +96,7 @@ def test_a_backlog_is_another_alarm(time: Time) -> None:
     assert watch.fault() is None
 
 
-def test_time_that_no_broker_gave_or_in_which_the_process_stood_does_not_count(
+def test_stopped_time_does_not_count(
     time: Time,
 ) -> None:
     _, watch = of("reorder")
@@ -109,7 +109,7 @@ def test_time_that_no_broker_gave_or_in_which_the_process_stood_does_not_count(
     assert watch.fault() is None
 
 
-def test_an_event_ahead_of_its_arrival_waits_for_its_time(time: Time) -> None:
+def test_event_ahead_waits_for_its_time(time: Time) -> None:
     _, watch = of("reorder")
     pass_time(time, watch, event(ahead_s=9_000), watch.allowed_s + 49)
     assert watch.fault() is None
@@ -117,8 +117,8 @@ def test_an_event_ahead_of_its_arrival_waits_for_its_time(time: Time) -> None:
     assert watch.fault() is not None, "further ahead would have been dead"
 
 
-def test_an_upstream_partition_that_never_speaks_is_named_where_time_stands(time: Time) -> None:
-    """Where the time of upstream partitions goes on, an event waits for its own."""
+def test_silent_upstream_is_named(time: Time) -> None:
+    """It is named only if time stands still; otherwise the event waits for its own time."""
     stage, watch = of("merge")
     held = event()
     stage.on_batch([held], 500 * S)
@@ -130,7 +130,7 @@ def test_an_upstream_partition_that_never_speaks_is_named_where_time_stands(time
     assert 0 < watch.seconds <= 3
 
 
-def test_behind_the_alignment_it_is_time_that_lacks_where_that_stands(time: Time) -> None:
+def test_stopped_time_names_partitions(time: Time) -> None:
     stage, watch = of("merge")
     one, other = event("s"), event("r", -1, offset=8)
     progress = Event("", "", 0, 0, 0, 500 * S, kind=PROGRESS)
@@ -158,6 +158,6 @@ PASSED = {"where": "passed"}
         (None, {"merge": {"where": "held", "waits_for": []}}, "its timestamp to pass"),
     ],
 )
-def test_what_is_waited_for_is_named(aligned: Any, answers: Any, wanted: str) -> None:
+def test_awaited_sources_are_named(aligned: Any, answers: Any, wanted: str) -> None:
     located = {"alignment": aligned, "streams": {"a": answers}}
     assert waits_for(located, "s", ()) == wanted

@@ -1,5 +1,4 @@
-"""Examples: what a stage tells in its log of its own accord, and why records were dead, in one
-sentence for all who look."""
+"""Examples: log lines that a stage writes by itself, and the reasons of dead letters."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ STAGE = "reorder"
 
 
 class Told:
-    """A log whose clock the test turns, and what it has said."""
+    """A stage log with a clock that the test moves, and its log lines."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self.caplog = caplog
@@ -50,13 +49,13 @@ def told(caplog: pytest.LogCaptureFixture) -> Told:
     return Told(caplog)
 
 
-def test_it_owns_partitions_or_none(told: Told) -> None:
+def test_owned_partitions_are_logged(told: Told) -> None:
     told.log.owns({TopicPartition("raw", 10), TopicPartition("raw", 9)})
     told.log.owns([])
     assert told.take() == ["INFO owns raw/9, raw/10", "INFO owns no partition"]
 
 
-def test_a_restore_is_told_every_five_seconds_while_it_lasts(told: Told) -> None:
+def test_restore_is_logged_every_5_s(told: Told) -> None:
     for second in range(12):
         told.now_s = 1_000.0 + second
         told.log.restoring(A, 10 * second, 1_000)
@@ -70,7 +69,7 @@ def test_a_restore_is_told_every_five_seconds_while_it_lasts(told: Told) -> None
     ]
 
 
-def test_ready_and_not_ready_are_told_when_they_last(told: Told) -> None:
+def test_lasting_readiness_is_logged(told: Told) -> None:
     told.note_readiness(8, "no place in the consumer group")
     assert told.take() == []  # it starts
     told.note_readiness(5)
@@ -102,7 +101,7 @@ def count(metrics: Metrics, events: int) -> None:
     metrics.input_lag_seconds.labels(STAGE, "1").set(3.21)
 
 
-def test_a_line_a_minute_tells_what_the_minute_brought(told: Told) -> None:
+def test_summary_is_logged(told: Told) -> None:
     count(told.metrics, 600)
     for _ in range(119):
         told.now_s += 1.0
@@ -132,7 +131,7 @@ def test_a_line_a_minute_tells_what_the_minute_brought(told: Told) -> None:
 
 
 def die(told: Told, dead: int, good: int = 0) -> None:
-    """So many records come, and so many of them are dead."""
+    """Receive records of which `dead` are dead letters and `good` are not."""
     deaths = told.metrics.deaths.setdefault(A, Deaths("raw/0"))
     deaths.read += dead + good
     for _ in range(dead):
@@ -141,7 +140,7 @@ def die(told: Told, dead: int, good: int = 0) -> None:
     told.log.dead()
 
 
-def test_that_all_are_dead_is_told_at_once(told: Told) -> None:
+def test_all_dead_is_logged_at_once(told: Told) -> None:
     die(told, 3)
     assert told.take() == [
         (
@@ -159,7 +158,7 @@ def test_that_all_are_dead_is_told_at_once(told: Told) -> None:
     assert told.take() == []
 
 
-def test_that_most_are_dead_of_late_is_told(told: Told) -> None:
+def test_mostly_dead_is_logged(told: Told) -> None:
     die(told, 0, good=1_000_000)
     die(told, 5)
     assert told.take() == []
@@ -172,7 +171,7 @@ def test_that_most_are_dead_of_late_is_told(told: Told) -> None:
     assert told.take() == []
 
 
-# -- why records were dead -------------------------------------------------------------------------
+# -- reasons of dead letters -----------------------------------------------------------------------
 
 
 def deaths(dead: int, read: int, reason: str = "source_missing", log: str = "") -> Deaths:
@@ -183,7 +182,7 @@ def deaths(dead: int, read: int, reason: str = "source_missing", log: str = "") 
     return found
 
 
-def test_most_are() -> None:
+def test_alarm_needs_a_majority() -> None:
     found = deaths(6, 10)
     found.join(deaths(2, 2, "seq_missing"))
     said = "8 of 12 lines are dead letters, most of them with reason source_missing"
@@ -192,7 +191,7 @@ def test_most_are() -> None:
     assert deaths(0, 0).alarm() is None
 
 
-def test_what_a_worker_is_told_by_its_partitions() -> None:
+def test_partition_counts_are_joined() -> None:
     parts = [deaths(2, 2, log="raw/0").plain(), deaths(1, 4, log="raw/1").plain()]
     whole = join_counts(parts)
     assert (whole.read, whole.dead) == (6, 3)

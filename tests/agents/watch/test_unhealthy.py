@@ -1,6 +1,8 @@
-"""Examples: which sources are unhealthy, as `/explain`, the metrics and the log say it.
-Examples and laws of the table behind it: what weighs the most is in it, it stays small, and what is
-told of it may be off by no more than is said."""
+"""Examples: unhealthy sources in `/explain`, the metrics and the log.
+
+Examples and laws of the table behind it: it contains the heaviest entries, stays small, and states
+the bound of its error.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ from topology.model.event import Event
 from topology.model.late import GAP, OLD_EPOCH
 from topology.model.outcome import Duplicate, Gap, Late, Report, Step
 
-# -- what is explained -----------------------------------------------------------------------------
+# -- the explanation -------------------------------------------------------------------------------
 
 
 def late_of(names: Iterable[str], stream: str = "pitch") -> UnhealthySources:
-    """Each is late once for each time it is named."""
+    """Return a table where each source is late once for each time it is named."""
     sources = UnhealthySources("here")
     sources.came_late((stream, name) for name in names)
     return sources
@@ -48,7 +50,7 @@ def gap(source: str, first: int, last: int) -> Gap:
     return Gap(9, "pitch", source, 0, first, last, "timeout", 1)
 
 
-def test_late_events_and_gaps_by_source() -> None:
+def test_counts_are_by_source() -> None:
     partition = PartitionMetrics(
         Metrics(CollectorRegistry(), "reorder"), TopicPartition("raw", 0), ["pitch"]
     )
@@ -68,7 +70,7 @@ def test_late_events_and_gaps_by_source() -> None:
     ]
 
 
-def test_who_loses_much_in_one_hole_is_told_before_those_with_many_holes() -> None:
+def test_largest_loss_is_listed() -> None:
     sources = late_of([])
     sources.saw([gap("much", 1, 20_000)])
     sources.saw(
@@ -80,8 +82,8 @@ def test_who_loses_much_in_one_hole_is_told_before_those_with_many_holes() -> No
     assert told["much"]["lost_error"] == 0
 
 
-def test_partitions_share_what_is_told_and_the_worst_of_all_are_the_same() -> None:
-    """32 partitions of a thousand sources that are late, each more or less than any other."""
+def test_shared_list_has_the_worst() -> None:
+    """There are 32 partitions with a thousand late sources each, all with distinct amounts."""
     partitions = 32
     parts = [late_of([]) for _ in range(partitions)]
     for partition, number in product(range(partitions), range(1_000)):
@@ -96,21 +98,21 @@ def test_partitions_share_what_is_told_and_the_worst_of_all_are_the_same() -> No
     assert unhealthy.share(0) == unhealthy.share(1) == unhealthy.EXPLAINED
 
 
-def test_who_is_asked_for_is_told_too_if_it_was_late_at_all() -> None:
+def test_requested_source_is_listed() -> None:
     sources = late_of(f"s{number}" for number in range(10) for _ in range(10 - number))
     asked = [("pitch", "s9"), ("pitch", "s0"), ("pitch", "in order")]
     told = [each["source"] for each in sources.explain(2, asked)]
     assert told == ["s0", "s1", "s9"]
 
 
-# -- with the clocks of those that wait or are late ------------------------------------------------
+# -- clocks of waiting or late sources -------------------------------------------------------------
 
 
 CLOCKS = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]\n"
 
 
 def stage_with(sources: int, waiting: int) -> Stage:
-    """The last `waiting` stand behind a hole."""
+    """Return a stage where the last `waiting` sources have a gap."""
     stage = Stage(parse(CLOCKS), ("reorder", "clock", "merge"))
     names = [f"s{number:03}" for number in range(sources)]
     events = [
@@ -127,20 +129,20 @@ def clocks_of(stage: Stage, *late: str) -> list[str]:
     return [each["source"] for each in told["streams"]["default"]["clock"]["clocks"]]
 
 
-def test_who_waits_or_comes_late_is_among_the_clocks_once_and_who_is_not_known_is_not() -> None:
+def test_waiting_source_has_its_clock() -> None:
     found = clocks_of(stage_with(clock.MAX_LISTED + 50, 20), "s120", "s149", "gone")
     assert len(set(found)) == len(found)
     assert {"s120", *(f"s{number:03}" for number in range(130, 150))} <= {*found}
     assert "gone" not in found
 
 
-def test_no_more_are_asked_than_the_bound() -> None:
-    found = clocks_of(stage_with(500, 400))  # all clocks are as sure, and so the first are told
+def test_number_of_clocks_is_bounded() -> None:
+    found = clocks_of(stage_with(500, 400))  # all clocks equally certain, so the first are listed
     assert len(found) <= clock.MAX_LISTED + unhealthy.MAX_ASKED
     assert len(found) > clock.MAX_LISTED
 
 
-def test_who_waits_is_told_with_how_often_it_was_late_though_others_were_more_often() -> None:
+def test_waiting_source_is_listed() -> None:
     late = late_of(["s149"] + ["worse"] * 7, "default")
     told = unhealthy.explain(stage_with(150, 20), late, 1)
     assert {each["source"]: each["late"] for each in told["unhealthy"]} == {"s149": 1, "worse": 7}
@@ -173,8 +175,8 @@ def labelled(registry: CollectorRegistry, what: str = "late") -> dict[str, float
     }
 
 
-def test_share_late_of_a_source(registry: CollectorRegistry) -> None:
-    """Both count from its first late event on."""
+def test_share_of_late_is_counted(registry: CollectorRegistry) -> None:
+    """Both count from the source's first late event on."""
     read = {"a": 900, "b": 5}
     table = table_in(Metrics(registry, "merge"), PLACE, lambda stream, source: read[source])
     table.came_late([("pitch", "a")] * 3 + [("pitch", "b")])
@@ -183,16 +185,16 @@ def test_share_late_of_a_source(registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("inorder_source_late_total", labels) == 3
     assert registry.get_sample_value("inorder_source_read_total", labels) == 100
     assert labelled(registry) == {"a": 3, "b": 1}
-    read["a"] = 7  # forgotten, and come anew
+    read["a"] = 7  # forgotten, and seen again
     assert labelled(registry, "read") == {"a": 7, "b": 1}
     read["a"] = 1_000
     assert labelled(registry, "read") == {"a": 1_000, "b": 1}
 
 
-def test_the_share_of_one_that_lost_its_place_and_came_back_is_no_less(
+def test_returning_source_is_recounted(
     registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its late events are counted anew then, so what is read of it is too."""
+    """Its late events then start at zero, so its read events must too."""
     monkeypatch.setattr(unhealthy, "COUNTED", 2)
     read: Counter[str] = Counter()
     table = table_in(Metrics(registry, "merge"), PLACE, lambda stream, source: read[source])
@@ -213,7 +215,7 @@ def test_the_share_of_one_that_lost_its_place_and_came_back_is_no_less(
     assert labelled(registry, "read")["bad"] == 999
 
 
-def test_the_bound_holds_over_partitions_and_names(registry: CollectorRegistry) -> None:
+def test_labels_are_bounded(registry: CollectorRegistry) -> None:
     metrics = Metrics(registry, "merge")
     for partition in range(4):
         table = table_in(metrics, PLACE._replace(partition=partition), lambda *_: READ)
@@ -227,7 +229,7 @@ def test_the_bound_holds_over_partitions_and_names(registry: CollectorRegistry) 
     assert max(map(len, labelled(registry))) < 10
 
 
-def test_a_source_in_two_partitions_is_one_series(registry: CollectorRegistry) -> None:
+def test_spread_source_is_one_series(registry: CollectorRegistry) -> None:
     metrics = Metrics(registry, "merge")
     read = 1
     for partition in range(2):
@@ -239,8 +241,8 @@ def test_a_source_in_two_partitions_is_one_series(registry: CollectorRegistry) -
     assert b'source="wanders"' in generate_latest(registry)
 
 
-def test_the_same_partition_of_two_topics_has_two_tables(registry: CollectorRegistry) -> None:
-    """A stage may read both; what one gives up stays with the other."""
+def test_topics_have_separate_tables(registry: CollectorRegistry) -> None:
+    """A stage may read two topics; when it loses one, the other stays."""
     metrics = Metrics(registry, "merge")
     for topic, stream in (("raw-a", "a"), ("raw-b", "b")):
         table = table_in(metrics, TopicPartition(topic, 0), lambda *_: READ)
@@ -252,7 +254,7 @@ def test_the_same_partition_of_two_topics_has_two_tables(registry: CollectorRegi
     assert labelled(registry) == {"of-b": 2}, "the stage has forgotten the other"
 
 
-# -- two producers ---------------------------------------------------------------------------------
+# -- two producers of one source -------------------------------------------------------------------
 
 
 ONE_STREAM = "streams: {default: {clock: {unsynced: trust}}}\ntopics: {partitions: 1}\n"
@@ -283,13 +285,15 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
         (Duplicate(0, numbered(3, 7)), ""),
     ],
 )
-def test_what_is_a_sign(report: Report, says: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_producers_are_noticed(
+    report: Report, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
     UnhealthySources("stage reorder, partition 3").saw([report])
     assert len(warnings(caplog)) == bool(says)
     assert all(says in line for line in warnings(caplog))
 
 
-def test_it_is_told_at_once_and_then_once_a_minute_with_its_count(
+def test_sign_is_logged_each_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now_s = [0.0]
@@ -303,10 +307,10 @@ def test_it_is_told_at_once_and_then_once_a_minute_with_its_count(
         assert told == ["here: 2 event(s)", "here: 18 event(s)"]
 
 
-def test_two_live_epochs_of_a_source_are_seen_in_the_metrics_and_in_the_log(
+def test_live_epochs_are_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Two hosts send in turn, each with an epoch of its own; the higher one counts."""
+    """Two hosts send in turn, each with its own epoch; the higher one counts."""
     registry = CollectorRegistry()
     metrics = PartitionMetrics(Metrics(registry, "reorder+merge"), PLACE, ["default"])
     stage = Stage(parse(ONE_STREAM), operators())
@@ -321,14 +325,14 @@ def test_two_live_epochs_of_a_source_are_seen_in_the_metrics_and_in_the_log(
     assert ["two producers" in line for line in warnings(caplog)] == [True]
 
 
-# -- the table of those that weigh the most --------------------------------------------------------
+# -- the table of the heaviest sources -------------------------------------------------------------
 
 MOST = 20
 NOTES = 4_000
 
 
 def noted(rng: Random) -> tuple[Frequent, Counter[str], Counter[str]]:
-    """A full table, and what there was in all: amounts and times."""
+    """Return a full table, and the true amounts and times of all sources."""
     table = Frequent(MOST)
     amounts: Counter[str] = Counter()
     times: Counter[str] = Counter()
@@ -344,7 +348,7 @@ def noted(rng: Random) -> tuple[Frequent, Counter[str], Counter[str]]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_makes_more_than_its_part_is_always_there(seed: int) -> None:
+def test_law_heavy_source_is_listed(seed: int) -> None:
     table, amounts, _ = noted(Random(seed))
     found = {name for _, name in table._table}
     above = {name for name, amount in amounts.items() if amount > amounts.total() / MOST}
@@ -353,7 +357,7 @@ def test_what_makes_more_than_its_part_is_always_there(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_was_noted_lies_between_what_is_told_and_its_error(seed: int) -> None:
+def test_law_error_bounds_hold(seed: int) -> None:
     table, amounts, times = noted(Random(seed))
     assert sum(named.count for named in table._table.values()) == amounts.total()
     for name in [*amounts, "never"]:
@@ -363,7 +367,7 @@ def test_what_was_noted_lies_between_what_is_told_and_its_error(seed: int) -> No
         assert named.error <= amounts.total() / MOST
 
 
-def test_while_there_is_room_all_is_exact_and_a_newcomer_takes_the_place_of_the_least() -> None:
+def test_full_table_drops_its_least() -> None:
     table = Frequent(2)
     for source, amount in (("a", 5), ("b", 1), ("a", 2)):
         table.note(("", source), amount)

@@ -1,4 +1,4 @@
-"""Examples: a table of what a worker is seen to do, and what is said of it."""
+"""Examples: a table of a worker's observed behaviour, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = Patience(unready_after_ns=15 * S_NS, stuck_after_ns=60 * S_NS, longes
 
 
 class State(Enum):
-    """In the order of gravity."""
+    """A worker's state, in the order of gravity."""
 
     READY = "ready"
     NOT_READY = "not ready"
@@ -30,8 +30,11 @@ def state_of(verdict: Verdict) -> State:
 
 
 Telling = Callable[[int], tuple[Any, ...]]
-"""By the second: position and end of partition A; then whether it owes, the checkpoints, and if it
-is restored."""
+"""A function from the second to position and end of partition A.
+
+Further values are optional: whether it owes a checkpoint, the number of checkpoints, and whether
+it is being restored.
+"""
 
 
 def stands(*_: int) -> tuple[int, int]:
@@ -43,7 +46,7 @@ def owes(_: int) -> tuple[int, int, bool, int]:
 
 
 def comes_later(second: int) -> tuple[int, int]:
-    """One record comes behind what is read."""
+    """Let one record arrive after the position."""
     return 50, 50 + (second > 30)
 
 
@@ -93,14 +96,14 @@ CASES: dict[str, tuple[Telling, int, State, str]] = {
 
 
 def watching(patience: Patience = PATIENCE) -> Watchdog:
-    """It has been given partition A."""
+    """Return a watchdog with partition A assigned."""
     dog = Watchdog(patience)
     dog.assign(0, A)
     return dog
 
 
 @pytest.mark.parametrize(("tells", "asked_s", "state", "says"), CASES.values(), ids=CASES)
-def test_one_partition(tells: Telling, asked_s: int, state: State, says: str) -> None:
+def test_verdict_on_one_partition(tells: Telling, asked_s: int, state: State, says: str) -> None:
     dog = watching()
     dog.report(0, A, *tells(0)[:2], commits=3)
     for second in range(asked_s + 1):
@@ -121,7 +124,7 @@ def asked_until(dog: Watchdog, from_s: int, until_s: int) -> Verdict:
 
 
 @pytest.mark.parametrize(("silent_s", "state"), [(5, READY), (6, NOT_READY), (60, STOP)])
-def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
+def test_missing_report_is_not_ready(silent_s: int, state: State) -> None:
     assert state_of(asked_until(watching(), 0, silent_s)) is state
     told_once = watching()
     told_once.report(0, A, 100, 100)
@@ -131,16 +134,16 @@ def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
         assert verdict.reasons == (f"raw/0: no sign of life for {silent_s} s",)
 
 
-def test_a_worker_that_slept_is_not_condemned_on_waking() -> None:
+def test_waking_worker_is_not_stuck() -> None:
     dog = watching()
     dog.report(0, A, 7, 100)
     assert dog.verdict(3600 * S_NS) == Verdict()
     dog.report(3601 * S_NS, A, 7, 100)
-    # 5 slept, 1, and 9 and more.
+    # 5 s of the sleep count; 1 s and at least 9 s more make 15 s.
     assert state_of(asked_until(dog, 3601, 3601 + 12)) is NOT_READY
 
 
-def test_time_of_a_throttling_does_not_count() -> None:
+def test_throttled_time_is_ignored() -> None:
     """Half of each 20 s is throttled, so a minute of stall takes two."""
     dog = watching()
     states = {}
@@ -154,7 +157,7 @@ def test_time_of_a_throttling_does_not_count() -> None:
     assert [states[second] for second in (0, 35, 120)] == [READY, NOT_READY, STOP]
 
 
-def test_a_clock_that_goes_back_passes_no_time() -> None:
+def test_clock_step_back_adds_no_time() -> None:
     dog = Watchdog(PATIENCE)
     dog.assign(100 * S_NS, A)
     dog.report(100 * S_NS, A, 7, 100)
@@ -162,16 +165,16 @@ def test_a_clock_that_goes_back_passes_no_time() -> None:
     assert state_of(dog.verdict(4 * S_NS)) is READY
 
 
-def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
+def test_restore_is_not_ready() -> None:
     dog = watching()
     for second in range(61):
         dog.report(second * S_NS, A, second, 1000, restoring=True)
     assert dog.verdict(60 * S_NS) == Verdict(("raw/0: restoring, 940 records to read",))
-    dog.report(61 * S_NS, A, 5, 100)  # another log, a smaller offset
+    dog.report(61 * S_NS, A, 5, 100)  # another log, so a smaller offset
     assert state_of(dog.verdict(61 * S_NS)) is READY
 
 
-def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> None:
+def test_wait_for_restores_is_limited() -> None:
     dog = watching()
     dog.report(0, A, 7, 7, restoring=True)
     for second in range(200):
@@ -184,7 +187,7 @@ def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> No
     assert dog.verdict(259 * S_NS) == Verdict()
 
 
-def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
+def test_waiting_keeps_owed_checkpoint() -> None:
     dog = watching()
     dog.report(0, A, 7, 100, owes=True)
     dog.report(4 * S_NS, A, 7, 100, owes=True)
@@ -196,7 +199,7 @@ def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
     assert "no checkpoint has been committed for 6 s" in dog.verdict(11 * S_NS).reasons[0]
 
 
-def test_the_worst_partition_decides_and_stands_first() -> None:
+def test_worst_partition_decides() -> None:
     dog = watching()
     dog.assign(0, B)
     for second in range(61):
@@ -207,22 +210,24 @@ def test_the_worst_partition_decides_and_stands_first() -> None:
     assert [reason.split(":")[0] for reason in verdict.reasons] == ["raw/1", "raw/0"]
 
 
-def test_what_is_revoked_is_forgotten() -> None:
+def test_revocation_ends_the_watch() -> None:
     dog = watching()
     for second in range(61):
         dog.report(second * S_NS, A, 7, 100)
     dog.revoke(60 * S_NS, A)
     dog.revoke(60 * S_NS, A)
-    dog.report(60 * S_NS, A, 7, 100)  # a word on its way
+    dog.report(60 * S_NS, A, 7, 100)  # a delayed report
     assert dog.verdict(60 * S_NS) == Verdict()
     dog.assign(60 * S_NS, A)
     dog.report(60 * S_NS, A, 7, 100)
     assert state_of(dog.verdict(60 * S_NS)) is READY
 
 
-def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
-    """Each time the partition is restored, which goes on and on in its changelog (the marks of
-    what was aborted are there), and begins with no checkpoint of its own."""
+def test_failed_commits_are_no_progress() -> None:
+    """After each failure the partition is restored.
+
+    Its changelog grows by the marks of aborted transactions, and it has no checkpoint of its own.
+    """
     dog = watching()
     dog.report(0, A, 7, 100, commits=500)
     for second in range(1, 88):
@@ -236,11 +241,11 @@ def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
 
 
 @pytest.mark.parametrize(("after_s", "state"), [(0, NOT_READY), (59, NOT_READY), (60, STOP)])
-def test_without_a_place_in_the_group(after_s: int, state: State) -> None:
+def test_no_assignment_is_not_ready(after_s: int, state: State) -> None:
     dog = Watchdog()
     dog.leaving(0)
     for second in range(after_s + 1):
-        dog.leaving(second * S_NS)  # told again, it counts from the first time
+        dog.leaving(second * S_NS)  # A repeated report counts from the first time.
     verdict = dog.verdict(after_s * S_NS)
     assert state_of(verdict) is state
     assert verdict.reasons == (f"no assignment by the group for {after_s} s",)

@@ -1,5 +1,7 @@
-"""Oracle, end to end: an engine that waits longer than any record takes has the truth of each
-query, so that what is wrong with a shorter wait is the engine's doing and not its entry's."""
+"""Oracle, end to end: an engine that waits long enough is right for each query.
+
+Errors with a shorter wait are therefore the engine's, not those of its entry.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ PATIENT = (
 @pytest.mark.long
 @pytest.mark.parametrize("query", list(worlds.QUERIES))
 @pytest.mark.parametrize("name", PATIENT)
-def test_a_patient_engine_is_right(name: str, query: str, tmp_path: Path) -> None:
+def test_patient_engine_is_right(name: str, query: str, tmp_path: Path) -> None:
     there, missing = programs()
     entry = next(entry for entry in ENTRIES if entry.name == name)
     if query not in entry.queries:

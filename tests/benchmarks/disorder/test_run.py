@@ -1,5 +1,7 @@
-"""Examples and an oracle: the workloads are what they are said to be, a long enough wait has the
-truth in each of them, and so has inorder; who looks ahead is refused."""
+"""Examples and an oracle: workloads have their stated faults; inorder and a long wait are right.
+
+Entries that look ahead are refused.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def _measured(name: str, folder: Path, world: str, query: str) -> Measured:
     return measure(entry, folder, world, query, {"python": sys.executable})
 
 
-def test_the_rough_world_has_copies_holes_and_one_silent_source() -> None:
+def test_rough_world_has_its_faults() -> None:
     base = worlds.make(60, seed=1)
     assert len({record.time_us for record in base}) == len(base) == 60 * worlds.RATE
     calm, rough = (worlds.arriving(base, world, seed=1) for world in ("calm", "rough"))
@@ -47,14 +49,14 @@ def test_the_rough_world_has_copies_holes_and_one_silent_source() -> None:
     assert min(record.arrival_us for record in silent) >= worlds.START_US + 4_500_000
 
 
-def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+def test_equal_seeds_are_equal(folder: Path, tmp_path: Path) -> None:
     worlds.write(tmp_path, SECONDS, seed=2)
     for path in folder.glob("*/truth-*.csv"):
         assert path.read_bytes() == (tmp_path / path.relative_to(folder)).read_bytes()
 
 
-def test_a_recording_keeps_its_order_its_delays_and_its_copies(tmp_path: Path) -> None:
-    """Two sources of one instant are parted, and what arrives twice is the same record."""
+def test_recording_keeps_order(tmp_path: Path) -> None:
+    """Two sources with one instant are separated; a record that arrives twice stays one record."""
     recording = tmp_path / "arrivals.csv"
     rows = ["50,b,7,20", "60,a,0,20", "70,b,6,10", "80,b,7,20"]
     recording.write_text("\n".join(["arrival_us,source,seq,time_us", *rows]) + "\n")
@@ -69,8 +71,8 @@ def test_a_recording_keeps_its_order_its_delays_and_its_copies(tmp_path: Path) -
     assert laid[2].made.type == "person"
 
 
-def test_entries_in_python_read_the_file_in_the_same_cheap_way() -> None:
-    """Otherwise half of what is measured would be the reader."""
+def test_python_entries_read_alike() -> None:
+    """Otherwise half of the measured time would be the reader's."""
     paths = [*(run.HERE / "entries").glob("*.py")]
     texts = {path.name: path.read_text() for path in paths if path.name != "__init__.py"}
     assert len(texts) == 5
@@ -81,9 +83,7 @@ def test_entries_in_python_read_the_file_in_the_same_cheap_way() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("world", ["calm", "rough"])
-def test_ours_is_right_in_the_end_and_so_is_a_long_wait(
-    query: str, world: str, folder: Path
-) -> None:
+def test_oracle_long_wait_is_right(query: str, world: str, folder: Path) -> None:
     ours = _measured(run.OURS, folder, world, query).score
     long = _measured("bounded, 2 s", folder, world, query).score
     assert (ours.wrong_end, long.wrong_end) == (0, 0)
@@ -93,7 +93,7 @@ def test_ours_is_right_in_the_end_and_so_is_a_long_wait(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("query", ["q5", "q11"])
-def test_no_order_is_wrong_where_a_source_was_silent(query: str, folder: Path) -> None:
+def test_unordered_entry_is_wrong(query: str, folder: Path) -> None:
     hasty = _measured("no order", folder, "rough", query).score
     corrected = _measured("bounded, 50 ms, late 10 s", folder, "rough", query).score
     assert hasty.wrong_end > corrected.wrong_end == 0
@@ -101,7 +101,7 @@ def test_no_order_is_wrong_where_a_source_was_silent(query: str, folder: Path) -
 
 
 @pytest.mark.slow
-def test_a_clock_that_is_ahead_spoils_watermarks_and_hardly_ours(folder: Path) -> None:
+def test_wrong_clock_spoils_watermarks(folder: Path) -> None:
     ours = _measured(run.OURS, folder, "clock", "q5").score
     bounded = _measured("bounded, 2 s", folder, "clock", "q5").score
     assert ours.wrong_end < 0.1 * ours.expected
@@ -115,7 +115,7 @@ print(rows[0].partition(",")[0], 1, "", len(rows), sep=",")
 """
 
 
-def test_who_looks_ahead_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_looking_ahead_is_refused(folder: Path, tmp_path: Path) -> None:
     program = tmp_path / "ahead.py"
     program.write_text(LOOKS_AHEAD)
     entry = Entry("ahead", ("{python}", str(program)), str(program))
@@ -123,19 +123,19 @@ def test_who_looks_ahead_is_refused(folder: Path, tmp_path: Path) -> None:
         measure(entry, folder, "calm", "q7", {"python": sys.executable})
 
 
-def test_who_fails_is_named(folder: Path) -> None:
+def test_failing_entry_is_named(folder: Path) -> None:
     entry = Entry("broken", ("{python}", "-c", "raise SystemExit('no disk')"), "run.py")
     with pytest.raises(EntryFailed, match=r"exit code 1\nno disk"):
         measure(entry, folder, "calm", "q7", {"python": sys.executable})
 
 
-def test_lines_are_counted_without_words(tmp_path: Path) -> None:
+def test_comments_do_not_count(tmp_path: Path) -> None:
     code = tmp_path / "code.py"
     code.write_text('"""Words.\n\nMore."""\n\n# words\na = 1\n"""Words."""\nb = 2  # two\n')
     assert lines_of(code) == 2
 
 
-def test_the_folder_stands_alone(folder: Path, tmp_path: Path) -> None:
+def test_folder_runs_by_itself(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(run.HERE, tmp_path / "disorder")
     options = ["--entry", "no order", "--world", "calm", "--query", "q7"]
     told = printed("-m", "disorder.run", folder, *options, cwd=tmp_path)

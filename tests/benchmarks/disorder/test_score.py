@@ -1,4 +1,4 @@
-"""Examples: planted wrong answers score worse; a line that cannot be read is named."""
+"""Examples: planted wrong answers score worse, and an unreadable line is named."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TRUTH = {(start, "k"): Right(str(start), 1_000 * start + 500) for start in range
 PERFECT = [Answer(right.ready_us, place, right.value) for place, right in TRUTH.items()]
 
 
-def test_perfect_answers_have_nothing_wrong_and_no_wait() -> None:
+def test_perfect_answers_score_best() -> None:
     assert score_answers(TRUTH, PERFECT) == Score(8, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("at", range(8))
-def test_a_dropped_a_doubled_and_a_late_answer_score_worse(at: int) -> None:
+def test_planted_errors_score_worse(at: int) -> None:
     dropped = score_answers(TRUTH, PERFECT[:at] + PERFECT[at + 1 :])
     assert (dropped.wrong_first, dropped.wrong_end) == (1, 1)
     doubled = score_answers(TRUTH, [*PERFECT[: at + 1], *PERFECT[at:]])
@@ -37,14 +37,14 @@ def test_a_dropped_a_doubled_and_a_late_answer_score_worse(at: int) -> None:
     assert (waited.wrong_end, waited.first_mean_ms, waited.first_p99_ms) == (0, 0.1, 0.8)
 
 
-def test_a_wrong_answer_that_is_corrected_is_wrong_at_first_only() -> None:
+def test_corrected_answer_ends_right() -> None:
     early = Answer(PERFECT[0].at_us - 400, PERFECT[0].place, "0")
     found = score_answers(TRUTH, [early, *PERFECT])
     assert (found.wrong_first, found.wrong_end, found.corrected) == (1, 0, 1)
     assert (found.first_mean_ms, found.settled_mean_ms) == (-0.05, 0.0)
 
 
-def test_an_answer_to_what_has_none_is_wrong_until_it_is_withdrawn() -> None:
+def test_spurious_answer_is_wrong() -> None:
     spurious = Answer(0, (5, "nobody"), "1")
     assert score_answers(TRUTH, [spurious, *PERFECT]).wrong_end == 1
     withdrawn = score_answers(
@@ -53,11 +53,11 @@ def test_an_answer_to_what_has_none_is_wrong_until_it_is_withdrawn() -> None:
     assert (withdrawn.wrong_first, withdrawn.wrong_end) == (1, 0)
 
 
-def test_nothing_at_all_is_all_wrong() -> None:
+def test_no_answers_are_all_wrong() -> None:
     assert score_answers(TRUTH, []) == Score(8, 8, 8, 0, 0, None, None, None, None)
 
 
-def test_who_answers_with_what_is_not_there_yet_is_found() -> None:
+def test_premature_answer_is_found() -> None:
     assert differing(PERFECT, PERFECT[:4], 5_000) == []
     assert differing(PERFECT, PERFECT[:3], 5_000) == [PERFECT[3]]
 
@@ -70,14 +70,14 @@ def test_who_answers_with_what_is_not_there_yet_is_found() -> None:
         ("5,2,k,3\n4,2,k,4\n", "line 2: at_us is smaller"),
     ],
 )
-def test_a_line_that_is_no_answer_is_named(lines: str, why: str, tmp_path: Path) -> None:
+def test_invalid_line_is_named(lines: str, why: str, tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
     path.write_text(lines)
     with pytest.raises(BadAnswers, match=why):
         read_answers(path)
 
 
-def test_it_is_a_program(
+def test_score_runs_as_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     truth, answers = tmp_path / "truth.csv", tmp_path / "answers.csv"

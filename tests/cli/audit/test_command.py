@@ -1,4 +1,4 @@
-"""Examples: `inorder audit` on files of other people, what it prints, and what it refuses."""
+"""Examples: `inorder audit` on foreign files, its output, and refused input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAPPED = ("--source", "device", "--seq", "n", "--ts", "time", "--ts-unit", "ms")
 
 
 def in_ms(rows: list[AuditRow]) -> list[AuditRow]:
-    """As a file in milliseconds has them."""
+    """Return the rows as a file in milliseconds stores them."""
     return [
         row._replace(
             ts_ns=row.ts_ns // MS * MS,
@@ -51,26 +51,26 @@ def telemetry(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_foreign_file_is_audited_without_a_word(telemetry: Path) -> None:
+def test_foreign_file_is_audited(telemetry: Path) -> None:
     answer = inorder("audit", telemetry).well(
         "read by source device, seq n, ts time (ms), arrival received", "press-7  fast by 41 s"
     )
     assert all(len(line) <= 100 for line in answer.out.splitlines() if str(telemetry) not in line)
 
 
-def test_arrivals_of_another_unit_are_named(tmp_path: Path) -> None:
+def test_arrival_unit_is_checked(tmp_path: Path) -> None:
     rows = [f"a,{1767225600 + n},{1767225600123 + 1000 * n},{n}" for n in range(3)]
     path = text_file(tmp_path / "telemetry.csv", "\n".join(["device,time,arrival,n", *rows]))
     answer = inorder("audit", path)
     assert "arrival looks like an arrival time, but is not used: in ms, times in s" in answer.out
 
 
-def test_the_object_is_that_of_the_rows(telemetry: Path) -> None:
+def test_json_equals_audit_of_rows(telemetry: Path) -> None:
     said = inorder("audit", telemetry, "--json").last
     assert said == json.loads(json.dumps(document(audit(in_ms(plant(1)), ASKED))))
 
 
-def test_json_lines_packed_and_by_options(telemetry: Path, tmp_path: Path) -> None:
+def test_gzipped_json_is_audited(telemetry: Path, tmp_path: Path) -> None:
     with telemetry.open() as file:
         rows = list(csv.DictReader(file))
     path = tmp_path / "telemetry.jsonl.gz"
@@ -87,12 +87,12 @@ def test_json_lines_packed_and_by_options(telemetry: Path, tmp_path: Path) -> No
     assert inorder(*asked_for, "--last", "100").last["records"] == 100
 
 
-def test_a_unit_that_is_given_counts_whatever_the_times_look_like(telemetry: Path) -> None:
+def test_given_unit_overrides_guess(telemetry: Path) -> None:
     in_ns = inorder("audit", telemetry, *MAPPED[:-1], "ns", "--json")
     assert in_ns.last["windows"]["all"] == 1
 
 
-def test_parquet_with_times_of_its_own(telemetry: Path, tmp_path: Path) -> None:
+def test_parquet_timestamps_are_read(telemetry: Path, tmp_path: Path) -> None:
     with telemetry.open() as file:
         rows = list(csv.DictReader(file))
     times = pa.array([int(row["time"]) for row in rows], pa.timestamp("ms", "UTC"))
@@ -107,7 +107,7 @@ def test_parquet_with_times_of_its_own(telemetry: Path, tmp_path: Path) -> None:
     assert by_table.last == by_lines.last
 
 
-def test_the_page_needs_nothing_else(telemetry: Path, tmp_path: Path) -> None:
+def test_page_is_self_contained(telemetry: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     inorder("audit", telemetry, "--html", page).well()
     text = page.read_text()
@@ -117,7 +117,7 @@ def test_the_page_needs_nothing_else(telemetry: Path, tmp_path: Path) -> None:
     assert "<script" not in text
 
 
-def test_names_of_others_are_no_markup(tmp_path: Path) -> None:
+def test_foreign_names_are_escaped(tmp_path: Path) -> None:
     path, page = tmp_path / "names.jsonl", tmp_path / "report.html"
     name = "<script>alert(1)</script>\u202e[red]x"
     lines = [{"source": name, "seq": n, "ts": 1_700_000_000_000 + n} for n in range(30)]
@@ -127,7 +127,7 @@ def test_names_of_others_are_no_markup(tmp_path: Path) -> None:
     assert "\u202e" not in answer.out + page.read_text()
 
 
-def test_machines_whose_names_begin_alike_can_be_told_apart(tmp_path: Path) -> None:
+def test_similar_names_stay_distinct(tmp_path: Path) -> None:
     path = tmp_path / "names.jsonl"
     names = ["Förderband-Halle-31", "Förderband-Halle-32", "W" * 100 + "-33"]
     times = [(1_700_000_000_000 + n * 1_000, n) for n in range(30)]
@@ -142,11 +142,11 @@ def test_machines_whose_names_begin_alike_can_be_told_apart(tmp_path: Path) -> N
 
 
 FALLS_NS = (0, 0, 3 * S, 0, 700 * MS, 40 * S, 0)
-"""By how much each number of a gateway is older than the one before."""
+"""Fall of the timestamp of each number of a gateway."""
 
 
 def held_up(rows: list[AuditRow], first_min: int, last_min: int) -> list[AuditRow]:
-    """The rows, of which those that one machine sends between two times arrive at the second."""
+    """Return the rows; those that one machine sends between two times arrive at the second."""
     begin_ns = rows[0].ts_ns
     first_ns, last_ns = begin_ns + first_min * 60 * S, begin_ns + last_min * 60 * S
     held = [
@@ -191,8 +191,11 @@ def unlike(found: Mapping[int, int], truth: Mapping[int, int]) -> int:
 
 
 def as_told(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]:
-    """What a replay says, in the words of an audit: windows that are wrong by the times of the
-    events themselves, and by the stamps of what is late and in no window."""
+    """Return the figures of a replay in the form of an audit.
+
+    Windows are wrong by the corrected timestamps of events, and by the timestamps of late events
+    outside of windows.
+    """
     lines = run.lines
     events = [line for line in lines if line["kind"] == "event"]
     windows = [line for line in lines if line["kind"] == "window"]
@@ -217,9 +220,7 @@ def as_told(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]
 @pytest.mark.parametrize("seed", seeds_of_today(1))
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("arrives", [True, False])
-def test_the_file_that_it_writes_gives_what_it_said(
-    tmp_path: Path, world: str, seed: int, arrives: bool
-) -> None:
+def test_written_file_replays_alike(tmp_path: Path, world: str, seed: int, arrives: bool) -> None:
     topology, path = tmp_path / "t.yaml", tmp_path / "telemetry.jsonl"
     rows = WORLDS[world](seed)
     with path.open("w") as file:
@@ -236,7 +237,7 @@ def test_the_file_that_it_writes_gives_what_it_said(
     assert sum(line["kind"] == "duplicate" for line in run.lines) == said["copies"]
 
 
-def test_timestamps_that_fall_are_counted_and_covered(tmp_path: Path) -> None:
+def test_timestamp_falls_are_covered(tmp_path: Path) -> None:
     path, topology = tmp_path / "gateway.jsonl", tmp_path / "t.yaml"
     with path.open("w") as file:
         for n in range(2_000):
@@ -259,9 +260,7 @@ def test_timestamps_that_fall_are_counted_and_covered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("machines", [2, 3, 5, 10])
-def test_machines_without_numbers_are_counted_beside_those_with(
-    tmp_path: Path, machines: int
-) -> None:
+def test_mixed_numbering_is_detected(tmp_path: Path, machines: int) -> None:
     path, topology = tmp_path / "mixed.csv", tmp_path / "t.yaml"
     rows = [
         f"m{machine},{n if machine else ''},{1_700_000_000_000 + 1_000 * n + machine}"
@@ -284,7 +283,7 @@ def test_machines_without_numbers_are_counted_beside_those_with(
 
 @pytest.mark.parametrize("joins", [1, 29])
 @pytest.mark.parametrize("plain", [0, 90])
-def test_numbers_are_kept_behind_a_join(tmp_path: Path, joins: int, plain: int) -> None:
+def test_numbers_after_join_are_kept(tmp_path: Path, joins: int, plain: int) -> None:
     at_s = iter(range(1_700_000_000, 1_700_001_000))
     rows = [f"lora,,{next(at_s)}" for _ in range(joins)]
     rows += [f"lora,{n},{next(at_s)}" for n in range(30)]
@@ -306,7 +305,7 @@ def test_numbers_are_kept_behind_a_join(tmp_path: Path, joins: int, plain: int) 
     assert said["unread"]["seq_mixed"]["first"] == 2
 
 
-def test_numbers_that_wrap_are_said_and_put_into_the_file(tmp_path: Path) -> None:
+def test_wrapping_sets_seq_bits(tmp_path: Path) -> None:
     path, topology = tmp_path / "spb.csv", tmp_path / "t.yaml"
     rows = [f"a,{n % 256},{1_700_000_000_000 + 10 * n}" for n in range(1_000)]
     path.write_text("\n".join(["node,seq,time", *rows]))
@@ -324,7 +323,7 @@ def test_numbers_that_wrap_are_said_and_put_into_the_file(tmp_path: Path) -> Non
     assert given.last == inorder("audit", path, "--json").last
 
 
-def test_a_range_of_numbers_is_proposed(tmp_path: Path) -> None:
+def test_number_range_is_proposed(tmp_path: Path) -> None:
     begin_ms = 1_700_000_000_000
     numbers = [*range(65_400, 65_536), *range(1, 100)]
     rows = [f"a,{number},{begin_ms + 100 * at}" for at, number in enumerate(numbers)]
@@ -352,7 +351,7 @@ def test_a_range_of_numbers_is_proposed(tmp_path: Path) -> None:
         assert error in inorder("audit", path, "--seq-range", *options).err
 
 
-def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_path: Path) -> None:
+def test_partly_wrapping_fleet_warns(tmp_path: Path) -> None:
     path, topology = tmp_path / "mixed.csv", tmp_path / "t.yaml"
     rows = [
         f"{name},{n % 256 if name == 'a' else n},{1_700_000_000_000 + 10 * n}"
@@ -388,7 +387,7 @@ def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_pa
         (("--source", "device", "--ts", "time", "--ts-unit", "s"), 4, "ts_huge"),
     ],
 )
-def test_wrong_options_are_refused_in_a_sentence(
+def test_wrong_options_are_refused(
     telemetry: Path, options: tuple[str, ...], code: int, word: str
 ) -> None:
     answer = inorder("audit", telemetry, *options)
@@ -396,17 +395,17 @@ def test_wrong_options_are_refused_in_a_sentence(
     assert "Traceback" not in answer.err
 
 
-def test_what_cannot_be_read_is_shown_with_the_reason(telemetry: Path) -> None:
+def test_unreadable_record_is_shown(telemetry: Path) -> None:
     answer = inorder("audit", telemetry, "--source", "device", "--seq", "force", "--ts", "time")
     answer.refused("not one record can be read", "seq_not_integer", code=4)
     assert answer.err.count("  record ") == 3
 
 
-def test_a_file_of_another_format_is_shown_with_the_reason(tmp_path: Path) -> None:
+def test_wrong_format_is_shown(tmp_path: Path) -> None:
     path = text_file(tmp_path / "notes.jsonl", "press-7 went off\n" * 40)
     inorder("audit", path, *MAPPED).refused("press-7 went off", "value_undecodable", code=4)
 
 
-def test_without_a_source_the_fields_are_named(tmp_path: Path) -> None:
+def test_missing_source_lists_fields(tmp_path: Path) -> None:
     path = text_file(tmp_path / "values.jsonl", '{"x": 1.5, "y": 2.5}\n' * 30)
     inorder("audit", path).refused("--source is missing", "x, y")

@@ -21,7 +21,7 @@ AHEAD_NS = 7_200 * S
 
 
 def fast(seed: int = 1) -> Findings:
-    """A plant of which one machine is two hours fast, and only one other is late on its own."""
+    """Return findings of a plant with one machine two hours fast and one other machine late."""
     rows = [
         row._replace(ts_ns=row.ts_ns + AHEAD_NS) if row.source == FAST else row
         for row in plant(seed, late=0.0)
@@ -35,7 +35,7 @@ def fast(seed: int = 1) -> Findings:
     return audit(later, ASKED)
 
 
-def test_a_fast_clock_makes_no_other_machine_late_in_the_picture() -> None:
+def test_fast_clock_blames_no_other() -> None:
     findings = fast()
     assert findings.total("out_of_time") > 0.8 * findings.records
     picture = lateness_picture(findings)
@@ -69,7 +69,7 @@ def named(rows: list[AuditRow], name: Callable[[str], str]) -> list[AuditRow]:
 @pytest.mark.programs
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [str, lambda source: "W" * 30 + source], ids=["short", "long"])
-def test_nothing_is_cut_in_chromium(tmp_path: Path, name: Callable[[str], str]) -> None:
+def test_chromium_cuts_no_text(tmp_path: Path, name: Callable[[str], str]) -> None:
     require(missing())
     rows = [
         row._replace(ts_ns=row.ts_ns + AHEAD_NS * int(row.source[-1]))

@@ -1,4 +1,4 @@
-"""Examples: what is said before the numbers of an audit."""
+"""Examples: the remarks before the numbers of an audit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from topology.model.outcome import Malformed
 ASKED = Asked(60 * S, (0,), ONE_ORDER, arrives=True)
 
 
-def test_a_sound_topic_needs_no_word() -> None:
+def test_sound_topic_has_no_remarks() -> None:
     assert list(remarks(audit(plant(1, 900), ASKED))) == []
     assert list(remarks(audit([], ASKED))) == []
 
 
-def test_machines_in_several_partitions_are_named_first() -> None:
+def test_spread_machines_are_named() -> None:
     rows = [row._replace(partition=row.offset % 2) for row in plant(1, 900)]
     order = OrderRule((0, 1))
     (word,) = remarks(audit(rows, Asked(60 * S, (0,), order, arrives=True)))
@@ -24,13 +24,13 @@ def test_machines_in_several_partitions_are_named_first() -> None:
     assert "inorder produce" in word
 
 
-def test_a_history_that_was_loaded_is_recognised() -> None:
+def test_loaded_history_is_noticed() -> None:
     rows = [row._replace(arrival_ns=BEGIN_NS + at * MS) for at, row in enumerate(plant(1, 3_000))]
     (word,) = remarks(audit(rows, ASKED))
     assert "times faster than they happened" in word
 
 
-def test_what_cannot_be_read_is_counted_by_its_reason() -> None:
+def test_unreadable_rows_are_counted() -> None:
     rows: list[AuditRow | Malformed] = [
         *plant(1, 900),
         Malformed(0, 7, "seq_missing", "no \x1b number"),

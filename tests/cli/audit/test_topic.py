@@ -1,5 +1,4 @@
-"""End to end: `inorder audit` on real topics of others equals brute force over what they
-hold, and leaves no trace."""
+"""End to end: `inorder audit` on foreign topics equals brute force, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ MAPPED = ("--source", "payload.device", "--seq", "payload.n", "--ts", "payload.t
 
 
 def published(kafka: SharedKafka, topic: str, partitions: int, stamped: str, rows: Any) -> None:
-    """As somebody else's producer does it: JSON in the value, no headers; robots key by machine."""
+    """Publish rows as a foreign producer does: JSON values without headers, keyed by machine."""
     kafka.create_topic(topic, partitions, {"message.timestamp.type": stamped})
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "partitioner": "consistent_random"})
     for row in rows:
@@ -39,8 +38,10 @@ def published(kafka: SharedKafka, topic: str, partitions: int, stamped: str, row
 
 
 def lying(kafka: SharedKafka, topic: str, partitions: int, last: int | None) -> Iterator[Any]:
-    """The records by another client: (largest timestamp so far of the partition, partition, offset,
-    value), the newest `last` of each partition."""
+    """Yield the records as read by another client, the newest `last` of each partition.
+
+    Each is (largest timestamp so far of the partition, partition, offset, value).
+    """
     records = read_all(kafka.bootstrap, topic)
     for number in range(partitions):
         of_partition = [record for record in records if record.partition == number]
@@ -63,7 +64,7 @@ def expected(kafka: SharedKafka, topic: str, partitions: int, last: int | None, 
 
 
 def groups_at(admin: AdminClient, topic: str) -> list[str]:
-    """Those that have said how far they have read it, among all that tests have made."""
+    """Return the consumer groups with committed offsets on the topic."""
     listed = admin.list_consumer_groups().result().valid
     wanted = [ConsumerGroupTopicPartitions(each.group_id) for each in listed]
     asked = [admin.list_consumer_group_offsets([one])[one.group_id] for one in wanted]
@@ -77,7 +78,7 @@ def groups_at(admin: AdminClient, topic: str) -> list[str]:
     ("partitions", "stamped", "last"),
     [(1, "LogAppendTime", None), (3, "LogAppendTime", None), (3, "CreateTime", 300)],
 )
-def test_a_foreign_topic_is_counted_as_by_brute_force(
+def test_oracle_audit_is_exact(
     kafka: SharedKafka,
     unique_name: UniqueName,
     tmp_path: Path,
@@ -102,7 +103,7 @@ def test_a_foreign_topic_is_counted_as_by_brute_force(
     assert (said["order"], said["clocks_by"]) == (
         ("each partition", "lines") if apart else ("all records", "arrivals")
     )
-    # `append` is when a record of a topic arrives, and `arrival` of fields is of files.
+    # In a topic, records arrive by `append`; `arrival` in `fields` is for files.
     stream = parse(out.read_text()).streams["default"]
     assert stream.fields is not None
     assert stream.fields.arrival is None
@@ -113,9 +114,7 @@ def test_a_foreign_topic_is_counted_as_by_brute_force(
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_topic_without_a_word_is_read_by_a_proposal_and_named_if_it_cannot(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
+def test_topic_needs_no_options(kafka: SharedKafka, unique_name: UniqueName) -> None:
     topic = unique_name("telemetry")
     published(kafka, topic, 1, "LogAppendTime", plant(2, 600))
     where = ("--brokers", kafka.bootstrap, "--topic", topic)

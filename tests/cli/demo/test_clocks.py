@@ -1,4 +1,4 @@
-"""Laws: the demo's wrong clocks can be read backwards, and are told in words."""
+"""Laws: the demo's wrong clocks can be inverted. Example: they are described in words."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ HOUR_NS = 3_600_000_000_000
     rate_ppm=st.integers(-500, 500),
     run_ns=st.integers(0, HOUR_NS),
 )
-def test_what_it_reads_tells_the_true_time(ahead_ns: int, rate_ppm: int, run_ns: int) -> None:
+def test_law_clock_is_invertible(ahead_ns: int, rate_ppm: int, run_ns: int) -> None:
     clock = WrongClock(ahead_ns, rate_ppm, NOW)
     assert abs(clock.true(clock.reads(NOW + run_ns)) - NOW - run_ns) <= ROUNDING_NS
 
 
-def test_only_those_that_are_wrong_are_told() -> None:
+def test_wrong_clocks_are_described() -> None:
     assert describe(wrong_clocks(NOW)) == (
         "broker1 is 90 s ahead and runs +150 ppm, broker2 is 3,600 s behind and runs -80 ppm"
     )

@@ -1,4 +1,4 @@
-"""Examples: a demo waits as long as there is progress, and says for what."""
+"""Examples: a demo waits as long as there is progress, and reports what it waits for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kit.clock import Clock
 from topology.config import parse
 
 
-def test_progress_renews_it_and_stillness_ends_it() -> None:
+def test_progress_renews_patience() -> None:
     clock = Clock()
     patience = Patience(lambda _: None, now_s=clock)
     for step in range(20):
@@ -26,7 +26,7 @@ def test_progress_renews_it_and_stillness_ends_it() -> None:
     assert not patience.lasts(19, "the end")
 
 
-def test_it_says_what_it_waits_for() -> None:
+def test_waiting_is_reported() -> None:
     clock = Clock()
     reports: list[str] = []
     patience = Patience(reports.append, now_s=clock)
@@ -36,7 +36,7 @@ def test_it_says_what_it_waits_for() -> None:
     assert reports == ["waiting for step 4 (5 s)", "waiting for step 8 (10 s)"]
 
 
-def test_a_worker_that_ends_is_not_waited_for(tmp_path: Path) -> None:
+def test_ended_worker_is_not_awaited(tmp_path: Path) -> None:
     with (
         pytest.raises(DemoFailed, match="no broker answers|colour"),
         worker_on("127.0.0.1:1", "streams: {default: {colour: red}}\n", tmp_path, 1),
@@ -44,10 +44,8 @@ def test_a_worker_that_ends_is_not_waited_for(tmp_path: Path) -> None:
         pass
 
 
-def test_a_worker_without_progress_is_given_up_and_what_it_lacked_was_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No broker is there, which the worker would wait for."""
+def test_stalled_worker_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker would wait for a broker that does not exist."""
     monkeypatch.setattr(stage, "STILL_S", 1.5)
     monkeypatch.setattr("cli.demo.patience.REPORT_EVERY_S", 0.3)
     reports: list[str] = []
@@ -60,8 +58,8 @@ def test_a_worker_without_progress_is_given_up_and_what_it_lacked_was_told(
     assert reports[0].startswith("waiting for the worker: 0 of 16 tasks taken")
 
 
-def test_no_silence_and_no_delay_of_the_demo_is_beyond_what_its_topology_waits_for() -> None:
-    """The longest silence of one source is 11 s (`recording`)."""
+def test_topology_outwaits_delays() -> None:
+    """One source is silent for 11 s at most (`recording`)."""
     stream = parse(TOPOLOGY).streams["default"]
     assert stream.merge.idle_after_ns > 11_000_000_000
     assert stream.merge.max_wait_ns > Trouble().longest_ns + Trouble().base_ns

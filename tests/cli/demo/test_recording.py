@@ -1,4 +1,4 @@
-"""Examples and laws: the demo's recording, and the account of the trouble on its way."""
+"""Examples and laws: the demo's recording, and the account of the faults added to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MS = 1_000_000
 S = 1_000_000_000
 
 
-def test_the_recording_is_whole() -> None:
+def test_recording_is_complete() -> None:
     events = record()
     counts = {"broker0": 8_379, "broker1": 2_412, "broker2": 2_049}
     assert Counter(event.source for event in events) == counts
@@ -23,7 +23,7 @@ def test_the_recording_is_whole() -> None:
         assert own == list(range(len(own)))
 
 
-def test_played_it_keeps_order_and_ties_and_loses_long_silences() -> None:
+def test_playing_shortens_silences() -> None:
     events = play(record(), 1_000 * S)
     assert events[0].ts_ns == 1_000 * S
     assert 46 * S < events[-1].ts_ns - 1_000 * S < 47 * S
@@ -35,7 +35,7 @@ def test_played_it_keeps_order_and_ties_and_loses_long_silences() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_account_is_what_was_done(seed: int) -> None:
+def test_law_account_is_exact(seed: int) -> None:
     events = play(record(), 0)[:4_000]
     postings, injected = with_trouble(events, seed, Trouble(lost=0.02, doubled=0.02))
     assert all(before.send_ns <= after.send_ns for before, after in pairwise(postings))
@@ -58,7 +58,7 @@ def _overtaken(postings: list[Posting]) -> int:
     return count
 
 
-def test_without_trouble_nothing_is_done() -> None:
+def test_no_trouble_changes_nothing() -> None:
     events = [Recorded("a", seq, seq * MS, "t", {}) for seq in range(100)]
     none = Trouble(delayed=0.0, lost=0.0, doubled=0.0, base_ns=5)
     postings, injected = with_trouble(events, 1, none)
@@ -67,7 +67,7 @@ def test_without_trouble_nothing_is_done() -> None:
     assert injected == Injected(sent=100)
 
 
-def test_a_seed_is_a_trouble() -> None:
+def test_seed_determines_the_trouble() -> None:
     events = play(record(), 0)[:1_000]
     assert with_trouble(events, 1) == with_trouble(events, 1)
     assert with_trouble(events, 1) != with_trouble(events, 2)

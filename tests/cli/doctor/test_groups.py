@@ -1,4 +1,4 @@
-"""Examples: what is found amiss with groups, from what brokers may say; and on a real broker."""
+"""Examples: faults of consumer groups, from answers of brokers; and on a real broker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORKER = {"worker at /10.0.0.1": frozenset({"events.raw"})}
         ),
     ],
 )
-def test_what_is_amiss(seen: SeenGroup, where: str | None, what: str) -> None:
+def test_fault_of_group_is_found(seen: SeenGroup, where: str | None, what: str) -> None:
     found = [*group_findings(TOPOLOGY, {GROUP: seen})]
     assert [each.where for each in found] == ([] if where is None else [where])
     assert all(what in each.what for each in found)
@@ -45,7 +45,7 @@ def test_what_is_amiss(seen: SeenGroup, where: str | None, what: str) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_stranger_is_found_and_a_worker_is_none(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_foreign_member_is_found(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages="reorder+merge", partitions=1)
     ask = ("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
     worker = Worker("a", setting.path, setting.bootstrap, tmp_path)

@@ -1,5 +1,4 @@
-"""Examples: what `inorder doctor` says of input records that cannot be read, on a broker in the
-process."""
+"""Examples: findings of `inorder doctor` on unreadable input, on a broker in the process."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def mapped(raw: Topic) -> str:
     return f"streams: {{a: {{input: {raw.name}, {fields}}}}}"
 
 
-def test_every_record_is_dead(raw: Topic, tmp_path: Path) -> None:
+def test_dead_input_is_found(raw: Topic, tmp_path: Path) -> None:
     publish(raw, 3, {})
     path = text_file(tmp_path / "t.yaml", text(raw))
     answer = inorder("doctor", "--topology", path, "--brokers", raw.bootstrap)
@@ -50,7 +49,7 @@ def test_every_record_is_dead(raw: Topic, tmp_path: Path) -> None:
     assert "fields: {source: payload.NAME, seq: payload.NAME" in " ".join(answer.out.split())
 
 
-def test_what_is_sound_or_empty_is_no_finding(raw: Topic) -> None:
+def test_sound_input_has_no_finding(raw: Topic) -> None:
     topology = parse(text(raw))
     assert input_findings(topology, at(raw)) == []
     publish(raw, 5, {})
@@ -59,7 +58,7 @@ def test_what_is_sound_or_empty_is_no_finding(raw: Topic) -> None:
     assert input_findings(parse(text(Topic(raw.bootstrap, f"{raw.name}-absent"))), at(raw)) == []
 
 
-def test_timestamps_that_fall(raw: Topic) -> None:
+def test_timestamp_falls_are_found(raw: Topic) -> None:
     producer = Producer({"bootstrap.servers": raw.bootstrap, "log_level": 0})
     for number, ts_s in enumerate((100, 102, 98.5, 103, 90, 104)):
         headers: dict[str, bytes] = {"sourceId": b"gate", "seqNum": b"%d" % number}
@@ -73,15 +72,15 @@ def test_timestamps_that_fall(raw: Topic) -> None:
     assert input_findings(parse(declared), at(raw)) == []
 
 
-def test_a_fall_within_a_run_of_numbers_counts() -> None:
+def test_fall_counts_within_a_run() -> None:
     assert largest_fall_ns([(0, 5, 50), (0, 6, 60), (1, 0, 10)]) == 0
     assert largest_fall_ns([(0, 5, 50), (0, 6, 70), (0, 7, 45), (0, 8, 40), (0, 8, 0)]) == 30
     assert largest_fall_ns([(0, 5, -50), (0, 6, -40)]) == 0
     minutes = [(-1, n, 60 * k + n) for k in range(3) for n in range(30)]
-    assert largest_fall_ns(minutes) == 0  # It restarts at 0.
+    assert largest_fall_ns(minutes) == 0  # The source restarts at 0.
 
 
-def test_a_stream_that_nobody_named(raw: Topic) -> None:
+def test_unnamed_stream_is_found(raw: Topic) -> None:
     publish(raw, 4, {**GOOD, "streamId": b"pitch"})
     (found,) = input_findings(parse(text(raw)), at(raw))
     assert found.where == raw.name
@@ -89,7 +88,7 @@ def test_a_stream_that_nobody_named(raw: Topic) -> None:
     assert "`streams:`" in found.remedy
 
 
-def test_a_source_of_others_in_several_partitions(raw: Topic) -> None:
+def test_spread_source_is_found(raw: Topic) -> None:
     publish(raw, 1, {"m": b"oven", "n": b"1"})
     assert input_findings(parse(mapped(raw)), at(raw)) == []
     publish(raw, 2, {"m": b"press", "n": b"1"})

@@ -1,4 +1,4 @@
-"""End to end: a transaction that stays open is found on a real broker, one that ends is not."""
+"""End to end: a transaction that stays open is found on a real broker; one that ends is not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT_S = 20.0
 
 
 @pytest.mark.kafka
-def test_one_that_ends_is_none(
+def test_ended_transaction_is_no_fault(
     kafka: SharedKafka, unique_name: UniqueName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = unique_name("open")
@@ -40,7 +40,7 @@ def test_one_that_ends_is_none(
             assert await asyncio.to_thread(found, 1.0) == {(name, 0): 0}
             clock.reset_mock()
             looking = asyncio.create_task(asyncio.to_thread(found, 60.0))
-            await until(lambda: clock.sleep.called)  # only where it has seen an open one
+            await until(lambda: clock.sleep.called)  # once it has seen an open one
             await producer.commit_transaction()
             async with asyncio.timeout(TIMEOUT_S):
                 assert await looking == {}

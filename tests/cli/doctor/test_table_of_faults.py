@@ -1,5 +1,4 @@
-"""Examples: each fault that docs/operate/alerts.md gives to doctor has a test that makes it; what
-the column of the page quotes is what is written there."""
+"""Examples: each fault that docs/operate/alerts.md leaves to doctor has a test."""
 
 from __future__ import annotations
 
@@ -10,29 +9,25 @@ from tests.cli.doctor import test_groups, test_inputs, test_topics
 from tests.infra.test_monitoring import table_of_faults
 
 FAULTS = {
-    "all workers are away": test_groups.test_what_is_amiss,
-    "records break the contract": test_inputs.test_every_record_is_dead,
-    "brokers refuse transactions": test_topics.test_what_is_amiss_is_told_with_its_remedy,
-    "a source comes by several partitions": (
-        test_inputs.test_a_source_of_others_in_several_partitions
-    ),
-    "topics absent, too narrow, of other settings": (
-        test_topics.test_topics_that_are_absent_have_one_remedy
-    ),
-    "another program in a stage's group": test_groups.test_what_is_amiss,
-    "records deleted before they were read": test_groups.test_what_is_amiss,
-    "a transaction that stays open": test_topics.test_a_transaction_that_stays_open_is_found,
-    "changelogs that do not compact": test_topics.test_what_is_amiss_is_told_with_its_remedy,
+    "all workers are away": test_groups.test_fault_of_group_is_found,
+    "records break the contract": test_inputs.test_dead_input_is_found,
+    "brokers refuse transactions": test_topics.test_fault_of_topic_has_a_remedy,
+    "a source comes by several partitions": test_inputs.test_spread_source_is_found,
+    "topics absent, too narrow, of other settings": test_topics.test_missing_topics_share_a_remedy,
+    "another program in a stage's group": test_groups.test_fault_of_group_is_found,
+    "records deleted before they were read": test_groups.test_fault_of_group_is_found,
+    "a transaction that stays open": test_topics.test_open_transaction_is_found,
+    "changelogs that do not compact": test_topics.test_fault_of_topic_has_a_remedy,
 }
-"""Who makes each fault that the page gives to doctor, and finds it."""
+"""A test for each fault that the page leaves to doctor."""
 
 
-def test_each_row_has_its_fault_and_each_fault_its_row() -> None:
+def test_rows_and_faults_correspond() -> None:
     assert {row[0] for row in table_of_faults() if row[4]} == FAULTS.keys()
 
 
-def test_what_is_quoted_of_the_page_is_written_there() -> None:
-    """By the text of what writes `/ready`, the page and `explain`."""
+def test_quoted_texts_exist() -> None:
+    """Each quoted text is compared with the sources of `/ready`, the page and `explain`."""
     written = "".join(
         path.read_text()
         for room in ("agents/watch", "agents/stage", "cli/run", "topology")

@@ -1,4 +1,4 @@
-"""Examples: what is found amiss, from what brokers may say; and on a real broker."""
+"""Examples: faults of topics and brokers, from answers of brokers; and on a real broker."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SETTINGS = {
 
 
 def as_declared(topology: Topology) -> dict[str, SeenTopic]:
-    """The topics of a topology, sound and in three copies."""
+    """Return the topics of a topology, sound and with three replicas."""
     return {
         spec.name: SeenTopic(spec.partitions, 3, config={**SETTINGS, **spec.config})
         for spec in declare(topology)
@@ -61,8 +61,10 @@ CHANGELOG = "inorder.merge.events.sequenced.changelog"
 
 
 def test_each_topic_is_declared_once() -> None:
-    """Patterns and detectors in stages of their own write one topic; librdkafka crashes when it is
-    asked to make one twice."""
+    """Patterns and detectors in separate stages write one topic.
+
+    A second request to create a topic makes librdkafka crash.
+    """
     own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
     queries = "{m: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}, d: {detector: any}}"
     stages = "[reorder, merge, pattern, detector]"
@@ -72,7 +74,7 @@ def test_each_topic_is_declared_once() -> None:
     assert topology.topics.matches in names
 
 
-def test_the_topic_of_requests_is_declared_where_it_is_named() -> None:
+def test_request_topic_is_declared() -> None:
     named = parse("streams: {default: {}}\ntopics: {resend: asked}")
     (spec,) = {*declared_names(named)} - {*declared_names(parse("streams: {default: {}}"))}
     assert spec == "asked"
@@ -82,7 +84,7 @@ def declared_names(topology: Topology) -> list[str]:
     return [spec.name for spec in declare(topology)]
 
 
-def test_the_table_of_a_query_is_compacted() -> None:
+def test_table_of_query_is_compacted() -> None:
     query = "{window: tumbling 1s, aggregate: {n: count()}, upsert: true}"
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}")
     (spec,) = [spec for spec in declare(topology) if spec.name == "results.q"]
@@ -97,7 +99,7 @@ def test_the_table_of_a_query_is_compacted() -> None:
 
 
 def found(name: str, seen: SeenTopic | None) -> list[Finding]:
-    """Where this one topic is otherwise."""
+    """Return the findings if only this topic differs."""
     topics = {key: value for key, value in SOUND.topics.items() if key != name}
     if seen is not None:
         topics[name] = seen
@@ -105,7 +107,7 @@ def found(name: str, seen: SeenTopic | None) -> list[Finding]:
 
 
 def config(name: str, settings: str) -> SeenTopic:
-    """A topic that is sound but for these settings, as `a=b,c=d`."""
+    """Return a topic that is sound but for these settings, as `a=b,c=d`."""
     seen = SOUND.topics[name]
     other = dict(pair.split("=") for pair in settings.split(","))
     return replace(seen, config={**seen.config, **other})
@@ -159,10 +161,10 @@ WARNINGS: list[tuple[str, str | dict[str, Any] | None, str, str]] = [
     ("name", "change", "what", "remedy", "weight"),
     [*((*row, "error") for row in ERRORS), *((*row, "warning") for row in WARNINGS)],
 )
-def test_what_is_amiss_is_told_with_its_remedy(
+def test_fault_of_topic_has_a_remedy(
     name: str, change: str | dict[str, Any] | None, what: str, remedy: str, weight: str
 ) -> None:
-    """`change`: the topic's settings, or what else is seen of it; None: it is absent."""
+    """`change`: the topic's settings, or other properties of it; None: the topic is missing."""
     seen = config(name, change) if isinstance(change, str) else None
     if isinstance(change, dict):
         seen = replace(SOUND.topics[name], **change)
@@ -172,7 +174,7 @@ def test_what_is_amiss_is_told_with_its_remedy(
     assert remedy in finding.remedy
 
 
-def test_topics_that_are_absent_have_one_remedy() -> None:
+def test_missing_topics_share_a_remedy() -> None:
     (finding,) = findings(TOPOLOGY, Cluster(SeenBrokers(3), {}))
     names = [spec.name for spec in declare(TOPOLOGY)]
     assert finding.where == ", ".join(names)
@@ -184,15 +186,15 @@ def test_topics_that_are_absent_have_one_remedy() -> None:
     [
         pytest.param(CHANGELOG, "segment.bytes=18000000,segment.ms=60000", id="smaller"),
         pytest.param(ORDERED, "retention.bytes=1000", id="what no stage reads"),
-        # An input is the user's, who writes what fits.
+        # The user chooses the record size of an input.
         *[(RAW, f"max.message.bytes={size}") for size in (1_000, 1 << 20, 1 << 30)],
     ],
 )
-def test_what_is_set_otherwise_without_harm_is_no_fault(name: str, settings: str) -> None:
+def test_harmless_setting_is_accepted(name: str, settings: str) -> None:
     assert found(name, config(name, settings)) == []
 
 
-def test_samples_are_to_last_as_long_as_the_input_and_no_longer() -> None:
+def test_samples_must_outlast_input() -> None:
     topics = {
         **SOUND.topics,
         "events.raw": config("events.raw", "retention.ms=3600000"),
@@ -207,21 +209,21 @@ def test_samples_are_to_last_as_long_as_the_input_and_no_longer() -> None:
 @pytest.mark.parametrize(
     ("may", "lacks"), [(set(), True), ({"Describe"}, True), ({"Read"}, False), ({"All"}, False)]
 )
-def test_the_right_to_a_group_is_looked_at(may: set[str], lacks: bool) -> None:
+def test_missing_group_right_is_found(may: set[str], lacks: bool) -> None:
     groups = {"inorder.reorder": None, "inorder.merge": frozenset(may)}
     found = findings(TOPOLOGY, replace(SOUND, groups=groups))
     assert [each.where for each in found] == ["group inorder.merge"] * lacks
     assert all("may not Read it for stage merge" in each.what for each in found)
 
 
-def test_a_transaction_that_stays_open_is_found() -> None:
+def test_open_transaction_is_found() -> None:
     (finding,) = findings(TOPOLOGY, replace(SOUND, open_at={("events.raw", 1): 7}))
     assert (finding.weight, finding.where) == (Weight.ERROR, "events.raw/1")
     assert "open at offset 7 for 10 s or longer" in finding.what
     assert "find-hanging --topic events.raw --partition 1" in finding.remedy
 
 
-def test_one_broker_keeps_one_copy_and_a_sound_cluster_has_no_finding() -> None:
+def test_sound_cluster_is_accepted() -> None:
     assert findings(TOPOLOGY, SOUND) == []
     topics = {name: replace(seen, copies=1) for name, seen in SOUND.topics.items()}
     assert findings(TOPOLOGY, Cluster(SeenBrokers(1), topics)) == []
@@ -242,16 +244,14 @@ def test_one_broker_keeps_one_copy_and_a_sound_cluster_has_no_finding() -> None:
          "a misspelled name", "set it to false"),
     ],
 )  # fmt: skip
-def test_what_is_amiss_with_the_brokers(
-    seen: SeenBrokers, weight: str, what: str, remedy: str
-) -> None:
+def test_fault_of_brokers_is_found(seen: SeenBrokers, weight: str, what: str, remedy: str) -> None:
     (finding,) = findings(TOPOLOGY, Cluster(seen, SOUND.topics))
     assert finding.weight == weight
     assert what in finding.what
     assert remedy in finding.remedy
 
 
-def test_brokers_as_they_come_are_sound() -> None:
+def test_default_brokers_are_sound() -> None:
     config = {
         "transaction.max.timeout.ms": "900000",
         "transactional.id.expiration.ms": "604800000",
@@ -262,10 +262,8 @@ def test_brokers_as_they_come_are_sound() -> None:
     assert findings(TOPOLOGY, Cluster(usual, SOUND.topics)) == []
 
 
-def test_a_topic_left_by_a_cut_file_is_harmless(
-    embedded_broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    """One task needs no topic between stages, and the topics that it does need come without it."""
+def test_unused_topic_is_noted(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """A single task needs no topic between stages, and its other topics are declared without it."""
     cut = parse("streams: {default: {}}\nstages: [reorder, merge]\n")
     assert cut.topics.sequenced in declared_names(cut)
     whole = parse("streams: {default: {}}\n")
@@ -285,14 +283,14 @@ def test_a_topic_left_by_a_cut_file_is_harmless(
 
 @pytest.fixture
 def embedded(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Setting:
-    """A topology whose topics are in the process."""
+    """Return a topology whose topics are on an embedded broker."""
     setting = settle(embedded_broker.bootstrap, tmp_path, partitions=PARTITIONS, make=False)
     for spec in declare(setting.topology):
         embedded_broker.make_topic(spec.name)
     return setting
 
 
-def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(embedded: Setting) -> None:
+def test_embedded_broker_is_asked_little(embedded: Setting) -> None:
     began_s = time.monotonic()
     answer = inorder("doctor", "--topology", embedded.path, "--brokers", embedded.bootstrap)
     assert time.monotonic() - began_s < TIMEOUT_S
@@ -300,10 +298,10 @@ def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(embedded: Setti
     assert "do not show the settings of topics" in answer.out
 
 
-def test_an_answer_that_does_not_come_is_as_one_that_is_not_allowed(
+def test_missing_answer_counts_as_denied(
     embedded: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This broker answers none of these, so each way to learn of it is met."""
+    """This broker answers none of these requests, so every fallback is used."""
     monkeypatch.setattr(Future, "result", Mock(side_effect=TimeoutError))
     seen = look(embedded.topology, Brokers(embedded.bootstrap, is_embedded=False))
     found_ = findings(embedded.topology, seen)
@@ -312,8 +310,8 @@ def test_an_answer_that_does_not_come_is_as_one_that_is_not_allowed(
 
 
 @pytest.mark.kafka
-def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
-    """Where no topic is there, all are named once."""
+def test_real_broker_is_inspected(kafka: SharedKafka, tmp_path: Path) -> None:
+    """Missing topics are all named once."""
     setting = settle(kafka.bootstrap, tmp_path, partitions=1, make=False)
     ask = ("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
     absent = inorder(*ask)
@@ -337,10 +335,8 @@ def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_whether_a_transaction_may_be_written_is_asked_without_touching_one(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    """Also where the id is at work: its transaction goes on, and is committed."""
+def test_rights_check_is_harmless(kafka: SharedKafka, unique_name: UniqueName) -> None:
+    """An open transaction with the checked id continues and is committed."""
     name = unique_name("asked")
     kafka.create_topic(name)
 
@@ -365,7 +361,7 @@ def test_whether_a_transaction_may_be_written_is_asked_without_touching_one(
     assert asyncio.run(scenario()) == 0
 
 
-def test_where_no_broker_answers_nothing_is_known_of_transactional_ids() -> None:
+def test_no_broker_means_unknown_right() -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     assert may_write(nobody, PLAINTEXT, ["one"], TIMEOUT_S) == {"one": None}
 
@@ -377,7 +373,7 @@ def test_where_no_broker_answers_nothing_is_known_of_transactional_ids() -> None
         *[(15, None), (41, None), (-1, None), (0, None)],
     ],
 )
-def test_only_what_is_said_behind_the_right_tells_that_it_is_there(
+def test_error_code_shows_the_right(
     monkeypatch: pytest.MonkeyPatch, code: int, may: bool | None
 ) -> None:
     answer = SimpleNamespace(error_code=code)
@@ -387,7 +383,7 @@ def test_only_what_is_said_behind_the_right_tells_that_it_is_there(
     assert may_write("nowhere:1", PLAINTEXT, ["one"], TIMEOUT_S) == {"one": may}
 
 
-def test_a_right_to_transactional_ids_that_is_lacking_is_told_with_its_stage() -> None:
+def test_missing_id_right_is_found() -> None:
     ids = {"inorder.reorder.": frozenset({"Describe"}), "inorder.merge.": None}
     (finding,) = findings(TOPOLOGY, replace(SOUND, ids=ids))
     assert (finding.where, finding.weight) == ("transactional-id inorder.reorder.", "error")

@@ -1,4 +1,4 @@
-"""Examples: what `inorder check` says of sound and of unsound topology files."""
+"""Examples: the output of `inorder check` for sound and unsound topology files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def written(folder: Path, text: str) -> Path:
     return text_file(folder / "topology.yaml", text)
 
 
-def test_a_sound_file_is_drawn_with_every_topic_it_needs(tmp_path: Path) -> None:
+def test_sound_file_lists_its_topics(tmp_path: Path) -> None:
     path = written(tmp_path, TOPOLOGY)
     answer = inorder("check", path)
     assert (answer.code, answer.err) == (0, "")
@@ -28,12 +28,12 @@ def test_a_sound_file_is_drawn_with_every_topic_it_needs(tmp_path: Path) -> None
         assert f"{spec.name}: {spec.partitions} partitions" in answer.out
 
 
-def test_every_problem_is_told_with_its_path_and_exit_2(tmp_path: Path) -> None:
+def test_every_problem_has_its_path(tmp_path: Path) -> None:
     places = ("streams.default.reorder.rule", "streams.default.reorder.max_wait", "colour")
     inorder("check", written(tmp_path, UNSOUND)).refused(*places)
 
 
-def test_the_answer_for_programs(tmp_path: Path) -> None:
+def test_json_describes_the_file(tmp_path: Path) -> None:
     answer = inorder("check", "--json", written(tmp_path, TOPOLOGY))
     (found,) = answer.lines
     assert (answer.code, found["sound"], found["stages"]) == (0, True, ["all"])
@@ -48,13 +48,13 @@ def test_the_answer_for_programs(tmp_path: Path) -> None:
     assert paths["colour"] == 2
 
 
-def test_a_file_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     inorder("check", tmp_path / "absent.yaml").refused("absent.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"streams: \xff\n")
     inorder("check", tmp_path / "latin.yaml").refused("not UTF-8")
 
 
-def test_queries_are_listed_with_what_one_should_know_of_them(tmp_path: Path) -> None:
+def test_queries_have_warnings(tmp_path: Path) -> None:
     query = "PATTERN SEQ(A a, B+ b[], C c) WITHIN 1 s USING skip_till_any MATCHES ALL"
     queries = f'queries: {{many: {{pattern: "{query}"}}}}\n'
     answer = inorder("check", written(tmp_path, TOPOLOGY + queries))
@@ -64,10 +64,8 @@ def test_queries_are_listed_with_what_one_should_know_of_them(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("command", ["check", "replay --topology"])
-def test_a_bare_word_in_a_pattern_is_refused_with_its_place_and_what_to_write(
-    tmp_path: Path, command: str
-) -> None:
-    """It is a parameter, and a topology file gives none."""
+def test_bare_word_is_refused(tmp_path: Path, command: str) -> None:
+    """A bare word is a parameter, and a topology file gives no values for parameters."""
     query = "PATTERN SEQ(D d, R r) WHERE device = d.device WITHIN 5 s"
     path = written(tmp_path, TOPOLOGY + f'queries: {{p: {{pattern: "{query}"}}}}\n')
     place = "`$device` has no value (line 1, column 29 of the pattern)"
@@ -75,7 +73,7 @@ def test_a_bare_word_in_a_pattern_is_refused_with_its_place_and_what_to_write(
     inorder(*command.split(), path).refused(*says)
 
 
-def test_a_query_that_no_stage_runs_is_told(tmp_path: Path) -> None:
+def test_query_without_stage_warns(tmp_path: Path) -> None:
     queries = "queries: {n: {window: tumbling 1s, aggregate: {n: count()}}}\n"
     path = written(tmp_path, TOPOLOGY + queries)
     assert "no stage runs it" not in inorder("check", path).out
@@ -107,7 +105,7 @@ def with_functions(folder: Path, formulas: str = FORMULAS, topology: str = OWN) 
     return written(folder, topology)
 
 
-def test_the_file_of_functions_is_read_and_not_run(tmp_path: Path) -> None:
+def test_functions_file_is_not_run(tmp_path: Path) -> None:
     path = with_functions(tmp_path, FORMULAS.replace("half = ", ""))
     for options in ([], ["--defaults"]):
         answer = inorder("check", *options, path)
@@ -117,7 +115,7 @@ def test_the_file_of_functions_is_read_and_not_run(tmp_path: Path) -> None:
     assert (tmp_path / "was_run").exists()
 
 
-def test_a_call_with_too_many_values_is_told(tmp_path: Path) -> None:
+def test_extra_arguments_warn(tmp_path: Path) -> None:
     path = with_functions(
         tmp_path, FORMULAS.replace("half = ", ""), OWN.replace("double(b.v)", "double(a.v, b.v)")
     )
@@ -153,10 +151,8 @@ TRUST = "only running the file shows its names"
         ("functions = dict(x=abs)", "`spread` is not an aggregate"),
     ],
 )
-def test_what_is_wrong_with_functions_is_refused_without_running_them(
-    tmp_path: Path, formulas: str, words: str
-) -> None:
-    """As by a worker; where names could only be told by running the file, trust is asked for."""
+def test_invalid_functions_are_refused(tmp_path: Path, formulas: str, words: str) -> None:
+    """A worker refuses them too. If only running the file shows names, --trust is asked for."""
     answer = inorder("check", with_functions(tmp_path, formulas)).refused(words)
     assert "--trust" in answer.err or words != TRUST
 
@@ -176,9 +172,7 @@ ABSENT = "PATTERN SEQ(Alive a, !Alive) WHERE [machine] WITHIN 5 min"
         ("PATTERN SEQ(Alive a, Alive b) WITHIN 5 min", "", False),
     ],
 )
-def test_an_absence_that_is_not_reported_in_time_is_told(
-    tmp_path: Path, pattern: str, more: str, is_told: bool
-) -> None:
+def test_late_absence_report_warns(tmp_path: Path, pattern: str, more: str, is_told: bool) -> None:
     path = text_file(
         tmp_path / "t.yaml",
         f'streams: {{default: {{}}}}\nqueries:\n  q:\n    pattern: "{pattern}"\n    {more}\n',
@@ -191,9 +185,7 @@ def test_an_absence_that_is_not_reported_in_time_is_told(
         assert "EMIT EAGER" in found[0] or "answer: early" in found[0]
 
 
-def test_an_application_at_an_embedded_broker_is_unknown(
-    embedded_broker: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_embedded_broker_is_refused(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
     path = written(tmp_path, "streams: {default: {}}\n")
     inorder("check", "--brokers", embedded_broker.bootstrap, path).refused(
         "is an embedded broker", "leave --brokers out"

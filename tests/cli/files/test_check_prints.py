@@ -1,4 +1,4 @@
-"""Examples: what `inorder check` prints for editors, and the file with everything filled in."""
+"""Examples: the output of `inorder check` for editors, and the file with all defaults filled in."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from tests.cli.invoking import inorder, text_file
 
 
-def test_the_schema_is_json() -> None:
+def test_schema_is_json() -> None:
     answer = inorder("check", "--schema").well()
     schema = json.loads(answer.out)
     assert schema["properties"]["checkpoint"]["default"] == "100ms"
 
 
-def test_what_defaults_prints_is_sound_and_says_the_same(tmp_path: Path) -> None:
+def test_printed_defaults_are_sound(tmp_path: Path) -> None:
     for given in ([], [tmp_path / "t.yaml"]):
         (tmp_path / "t.yaml").write_text("streams: {pitch: {merge: {idle_after: 5s}}}\n")
         answer = inorder("check", "--defaults", *given).well()
@@ -24,16 +24,16 @@ def test_what_defaults_prints_is_sound_and_says_the_same(tmp_path: Path) -> None
     assert "idle_after: 5s" in answer.out
 
 
-def test_a_bad_file_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_bad_file_names_its_line(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("streams:\n  pitch: {colour: red}\n")
     inorder("check", "--defaults", tmp_path / "t.yaml").refused("streams.pitch.colour (line 2)")
 
 
-def test_without_anything_it_says_what_it_takes() -> None:
+def test_missing_arguments_are_named() -> None:
     inorder("check").refused("give a topology file, or --schema, or --defaults")
 
 
-def test_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
+def test_brackets_are_kept(tmp_path: Path) -> None:
     file = text_file(
         tmp_path / "t[red].yaml",
         "streams: {s: {clock: {unsynced: trust}}}\n"

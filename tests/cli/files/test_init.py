@@ -1,5 +1,4 @@
-"""Examples and a law: `inorder init` proposes what it has seen, and what it writes is sound and
-runs."""
+"""Examples and a law: `inorder init` fits the recording, and its file is sound and runs."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def init(folder: Path, rows: list[dict[str, Any]], *options: str) -> Answer:
 
 
 def replayed(folder: Path, answer: Answer, *options: str) -> Answer:
-    """What a replay says by the topology that `init` has written."""
+    """Replay by the topology that `init` has written."""
     topology = text_file(folder / "t.yaml", answer.well().out)
     inorder("check", topology).well()
     events = folder / "events.jsonl"
@@ -36,18 +35,18 @@ def replayed(folder: Path, answer: Answer, *options: str) -> Answer:
 
 
 def proposed(folder: Path, rows: list[dict[str, Any]]) -> StreamConfig:
-    """The only stream of what was written, which also runs."""
+    """Return the only stream of the written topology, after a test that it runs."""
     answer = init(folder, rows)
     run = replayed(folder, answer)
     assert "WARNING" not in run.err
     (stream,) = parse(answer.out).streams.values()
-    if stream.clock.unsynced == "trust":  # an estimate takes some events before it moves a clock
+    if stream.clock.unsynced == "trust":  # An estimate needs some events first.
         assert run.summary["late"] == 0
     return stream
 
 
 def two_sources(offset_ns: int = 0) -> list[dict[str, Any]]:
-    """100 ms apart, one of them by a clock that is `offset_ns` ahead."""
+    """Return events 100 ms apart of two sources, one with a clock that is `offset_ns` ahead."""
     return [
         {"source": source, "seq": seq, "ts": at + ahead, "arrival": at + 5 * MS, "type": "A",
          "payload": {"v": seq}}
@@ -94,23 +93,23 @@ QUERY = "#   q: {stream: default, window: tumbling 10s, aggregate: {v: avg(paylo
         (two_sources(90 * S), {"clock.unsynced": "estimate"}, ["b fast by 90 s"]),
         (two_sources(-3_600 * S), {"clock.unsynced": "estimate"}, ["b slow by 60 min"]),
         ([{**row, "ts": row["ts"] // MS} for row in two_sources()], {"headers.ts_unit": "ms"}, []),
-        # 500 ms behind, and room.
+        # 500 ms late, and a margin
         (unnumbered(), {"reorder.rule": "time", "reorder.max_wait_ns": 1 * S}, []),
     ],
     ids=["quiet", "disorder", "a silence", "fast", "slow", "a unit", "without numbers"],
 )
-def test_what_is_seen_in_a_recording_is_proposed(
+def test_proposal_fits_the_recording(
     tmp_path: Path, rows: list[dict[str, Any]], settings: dict[str, Any], comments: list[str]
 ) -> None:
     stream = proposed(tmp_path, rows)
-    clock = {"clock.unsynced": "trust"}  # where nothing is wrong with it
+    clock = {"clock.unsynced": "trust"}  # the proposal for a correct clock
     for name, value in (clock | settings).items():
         assert attrgetter(name)(stream) == value, name
     text = (tmp_path / "t.yaml").read_text()
     assert [comment for comment in comments if comment not in text] == []
 
 
-def test_sources_with_numbers_and_without_are_taken_each_by_its_rule(tmp_path: Path) -> None:
+def test_mixed_numbering_is_proposed(tmp_path: Path) -> None:
     rows = two_sources()
     for row in rows:
         if row["source"] == "b":
@@ -128,7 +127,7 @@ def test_sources_with_numbers_and_without_are_taken_each_by_its_rule(tmp_path: P
     assert stream.reorder.is_mixed
 
 
-def test_copies_by_an_id_count_as_no_late_records(tmp_path: Path) -> None:
+def test_duplicate_ids_are_not_late(tmp_path: Path) -> None:
     rows = [{"device": "a", "time": BEGIN + at * S, "uuid": f"id-{at:04}"} for at in range(100)]
     twice, named = [*rows, *rows[:30]], ("--source", "device", "--ts", "time")
     said = "late records arrived within 0 ms"
@@ -138,7 +137,7 @@ def test_copies_by_an_id_count_as_no_late_records(tmp_path: Path) -> None:
     assert said not in init(tmp_path, twice, *named).well().out
 
 
-def test_a_number_that_a_source_leaves_out_is_told(tmp_path: Path) -> None:
+def test_missing_number_is_reported(tmp_path: Path) -> None:
     rows = two_sources()
     del rows[40]["seq"]
     answer = init(tmp_path, rows)
@@ -147,7 +146,7 @@ def test_a_number_that_a_source_leaves_out_is_told(tmp_path: Path) -> None:
     assert "arrived out of order: 0; never arrived: 1\n" in answer.out
 
 
-def test_streams_and_names_that_need_quotes(tmp_path: Path) -> None:
+def test_stream_names_are_quoted(tmp_path: Path) -> None:
     rows = two_sources()
     for row in rows:
         row["stream"] = {"a": "yes", "b": "a b: {c}"}[row["source"]]
@@ -155,7 +154,7 @@ def test_streams_and_names_that_need_quotes(tmp_path: Path) -> None:
     assert set(parse(answer.out).streams) == {"yes", "a b: {c}"}
 
 
-def test_streams_with_different_units_are_kept_apart(tmp_path: Path) -> None:
+def test_streams_keep_their_own_units(tmp_path: Path) -> None:
     rows = two_sources()
     for row in rows:
         row["stream"] = row["source"]
@@ -169,7 +168,7 @@ def test_streams_with_different_units_are_kept_apart(tmp_path: Path) -> None:
     inorder("check", tmp_path / "made.yaml").well()
 
 
-def test_dead_lines_are_told(tmp_path: Path) -> None:
+def test_dead_lines_are_reported(tmp_path: Path) -> None:
     answer = init(tmp_path, [*two_sources(), {"seq": 1}, {"source": ""}])
     assert "# Dead lines: 2, as source_missing 1, the first in line 201" in answer.out
     nothing = init(tmp_path, [{"seq": 1}] * 3)
@@ -177,7 +176,7 @@ def test_dead_lines_are_told(tmp_path: Path) -> None:
     assert "no line is an event, as source_missing 3, the first in line 1" in nothing.err
 
 
-def test_a_file_is_written_once(tmp_path: Path) -> None:
+def test_existing_file_is_kept(tmp_path: Path) -> None:
     out = str(tmp_path / "t.yaml")
     assert init(tmp_path, two_sources(), "--out", out).out == ""
     again = init(tmp_path, two_sources(), "--out", out)
@@ -188,11 +187,13 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["x.jsonl", "--topic", "t"], ["--topic", "t"]])
-def test_one_of_file_and_topic(options: list[str]) -> None:
+def test_exactly_one_input_is_needed(options: list[str]) -> None:
     inorder("init", *options).refused("name a file of EVENTS, or give --brokers and --topic")
 
 
-def test_a_topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path) -> None:
+def test_topic_is_read(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
+) -> None:
     topic = unique_name("raw")
     embedded_broker.make_topic(topic, 3)
     json_lines(tmp_path / "e.jsonl", two_sources())
@@ -225,9 +226,7 @@ ROWS = st.lists(
 
 @settings(max_examples=60)
 @given(ROWS, st.integers())
-def test_law_whatever_is_read_the_file_is_sound_or_there_is_none(
-    rows: list[dict[str, Any]], seed: int
-) -> None:
+def test_law_written_file_is_sound(rows: list[dict[str, Any]], seed: int) -> None:
     Random(seed).shuffle(rows)
     with tempfile.TemporaryDirectory() as folder:
         answer = init(Path(folder), rows)
@@ -243,7 +242,7 @@ def foreign(number: int, machine: int) -> dict[str, Any]:
     return {"device": {"id": f"press-{machine}"}, "n": number, "time": at_ms, "temp": number % 7}
 
 
-def test_a_file_of_others_gets_a_mapping_by_which_it_replays(tmp_path: Path) -> None:
+def test_foreign_file_gets_a_mapping(tmp_path: Path) -> None:
     rows = [foreign(number, machine) for number in range(60) for machine in range(3)]
     answer = init(tmp_path, rows)
     assert "source: payload.device.id  (certain: 3 values in 180 records)" in answer.err
@@ -255,8 +254,8 @@ def test_a_file_of_others_gets_a_mapping_by_which_it_replays(tmp_path: Path) -> 
     assert replayed(tmp_path, answer, "--values").summary["event"] == 180
 
 
-def test_times_as_text_are_no_dead_end(tmp_path: Path) -> None:
-    """In a file of our own form as well."""
+def test_times_as_text_get_a_zone(tmp_path: Path) -> None:
+    """This includes files in our own format."""
     rows = [{"source": "a", "seq": n, "ts": f"2026-09-21 12:00:{n:02}", "v": n} for n in range(60)]
     answer = init(tmp_path, rows)
     assert answer.code == 0, answer.err
@@ -266,7 +265,7 @@ def test_times_as_text_are_no_dead_end(tmp_path: Path) -> None:
     assert (stream.ts_zone, stream.ts_unit) == ("UTC", None)
 
 
-def test_what_no_field_says_is_said(tmp_path: Path) -> None:
+def test_missing_fields_are_remarked(tmp_path: Path) -> None:
     csv = text_file(
         tmp_path / "e.csv",
         "when,temp\n" + "".join(f"{BEGIN // S + n * 3},{n % 5}\n" for n in range(50)),
@@ -279,7 +278,7 @@ def test_what_no_field_says_is_said(tmp_path: Path) -> None:
     assert stream.reorder.rule == "time"
 
 
-def test_no_mean_of_numbers_or_times_is_proposed_and_names_are_in_backquotes(
+def test_mean_is_only_for_values(
     tmp_path: Path,
 ) -> None:
     rows = [f"m{at % 2},{at // 2},{BEGIN + at * S},{at % 7}" for at in range(60)]
@@ -295,7 +294,7 @@ def test_no_mean_of_numbers_or_times_is_proposed_and_names_are_in_backquotes(
     assert "aggregate: {v: count()}" in inorder("init", table).well().out
 
 
-def test_an_audit_writes_the_same_settings_for_the_same_file(tmp_path: Path) -> None:
+def test_audit_gives_same_settings(tmp_path: Path) -> None:
     rows = [f"m{at % 2},{at // 2},{BEGIN + at * S},{'AB'[at % 2]},{at}" for at in range(60)]
     table = tmp_path / "own.csv"
     table.write_text("\n".join(["Truck No,msg no,Time,type,v", *rows, ""]))

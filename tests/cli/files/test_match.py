@@ -1,4 +1,4 @@
-"""Examples: `inorder match` as a process would see it, above all on input that is hard to write."""
+"""Examples: `inorder match` as a process would see it, mainly on difficult input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def match(folder: Path, query: str, events: list[dict[str, Any]], *options: str)
 
 
 def letters(text: str, **more: Any) -> list[dict[str, Any]]:
-    """`a1 b2`: a type and a time each."""
+    """Return events for `a1 b2`, each word a type and a time."""
     return [
         {"source": "s", "seq": seq, "ts": int(word[1:]), "type": word[0].upper(), **more}
         for seq, word in enumerate(text.split())
@@ -37,13 +37,13 @@ def members(answer: Answer, query: str = "q1") -> list[list[int]]:
 AB = "PATTERN SEQ(A a, B b) WITHIN 10 ns"
 
 
-def test_what_json_cannot_hold_is_null(tmp_path: Path) -> None:
+def test_value_outside_json_is_null(tmp_path: Path) -> None:
     query = "PATTERN SEQ(A a, B b) WITHIN 10 ns RETURN a.x * b.x AS y, a.x AS x"
     found = lines(match(tmp_path, query, letters("a1 b2", payload={"x": 2**62})))
     assert found[0]["values"] == {"y": None, "x": 2**62}
 
 
-def test_a_payload_nested_deep_is_cut(tmp_path: Path) -> None:
+def test_deep_payload_is_accepted(tmp_path: Path) -> None:
     deep: Any = 1
     for _ in range(300):
         deep = {"d": deep}
@@ -51,12 +51,12 @@ def test_a_payload_nested_deep_is_cut(tmp_path: Path) -> None:
     assert [line["kind"] for line in found] == ["match"]
 
 
-def test_a_start_negation_is_remembered_for_as_long_as_skip_asks(tmp_path: Path) -> None:
+def test_start_negation_outlasts_skip(tmp_path: Path) -> None:
     query = "PATTERN SEQ(!C n, A a, B b) WITHIN 6 ns MATCHES ALL SKIP PAST LAST"
     assert members(match(tmp_path, query, letters("c5 a10 b11 x14 b16"))) == []
 
 
-def test_strict_queries_of_different_keys_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_strict_queries_stay_apart(tmp_path: Path) -> None:
     long = "QUERY long PATTERN SEQ(A a, B+ b[], C c) WHERE [room] WITHIN 1000 ns USING strict"
     short = "QUERY short PATTERN SEQ(A a, B b) WHERE [zone] WITHIN 1 ns USING strict"
     text = "a1 " + " ".join(f"b{at}" for at in range(2, 300)) + " c300"
@@ -66,7 +66,7 @@ def test_strict_queries_of_different_keys_do_not_disturb_each_other(tmp_path: Pa
     assert len(alone[-1]) == 300
 
 
-def test_only_what_was_taken_moves_the_frontier(tmp_path: Path) -> None:
+def test_dead_event_moves_no_frontier(tmp_path: Path) -> None:
     events = letters("a1 x1000 b2")
     events[1]["error"] = 10**18
     found = lines(match(tmp_path, AB, events))
@@ -74,7 +74,7 @@ def test_only_what_was_taken_moves_the_frontier(tmp_path: Path) -> None:
     assert found[0]["reason"] == "error_too_large"
 
 
-def test_a_time_beyond_all_is_dead(tmp_path: Path) -> None:
+def test_huge_time_is_dead(tmp_path: Path) -> None:
     found = lines(match(tmp_path, AB, letters(f"a1 a{2**62 + 5} b2")))
     assert [(line["kind"], line.get("reason")) for line in found] == [
         ("dead", "time_huge"),
@@ -89,7 +89,7 @@ def test_a_time_beyond_all_is_dead(tmp_path: Path) -> None:
         ("PATTERN SEQ(A a, B b) WHERE c.x > 1 WITHIN 1 s", "E_ALIAS_UNKNOWN"),
     ],
 )
-def test_a_wrong_query_is_told_with_its_place(tmp_path: Path, query: str, words: str) -> None:
+def test_wrong_query_is_refused(tmp_path: Path, query: str, words: str) -> None:
     match(tmp_path, query, []).refused(words, "line 1, column")
 
 
@@ -97,7 +97,7 @@ SETS = "PATTERN SEQ(A a, B+ b[], C c) WITHIN 20 ns USING skip_till_any MATCHES M
 LATE_B = [*letters("a1 b2 a3 b4 c6 c9"), {"source": "t", "seq": 0, "ts": 5, "type": "B"}]
 
 
-def test_sets_of_matches_are_counted_and_updated(tmp_path: Path) -> None:
+def test_match_sets_are_updated(tmp_path: Path) -> None:
     found = lines(match(tmp_path, SETS, LATE_B, "--correct"))
     assert [(line["kind"], line["op"], line["count"]) for line in found] == [
         ("match_set", "emit", 2), ("match_set", "emit", 2),
@@ -116,7 +116,7 @@ def test_sets_of_matches_are_counted_and_updated(tmp_path: Path) -> None:
     assert [(line["count"], line["final"]) for line in current] == [(2, True), (2, True)]
 
 
-def test_a_limit_bounds_what_is_written_not_what_is_counted(tmp_path: Path) -> None:
+def test_limit_bounds_output_only(tmp_path: Path) -> None:
     events = letters("a1 a2 a3 b4 c5")
     kinds = [line["kind"] for line in lines(match(tmp_path, f"{SETS} LIMIT 2", events, "--expand"))]
     assert kinds == ["match", "match", "overflow"]

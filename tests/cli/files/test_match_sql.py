@@ -30,7 +30,7 @@ def matches(*arguments: str | Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("text", [CLAUSE, f"SELECT * FROM plant {CLAUSE} AS m;"])
-def test_a_text_or_a_file_with_select_or_without(text: str, file: Path, tmp_path: Path) -> None:
+def test_sql_is_a_text_or_a_file(text: str, file: Path, tmp_path: Path) -> None:
     written = text_file(tmp_path / "query.sql", text)
     for given in (text, written):
         found = matches("--sql", given, file)
@@ -42,7 +42,7 @@ def test_a_text_or_a_file_with_select_or_without(text: str, file: Path, tmp_path
         assert members == [[("A", 0), ("B", 2)], [("A", 1), ("B", 3)]]
 
 
-def test_without_measures_the_values_are_empty(file: Path) -> None:
+def test_no_measures_give_no_values(file: Path) -> None:
     text = 'MATCH_RECOGNIZE (PATTERN (a "b c") DEFINE a AS v = 3)'
     (match,) = matches("--sql", text, "--default-within", "5s", file)
     assert match["values"] == {}
@@ -63,7 +63,5 @@ def test_without_measures_the_values_are_empty(file: Path) -> None:
         (("--sql", CLAUSE.replace("DEFINE", "DEFINED")), "line 1"),
     ],
 )
-def test_what_is_wrong_is_refused_with_the_remedy(
-    arguments: tuple[str, ...], says: str, file: Path
-) -> None:
+def test_wrong_sql_is_refused(arguments: tuple[str, ...], says: str, file: Path) -> None:
     inorder("match", *arguments, file).refused(says)

@@ -22,7 +22,7 @@ RECORDED = [
     {"clock": "a", "t1": 1, "t2": 2, "t3": 3, "t4": 4},
     {"source": "a", "seq": 5, "ts": 150, "arrival": 1330},
 ]
-"""Number 1 is waited for until 1110 and comes too late, 4 never comes."""
+"""A recording where number 1 is awaited until 1110 and comes too late, and 4 never comes."""
 
 LAST_NS = 4_102_444_800 * 10**9
 COUNTS = ["in", "event", "late", "duplicate", "dead", "held", "gaps"]
@@ -47,7 +47,7 @@ def replayed(folder: Path, *options: str, late: str = "pass") -> Answer:
 
 
 def rows_of(answer: Answer) -> list[tuple[Any, ...]]:
-    """Each line by what matters in it."""
+    """Return the kind and the relevant fields of each line."""
     other = ("seq", "reason", "line", "at")
     shapes = {"event": ("seq", "late", "at"), "gap": ("first", "last", "reason", "at")}
     return [
@@ -77,15 +77,13 @@ AT_THE_END: list[tuple[Any, ...]] = [("gap", 4, 4, "end", 1330), ("event", 5, Fa
         ("side", ("late", 1, "gap", 4, 1300)),
     ],
 )
-def test_the_lines_in_the_order_they_happen(
-    tmp_path: Path, late: str, line: tuple[Any, ...]
-) -> None:
+def test_lines_follow_event_order(tmp_path: Path, late: str, line: tuple[Any, ...]) -> None:
     answer = replayed(tmp_path, late=late)
     assert answer.code == 0, answer.err
     assert rows_of(answer) == [*BEFORE_THE_LATE_ONE, line, *AFTER_IT, *AT_THE_END]
 
 
-def test_what_the_lines_say(tmp_path: Path) -> None:
+def test_lines_have_their_fields(tmp_path: Path) -> None:
     event, gap, *_, late, duplicate, dead, _, _ = replayed(tmp_path, late="side").lines
     place = {"stream": "default", "source": "a", "epoch": 0}
     times = {"ts": 100, "ref_time": 100, "error": 0, "at": 1000}
@@ -104,21 +102,21 @@ def test_what_the_lines_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("show", ["event", "gap", "late", "duplicate", "dead", "gap,dead", ""])
-def test_show_picks_kinds_and_changes_nothing_else(tmp_path: Path, show: str) -> None:
+def test_show_only_selects_kinds(tmp_path: Path, show: str) -> None:
     whole = replayed(tmp_path, "--json", late="side")
     some = replayed(tmp_path, "--json", "--show", show, late="side")
     assert some.lines == [line for line in whole.lines if line["kind"] in show.split(",")]
     assert {key: some.summary[key] for key in COUNTS} == {key: whole.summary[key] for key in COUNTS}
 
 
-def test_without_the_end_what_is_open_stays_open(tmp_path: Path) -> None:
+def test_no_to_end_keeps_buffers(tmp_path: Path) -> None:
     answer = replayed(tmp_path, "--no-to-end", "--json")
     assert rows_of(answer) == [*BEFORE_THE_LATE_ONE, ("event", 1, True, 1300), *AFTER_IT]
     assert (answer.summary["held"], answer.summary["gaps"]) == (1, 1)
     assert rows_of(replayed(tmp_path, "--to-end")) == rows_of(replayed(tmp_path))
 
 
-def test_the_summary_is_the_last_line_of_standard_error(tmp_path: Path) -> None:
+def test_summary_is_last_on_stderr(tmp_path: Path) -> None:
     summary = replayed(tmp_path, "--json").summary
     ours = {"clock", "control"}
     assert summary.keys() - ours == {
@@ -133,13 +131,13 @@ def test_the_summary_is_the_last_line_of_standard_error(tmp_path: Path) -> None:
     assert summary["in"] == sum(
         summary[key] for key in ("event", "late", "duplicate", "dead", "held")
     )
-    # Number 2 waits 100 ns, all others leave as they come.
+    # Number 2 waits 100 ns, all others are emitted at once.
     assert summary["wait_ms"] == {"mean": 2e-05, "p50": 0.0, "p99": 0.0, "max": 0.0001}
     assert summary["seconds"] > 0
     assert summary["events_per_cpu_second"] > 0
 
 
-def test_results_that_stay_open_are_told_once_with_what_helps(tmp_path: Path) -> None:
+def test_open_results_are_shown_once(tmp_path: Path) -> None:
     lines = [{"source": "a", "seq": at, "ts": at * 10**9, "type": "A"} for at in range(20)]
     path = json_lines(tmp_path / "events.jsonl", lines)
     window = "window: tumbling 2s, aggregate: {n: count()}"
@@ -155,7 +153,7 @@ def test_results_that_stay_open_are_told_once_with_what_helps(tmp_path: Path) ->
             assert "`correct_for` (10 min)" in said[0]
 
 
-def test_for_people_the_sum_and_the_five_worst_sources_are_shown(tmp_path: Path) -> None:
+def test_table_shows_worst_sources(tmp_path: Path) -> None:
     lines = [{"source": f"m{source}", "seq": 0, "ts": source + 1} for source in range(12)]
     path = json_lines(tmp_path / "many.jsonl", [*lines, lines[7], lines[7], lines[11]])
     answer = inorder("replay", "--topology", topology(tmp_path), path)
@@ -168,7 +166,7 @@ def test_for_people_the_sum_and_the_five_worst_sources_are_shown(tmp_path: Path)
     assert len(whole.summary["sources"]) == 12
 
 
-def test_sources_of_a_stream_are_merged_by_reference_time(tmp_path: Path) -> None:
+def test_merge_uses_corrected_time(tmp_path: Path) -> None:
     said = "b 0 10 100, a 0 5 100, b 1 30 200, a 1 30 210, a 2 40 220, b 2 35 230"
     lines = [
         {"source": source, "seq": int(seq), "ts": int(ts), "arrival": int(arrival)}
@@ -180,8 +178,8 @@ def test_sources_of_a_stream_are_merged_by_reference_time(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("time_ns", [LAST_NS, LAST_NS + 1, 2**62, 2**63 - 1])
-def test_the_clock_of_arrivals_ends_in_2100(tmp_path: Path, time_ns: int) -> None:
-    """What would arrive later is dead; a `ts` may say any time, and moves that clock no further."""
+def test_arrival_clock_ends_in_2100(tmp_path: Path, time_ns: int) -> None:
+    """A later arrival is a dead letter. A `ts` may have any value, and does not move the clock."""
     lines = [
         {"source": "a", "seq": 0, "ts": 5, "arrival": 10},
         {"source": "a", "seq": 1, "ts": time_ns},
@@ -195,7 +193,7 @@ def test_the_clock_of_arrivals_ends_in_2100(tmp_path: Path, time_ns: int) -> Non
         for name, line in ends.items()
     } == {
         "a0": "event",
-        "a1": "ahead",  # Only the next line confirms it.
+        "a1": "ahead",  # Only a later line could confirm it.
         "b0": "ahead" if time_ns >= 2**62 else "event",
         "a2": "arrival_huge" if time_ns > LAST_NS else "event",
     }
@@ -203,7 +201,7 @@ def test_the_clock_of_arrivals_ends_in_2100(tmp_path: Path, time_ns: int) -> Non
     assert answer.code == 0
 
 
-def test_a_stream_that_the_topology_does_not_name_is_dead(tmp_path: Path) -> None:
+def test_unnamed_stream_is_dead(tmp_path: Path) -> None:
     line = b'{"source": "a", "seq": 0, "stream": "nowhere"}\n'
     answer = inorder("replay", "--topology", topology(tmp_path), stdin=line)
     (dead,) = answer.lines
@@ -211,13 +209,13 @@ def test_a_stream_that_the_topology_does_not_name_is_dead(tmp_path: Path) -> Non
     assert answer.code == 0
 
 
-def test_standard_input_is_the_default(tmp_path: Path) -> None:
+def test_default_input_is_stdin(tmp_path: Path) -> None:
     text = recording(tmp_path).read_bytes()
     answer = inorder("replay", "--topology", topology(tmp_path), stdin=text)
     assert answer.lines == replayed(tmp_path).lines
 
 
-def test_as_a_process_the_streams_are_apart(tmp_path: Path) -> None:
+def test_process_separates_outputs(tmp_path: Path) -> None:
     words = ("replay", "--json", "--topology", topology(tmp_path), "-")
     done = ended(*PROGRAM, *words, stdin=recording(tmp_path).read_text())
     assert done.returncode == 0, done.stderr
@@ -235,13 +233,13 @@ def test_as_a_process_the_streams_are_apart(tmp_path: Path) -> None:
         (("--topology", "{folder}/bad.yaml"), "streams.default.colour"),
     ],
 )
-def test_bad_arguments_end_with_2(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
+def test_bad_arguments_exit_with_2(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
     text_file(tmp_path / "bad.yaml", "streams: {default: {input: raw, colour: red}}\n")
     filled = [option.format(folder=tmp_path) for option in options]
     inorder("replay", "--topology", topology(tmp_path), *filled, recording(tmp_path)).refused(says)
 
 
-def test_the_topology_is_needed(tmp_path: Path) -> None:
+def test_topology_is_required(tmp_path: Path) -> None:
     inorder("replay", recording(tmp_path)).refused("--topology")
 
 
@@ -249,14 +247,12 @@ def test_the_topology_is_needed(tmp_path: Path) -> None:
     ("name", "content", "says"),
     [("no.jsonl.gz", b"plain", "not gzip"), ("no.parquet", b"PAR1 and no more", "no.parquet")],
 )
-def test_input_that_cannot_be_read_ends_with_3(
-    tmp_path: Path, name: str, content: bytes, says: str
-) -> None:
+def test_unreadable_input_exits_3(tmp_path: Path, name: str, content: bytes, says: str) -> None:
     (tmp_path / name).write_bytes(content)
     inorder("replay", "--topology", topology(tmp_path), tmp_path / name).refused(says, code=3)
 
 
-def test_what_queries_made_no_use_of_is_told(tmp_path: Path) -> None:
+def test_unused_values_are_reported(tmp_path: Path) -> None:
     query = "{window: tumbling 1s, key: payload.k, aggregate: {s: sum(payload.v)}}"
     path = text_file(tmp_path / "q.yaml", f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}\n")
     payloads: list[Any] = [{"k": 1, "v": 2}, {"v": 3}, {"k": 1, "v": "x"}]
@@ -269,8 +265,8 @@ def test_what_queries_made_no_use_of_is_told(tmp_path: Path) -> None:
     assert "left out by queries: window: events without a key: 1" in table
 
 
-def test_summary_names_fields_whose_kind_or_name_changed(tmp_path: Path) -> None:
-    """A number becomes text, as of a device with decimal commas, or its field is renamed."""
+def test_changed_fields_are_named(tmp_path: Path) -> None:
+    """A number becomes text, as from a device with decimal commas, or its field is renamed."""
     query = "{window: tumbling 1s, aggregate: {mean: avg(payload.temp), sum: sum(payload.n)}}"
     file = f"streams: {{default: {{}}}}\nqueries: {{cold: {query}}}\n"
     path = text_file(tmp_path / "cold.yaml", file)
@@ -302,10 +298,8 @@ def test_summary_names_fields_whose_kind_or_name_changed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("ahead_s", [60, 3_600, 31_536_000])
-def test_append_times_that_are_wrong_for_a_while_make_nothing_late(
-    tmp_path: Path, ahead_s: int
-) -> None:
-    """A broker is ahead for 20 s of a minute; then it is right again, and time goes on."""
+def test_wrong_broker_clock_is_ignored(tmp_path: Path, ahead_s: int) -> None:
+    """A broker is ahead for 20 s of a minute, and then right again."""
     second = 1_000_000_000
     lines = []
     for number in range(60 * 40):

@@ -1,4 +1,4 @@
-"""Examples: `inorder replay` and `inorder produce` of lines that bear no number."""
+"""Examples: `inorder replay` and `inorder produce` with lines that have no sequence number."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RECORDED: list[Any] = [
     {"source": "a", "ts": 105, "arrival": 1011},
     {"source": "a", "ts": 140, "arrival": 1012},
 ]
-"""Times in ms. Line 8 comes when the time it bears has been passed, line 6 is none, line 9 may be
-a copy of line 7: nobody can tell."""
+"""Recorded lines, times in ms. Line 8 is late, line 6 has a bad epoch, and line 9 may or may
+not be a duplicate of line 7."""
 
 
 def topology(late: str = "pass", raw: str = "raw") -> str:
@@ -55,10 +55,11 @@ IN_ORDER = [
     (120, "a", 0, 4, False),
     (130, "b", 0, 2, False),
 ]
-"""Numbered up from the line at which the source was first heard."""
+"""Events in order: a source's numbers begin with the number of the line on which it first
+appears."""
 
 
-def test_lines_without_a_number_leave_by_time_and_are_numbered(tmp_path: Path) -> None:
+def test_events_are_numbered_by_time(tmp_path: Path) -> None:
     answer = replayed(tmp_path)
     late = (105, "a", 0, 5, True)
     said = events(answer)
@@ -74,7 +75,7 @@ def test_lines_without_a_number_leave_by_time_and_are_numbered(tmp_path: Path) -
     assert [answer.summary[name] for name in counts] == [9, 7, 1, 0, 1, 0, 0]
 
 
-def test_a_late_line_that_does_not_go_on_is_told_by_its_line(tmp_path: Path) -> None:
+def test_late_record_names_its_line(tmp_path: Path) -> None:
     answer = replayed(tmp_path, late="side")
     (late,) = answer.of("late")
     assert (late["seq"], late["line"], late["reason"]) == (8, 8, "overtaken")
@@ -87,7 +88,7 @@ correct_for: 1h
 """
 
 
-def test_windows_count_and_are_not_called_certain(tmp_path: Path) -> None:
+def test_windows_are_uncertain(tmp_path: Path) -> None:
     windows = replayed(tmp_path, more=WINDOW).of("window")
     counts = {line["start"] // MS: line["values"]["n"] for line in windows}
     assert counts == {80: 1, 100: 3, 120: 2, 140: 2}
@@ -97,7 +98,7 @@ def test_windows_count_and_are_not_called_certain(tmp_path: Path) -> None:
     assert not any(line["final"] for line in emitted)
 
 
-def test_csv_needs_no_such_column_either(tmp_path: Path) -> None:
+def test_csv_needs_no_seq_column(tmp_path: Path) -> None:
     path = text_file(tmp_path / "recorded.csv", "source,ts,payload.x\na,100,1\na,90,2\n")
     by_time = text_file(tmp_path / "t.yaml", topology())
     answer = inorder("replay", "--topology", by_time, path).well()
@@ -106,7 +107,7 @@ def test_csv_needs_no_such_column_either(tmp_path: Path) -> None:
     inorder("replay", "--topology", numbered, path).refused("there is no column `seq`", code=3)
 
 
-def test_produce_publishes_them_where_the_topology_takes_them(raw: Topic, tmp_path: Path) -> None:
+def test_produce_allows_missing_seq(raw: Topic, tmp_path: Path) -> None:
     file = text_file(tmp_path / "t.yaml", topology(raw=raw.name))
     path = json_lines(tmp_path / "events.jsonl", in_ns(RECORDED[:3]))
     command = ("produce", *raw.words)

@@ -1,4 +1,4 @@
-"""Examples: what clock lines, right and absurd ones, make of a replay."""
+"""Examples: `inorder replay` with plausible and absurd clock lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def replayed(folder: Path, clock: str, lines: list[dict[str, Any]], more: str = 
 
 
 def steady(count: int, *sources: str) -> list[dict[str, Any]]:
-    """Right clocks, ten events a second of each, five ms on the way."""
+    """Return events of correct clocks: ten a second of each source, 5 ms before they arrive."""
     return [
         {"source": source, "seq": seq, "ts": ts, "arrival": ts + 5 * MS, "type": "AB"[seq % 2]}
         for seq in range(count)
@@ -45,7 +45,7 @@ def balanced(answer: Answer) -> bool:
 
 @pytest.mark.parametrize("unsynced", ["estimate", "trust", "reject"])
 @pytest.mark.parametrize(("offset", "error"), [(HUGE, HUGE), (HUGE, 0), (-HUGE, 0)])
-def test_an_absurd_declared_offset_hurts_nobody_else(
+def test_absurd_offset_spares_others(
     tmp_path: Path, unsynced: str, offset: int, error: int
 ) -> None:
     word = {"clock": "bad", "at": 0, "offset": offset, "error": error}
@@ -54,7 +54,9 @@ def test_an_absurd_declared_offset_hurts_nobody_else(
     lines.insert(70, withdrawal)
     policy = f"{{unsynced: {unsynced}}}"
     answer = replayed(tmp_path, policy, lines)
-    assert answer.code == Exit.DONE  # also where the topology rejects all: that is an answer
+    assert (
+        answer.code == Exit.DONE
+    )  # The exit code is the same where the topology rejects all events.
     assert balanced(answer)
     assert answer.summary["held"] == 0
     good = [line for line in answer.lines if line.get("source") == "good"]
@@ -67,7 +69,7 @@ def test_an_absurd_declared_offset_hurts_nobody_else(
         assert refused == ["error_huge"]
     if unsynced != "reject":
         bad = [line for line in answer.of("event") if line["source"] == "bad"]
-        # It leaves as time goes on, not only at the end.
+        # Most events are emitted as time goes on, not only at the end.
         assert len(bad) == 60
         assert sum(line["at"] < NOW + 6 * S for line in bad) > 45
 
@@ -95,7 +97,7 @@ def absurd(random: Random) -> list[dict[str, Any]]:
             lines.append({"clock": source, **rounds, "mono": number(0), "segment": number(0)})
         else:
             line = {"source": source, "seq": numbers[source], "ts": number(at), "type": "A"}
-            # The arrival clock never goes back: an absurd one counts for all that follow.
+            # The arrival clock never goes back, so an absurd arrival counts for all later lines.
             line["arrival"] = at if random.random() < 0.99 else number(at)
             numbers[source] += 1
             lines.append(line)
@@ -104,7 +106,7 @@ def absurd(random: Random) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("unsynced", ["estimate", "trust", "reject"])
 @pytest.mark.parametrize("seed", range(4))
-def test_absurd_times_end_as_one_thing_each(tmp_path: Path, unsynced: str, seed: int) -> None:
+def test_absurd_times_lose_no_line(tmp_path: Path, unsynced: str, seed: int) -> None:
     answer = replayed(tmp_path, f"{{unsynced: {unsynced}}}", absurd(Random(seed)), QUERIES)
     assert answer.code == 0
     assert balanced(answer)
@@ -113,7 +115,7 @@ def test_absurd_times_end_as_one_thing_each(tmp_path: Path, unsynced: str, seed:
         assert 0 <= line["error"] < 1 << 63
 
 
-def test_a_replay_says_in_one_line_what_estimate_did_and_why(tmp_path: Path) -> None:
+def test_corrections_are_reported(tmp_path: Path) -> None:
     right = steady(100, "a", "b")
     answer = replayed(tmp_path, "{}", right)
     assert "clock:" not in answer.err
@@ -130,8 +132,10 @@ def test_a_replay_says_in_one_line_what_estimate_did_and_why(tmp_path: Path) -> 
     assert "clock:" not in trusted.err
 
 
-def test_old_data_played_in_a_hurry_keeps_its_stamps(tmp_path: Path) -> None:
-    """Ten minutes of last year within six seconds: as under `trust`, but for the stated error."""
+def test_fast_replay_keeps_times(tmp_path: Path) -> None:
+    """Ten minutes of last year's data arrive in six seconds; only the stated error differs from
+    `trust`.
+    """
     old = [
         {**line, "arrival": NOW + 365 * 86_400 * S + at * MS}
         for at, line in enumerate(steady(600, "a", "b"))

@@ -1,5 +1,6 @@
-"""Law: what a replay prints does not depend on how many lines it takes at a time, where several
-streams meet and some fall quiet while others go on."""
+"""Law: `inorder replay` prints the same for every batch size, also where streams meet and fall
+idle.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +56,10 @@ def topology(kind: str) -> Topology:
 
 
 def recording(path: Path, seed: int, n: int = 300) -> Path:
-    """Two sources a stream; some events are late, some lost, some lines copies or dead; now and
-    then a stream is silent."""
+    """Write a recording with two sources for each stream.
+
+    Some events are late, lost, duplicate or malformed, and at times a stream is silent.
+    """
     rng = Random(seed)
     seqs: dict[str, int] = {}
     silent_ms: dict[str, int] = {}
@@ -92,7 +95,7 @@ def printed(asked: Topology, path: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", QUERIES)
-def test_how_many_lines_are_taken_at_a_time_changes_nothing(
+def test_batch_size_changes_nothing(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 0

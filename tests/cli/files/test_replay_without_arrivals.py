@@ -1,5 +1,6 @@
-"""Examples: recordings whose lines do not say when events arrived show nothing about clocks, and
-one wrong timestamp in them harms its own source only."""
+"""Examples: recordings without arrival times show nothing about clocks. One wrong timestamp in them
+harms only its own source.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ PLAIN = "streams: {default: {merge: {idle_after: 2min}}}\n"
 
 
 def rows(arrives: bool) -> list[dict[str, int | str]]:
-    """Ten sources once a second for a minute; one clock is 41 s ahead."""
+    """Return a minute of ten sources with one event a second each; one clock is 41 s fast."""
     found: list[dict[str, int | str]] = []
     for seq in range(60):
         for number in range(10):
@@ -42,7 +43,7 @@ def replayed(folder: Path, *, arrives: bool, topology: str = PLAIN) -> Answer:
     return inorder("replay", "--topology", folder / "t.yaml", "--json", folder / "e.csv")
 
 
-def test_stamps_are_taken_as_they_stand(tmp_path: Path) -> None:
+def test_timestamps_are_not_corrected(tmp_path: Path) -> None:
     answer = replayed(tmp_path, arrives=False)
     events = answer.of("event")
     assert len(events) == 600
@@ -53,9 +54,10 @@ def test_stamps_are_taken_as_they_stand(tmp_path: Path) -> None:
     assert "unsynced: trust" in answer.err
 
 
-def test_what_is_late_by_stamps_that_are_far_apart_has_a_remedy(tmp_path: Path) -> None:
-    """Events of the right clocks come 41 s behind those of the fast one, and are not waited for so
-    long, unless the file says so."""
+def test_many_late_events_have_a_remedy(tmp_path: Path) -> None:
+    """Nine clocks are 41 s slower than the fast one. Their events are late unless the file allows a
+    longer wait.
+    """
     default = "streams: {default: {}}\n"
     answer = replayed(tmp_path, arrives=False, topology=default)
     late = answer.summary["late"]
@@ -67,7 +69,7 @@ def test_what_is_late_by_stamps_that_are_far_apart_has_a_remedy(tmp_path: Path) 
     assert answer.summary["late"] < 10
 
 
-def test_with_arrivals_the_wrong_clock_alone_is_mended(tmp_path: Path) -> None:
+def test_arrivals_correct_fast_clock(tmp_path: Path) -> None:
     answer = replayed(tmp_path, arrives=True)
     moved = {
         line["source"]
@@ -79,15 +81,15 @@ def test_with_arrivals_the_wrong_clock_alone_is_mended(tmp_path: Path) -> None:
     assert "no line has an arrival time" not in answer.err
 
 
-def test_who_trusts_is_told_nothing(tmp_path: Path) -> None:
+def test_trusted_clocks_are_silent(tmp_path: Path) -> None:
     trusting = "streams: {default: {clock: {unsynced: trust}}}\n"
     answer = replayed(tmp_path, arrives=False, topology=trusting)
     assert "no line has an arrival time" not in answer.err
 
 
 @pytest.mark.parametrize("offset_ns", [5 * S, -5 * S])
-def test_what_stands_in_for_an_arrival_refutes_no_declared_offset(offset_ns: int) -> None:
-    """The source is alone, so each event would arrive at its own stamp: 5 s before it happened."""
+def test_declared_offset_is_kept(offset_ns: int) -> None:
+    """Without arrivals a timestamp stands in for one, but it refutes no declared offset of 5 s."""
     lines = [{"clock": "a", "at": 0, "offset": offset_ns, "error": 0}] + [
         {"source": "a", "seq": seq, "ts": START + seq * S} for seq in range(10)
     ]
@@ -95,7 +97,7 @@ def test_what_stands_in_for_an_arrival_refutes_no_declared_offset(offset_ns: int
     assert [e.ref_time_ns - e.ts_ns for e in events] == [offset_ns] * 10
 
 
-def test_in_code_the_first_event_decides() -> None:
+def test_first_event_decides_about_arrivals() -> None:
     raw = [RawEvent(source="a", seq=seq, ts_ns=START + seq * S) for seq in range(3)]
     events = [e for e in replayed_in_code(PLAIN, raw) if isinstance(e, OrderedEvent)]
     assert [e.error_ns for e in events] == [0, 0, 0]
@@ -112,7 +114,7 @@ YEARS = 11 * 365 * 86_400 * S
 
 
 def one_wrong(seq: int, ahead_ns: int) -> list[dict[str, Any]]:
-    """Two sources once a second for five minutes; one timestamp is wrong."""
+    """Return five minutes of two sources with one event a second each; one timestamp is wrong."""
     return [
         {
             "source": source, "seq": n, "payload": {"k": source},
@@ -141,7 +143,7 @@ def pushed(lines: list[dict[str, Any]], snapshot_at: int | None = None) -> list[
 
 @pytest.mark.parametrize("seq", [0, 100, 299])
 @pytest.mark.parametrize("ahead_ns", [3_602 * S, YEARS, -YEARS])
-def test_one_wrong_stamp_costs_no_other_source(tmp_path: Path, seq: int, ahead_ns: int) -> None:
+def test_wrong_timestamp_spares_others(tmp_path: Path, seq: int, ahead_ns: int) -> None:
     right = in_windows(replayed_in_code(WINDOWS, one_wrong(seq, 0)))
     assert list(right.values()) == [40, 60, 60, 60, 60, 20]
     lines = one_wrong(seq, ahead_ns)
@@ -155,7 +157,7 @@ def test_one_wrong_stamp_costs_no_other_source(tmp_path: Path, seq: int, ahead_n
     assert [record_of(each) for each in by_command.lines] == in_code
 
 
-def test_events_after_a_silence_are_no_dead_letters() -> None:
+def test_silence_causes_no_dead_letters() -> None:
     lines = [
         {"source": "a", "seq": n, "ts": START + n * S + (n // 3) * 10 * 3_600 * S}
         for n in range(10)

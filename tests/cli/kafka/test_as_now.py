@@ -1,4 +1,4 @@
-"""Examples: `inorder produce --as-now` moves the times of a recording, and keeps them apart."""
+"""Examples: `inorder produce --as-now` shifts the times of a recording, not their distances."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROWS = [
         ("1700000000000", MS, "2023-11-14T22:14:20.000000000Z"),
     ],
 )
-def test_a_time_is_moved_in_its_own_unit(given: object, unit_ns: int, wanted: object) -> None:
+def test_time_moves_in_its_own_unit(given: object, unit_ns: int, wanted: object) -> None:
     assert move(given, 1_700_000_000 * S, 60 * S, unit_ns) == wanted
 
 
@@ -53,7 +53,7 @@ def test_a_time_is_moved_in_its_own_unit(given: object, unit_ns: int, wanted: ob
         (ReplayPace(rate_per_s=10), 1),
     ],
 )
-def test_the_last_record_is_now_when_it_is_published(pace: ReplayPace, after_s: int) -> None:
+def test_last_record_is_now(pace: ReplayPace, after_s: int) -> None:
     extent = Extent(first_ns=0, last_ns=100 * S, events=10)
     now_ns = 1_000_000 * S
     assert shift_of(extent, now_ns, pace, 1) == now_ns + (after_s - 100) * S
@@ -71,7 +71,7 @@ def test_the_last_record_is_now_when_it_is_published(pace: ReplayPace, after_s: 
         (["tumbling 7d"], 60),
     ],
 )
-def test_windows_begin_as_in_the_recording(windows: list[str], step_s: int) -> None:
+def test_shift_keeps_windows_aligned(windows: list[str], step_s: int) -> None:
     queries = "".join(
         f"  q{n}: {{window: {window}, aggregate: {{n: count()}}}}\n"
         for n, window in enumerate(windows)
@@ -80,7 +80,7 @@ def test_windows_begin_as_in_the_recording(windows: list[str], step_s: int) -> N
     assert step_of(None) == STEP_NS < LONGEST_STEP_NS
 
 
-def test_rows_of_any_file_come_with_their_arrivals(raw: Topic, tmp_path: Path) -> None:
+def test_mapped_rows_are_shifted(raw: Topic, tmp_path: Path) -> None:
     rows = text_file(tmp_path / "t.csv", "\n".join(["id,n,at,came", *ROWS, ""]))
     topology = text_file(tmp_path / "t.yaml", TOPOLOGY.format(raw=raw.name))
     inorder("produce", *raw.words, "--topology", topology, "--as-now", rows).well("shifted by")
@@ -98,7 +98,7 @@ def test_rows_of_any_file_come_with_their_arrivals(raw: Topic, tmp_path: Path) -
     assert values["b"]["came"].endswith(":23.000000000Z")
 
 
-def test_lines_of_our_own_form_are_moved_too(raw: Topic, tmp_path: Path) -> None:
+def test_json_lines_are_shifted(raw: Topic, tmp_path: Path) -> None:
     lines = [{"source": "a", "seq": n, "ts": n * S, "arrival": (n + 5) * S} for n in (0, 1)]
     path = json_lines(
         tmp_path / "e.jsonl", [*lines, {"clock": "a", "t1": 0, "t2": 1, "t3": 1, "t4": 2}]
@@ -110,5 +110,5 @@ def test_lines_of_our_own_form_are_moved_too(raw: Topic, tmp_path: Path) -> None
     assert messages[1].timestamp()[1] * MS - second.ts_ns == 5 * S
 
 
-def test_what_cannot_be_read_twice_is_refused(raw: Topic) -> None:
+def test_standard_input_is_refused(raw: Topic) -> None:
     inorder("produce", *raw.words, "--as-now").refused("--as-now reads EVENTS twice")

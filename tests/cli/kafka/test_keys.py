@@ -1,4 +1,4 @@
-"""Examples: keys for sources, and the commands that refuse to begin without the masters."""
+"""Examples: `inorder keys`, and commands that refuse to begin without the master keys."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MASTER = "ab" * 32
 SIGNED = "streams: {default: {input: raw, signed: true}}\n"
 
 
-def test_a_line_for_each_source_and_prefix(tmp_path: Path) -> None:
+def test_names_and_prefixes_get_keys(tmp_path: Path) -> None:
     (tmp_path / "masters").write_text(f"{MASTER}\n{'cd' * 32}\n")
     env = {"INORDER_MASTER_KEYS_FILE": str(tmp_path / "masters")}
     done = inorder(
         "keys", "press-7", "press 8", "--prefix", "oven-", "--prefix", "", env=env
     ).well()
-    master = bytes.fromhex(MASTER)  # the first of the file
+    master = bytes.fromhex(MASTER)  # the first key of the file
     made = [signing_key(master, "source", name) for name in ("press-7", "press 8")]
     made += [signing_key(master, "prefix", name) for name in ("oven-", "")]
     assert done.out.splitlines() == made
@@ -35,14 +35,14 @@ def test_a_line_for_each_source_and_prefix(tmp_path: Path) -> None:
         (("a\nb",), {"INORDER_MASTER_KEYS": MASTER}, "has a line feed in it"),
     ],
 )
-def test_what_is_asked_wrongly_is_refused(
+def test_bad_arguments_are_refused(
     arguments: tuple[str, ...], env: dict[str, str], says: str
 ) -> None:
     inorder("keys", *arguments, env=env).refused(says)
 
 
 @pytest.mark.parametrize("command", ["worker", "dump", "spark live"])
-def test_who_reads_a_signed_stream_needs_the_masters(command: str, tmp_path: Path) -> None:
+def test_signed_stream_needs_master_keys(command: str, tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(SIGNED)
     reaching: list[str | Path] = ["--topology", tmp_path / "t.yaml", "--brokers", "127.0.0.1:1"]
     reaching += ["--out", tmp_path, "--checkpoint", tmp_path] if "live" in command else []
@@ -54,7 +54,7 @@ def test_who_reads_a_signed_stream_needs_the_masters(command: str, tmp_path: Pat
     )
 
 
-def test_who_publishes_with_what_is_no_key_is_refused() -> None:
+def test_master_key_is_no_signing_key() -> None:
     reaching = ("--topic", "raw", "--brokers", "127.0.0.1:1")
     done = inorder("produce", *reaching, env={"INORDER_SIGNING_KEY": MASTER}).refused(
         "INORDER_SIGNING_KEY: this is not a signing key"

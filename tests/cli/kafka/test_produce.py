@@ -1,4 +1,4 @@
-"""Examples: `inorder produce` against the embedded broker: what is left out is counted and told."""
+"""Examples: `inorder produce` with the embedded broker counts and reports the rows it skips."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ SOUND = '{"source": "a", "seq": %d, "ts": 5}'
 
 
 @pytest.mark.parametrize("bad", [0, MAX_REPORTED, MAX_REPORTED + 1])
-def test_every_row_left_out_is_counted_and_the_first_are_told(
-    raw: Topic, tmp_path: Path, bad: int
-) -> None:
-    """Half cannot be made out as rows, half are rows that no record can be made of."""
+def test_bad_rows_are_reported(raw: Topic, tmp_path: Path, bad: int) -> None:
+    """Half of the bad rows cannot be parsed, and no record can be made of the others."""
     faulty = ["nonsense", '{"source": "a", "seq": -1}']
     lines = [SOUND % 0, "", *(faulty[n % 2] for n in range(bad)), SOUND % 1]
     path = text_file(tmp_path / "rows.jsonl", "\n".join(lines) + "\n")
@@ -44,7 +42,7 @@ def test_every_row_left_out_is_counted_and_the_first_are_told(
         ("a.csv", "id,n,x\na,1,1.5\nb,x,\n", [b'{"id":"a","n":1,"x":1.5}']),
     ],
 )
-def test_rows_of_others_go_out_as_they_are(
+def test_foreign_rows_stay_unchanged(
     raw: Topic, tmp_path: Path, name: str, text: str, values: list[bytes]
 ) -> None:
     path = text_file(tmp_path / name, text)
@@ -57,7 +55,7 @@ def test_rows_of_others_go_out_as_they_are(
     ]
 
 
-def test_csv_without_names_goes_out_with_those_of_the_option(raw: Topic, tmp_path: Path) -> None:
+def test_header_option_names_columns(raw: Topic, tmp_path: Path) -> None:
     path = text_file(tmp_path / "rows.csv", "Export of 2026\n\nd1,0\n")
     words = ["--skip-lines", "2", "--header", "id,n", "--source", "id", "--seq", "n"]
     inorder("produce", *raw.words, *words, path).well("published 1 records")
@@ -65,12 +63,12 @@ def test_csv_without_names_goes_out_with_those_of_the_option(raw: Topic, tmp_pat
     assert sent.value() == b'{"id":"d1","n":0}'
 
 
-def test_input_that_cannot_be_read_ends_with_3(raw: Topic, tmp_path: Path) -> None:
+def test_absent_input_exits_with_3(raw: Topic, tmp_path: Path) -> None:
     absent = tmp_path / "absent.jsonl"
     inorder("produce", *raw.words, absent).refused("no such file", code=3)
 
 
-def test_the_summary_for_programs_is_the_last_line(raw: Topic, tmp_path: Path) -> None:
+def test_json_summary_is_the_last_line(raw: Topic, tmp_path: Path) -> None:
     path = text_file(tmp_path / "rows.jsonl", "\n".join([SOUND % 0, "nonsense", SOUND % 1]) + "\n")
     summary = inorder("produce", *raw.words, "--json", "--skip-bad", path).well().summary
     assert summary.pop("seconds") >= 0
@@ -86,10 +84,8 @@ streams:
 """
 
 
-def test_a_file_is_read_by_the_fields_of_the_topology_as_in_a_replay(
-    raw: Topic, tmp_path: Path
-) -> None:
-    """The fields need no option, and a row may lack its number if the stream says so."""
+def test_topology_fields_apply(raw: Topic, tmp_path: Path) -> None:
+    """A row may lack its sequence number if the stream allows it, and the fields need no option."""
     rows = text_file(tmp_path / "t.csv", "truck,n,time\nt1,0,100\nt9,,110\nt9,,120\nt1,1,130\n")
     topology = text_file(tmp_path / "t.yaml", FLEET.format(raw=raw.name))
     replay = inorder("replay", "--topology", topology, "--json", rows).well()

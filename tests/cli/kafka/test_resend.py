@@ -1,4 +1,6 @@
-"""End to end: records of the ledger that are no gaps. Example: a group without a coordinator."""
+"""End to end: `inorder resend` skips ledger records that are no gaps. Example: a group without a
+coordinator.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ NONE = (
 )
 
 
-def test_what_is_no_gap_is_told_and_passed_over(
+def test_non_gap_records_are_skipped(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     ledger, requests = unique_name("gaps"), unique_name("resend")
@@ -68,12 +70,12 @@ def test_what_is_no_gap_is_told_and_passed_over(
 @pytest.mark.parametrize(
     ("code", "timeout_s", "passes"),
     [
-        (KafkaError.NOT_COORDINATOR, 30.0, True),  # a new broker's first group
+        (KafkaError.NOT_COORDINATOR, 30.0, True),  # the first group of a new broker
         (KafkaError.NOT_COORDINATOR, 0.0, False),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, 30.0, False),
     ],
 )
-def test_it_waits_for_its_groups_coordinator(
+def test_resend_waits_for_coordinator(
     monkeypatch: pytest.MonkeyPatch, code: int, timeout_s: float, passes: bool
 ) -> None:
     consumer = Mock()
@@ -94,6 +96,6 @@ def test_it_waits_for_its_groups_coordinator(
 
 
 def at_the_end(partition: int) -> dict[str, Mock]:
-    """A message that tells of the end of a partition."""
+    """Return the attributes of a message that marks the end of a partition."""
     about = {"error": KafkaError(KafkaError._PARTITION_EOF), "partition": partition, "offset": 7}
     return {name: Mock(return_value=value) for name, value in about.items()}

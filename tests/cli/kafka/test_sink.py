@@ -1,4 +1,4 @@
-"""Examples: what `inorder sink` refuses before it reads anything."""
+"""Examples: `inorder sink` checks its arguments before it reads, and prints no secret."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ NOBODY = (*SOURCE, "--brokers-wait", "0s")
         (("files", "--brokers", "embedded", "--topic", "t", "--folder", "out"), "embedded"),
     ],
 )
-def test_what_cannot_be_is_refused_with_2(arguments: tuple[str, ...], message: str) -> None:
+def test_bad_arguments_are_refused(arguments: tuple[str, ...], message: str) -> None:
     unset = {"INORDER_REDIS": None, "INORDER_POSTGRES": None}
     inorder("sink", *arguments, env=unset).refused(message)  # type: ignore[arg-type]
 
 
-def test_a_secret_is_not_told() -> None:
+def test_password_is_not_printed() -> None:
     url = "postgresql://u:hidden@h:1/x?nothing=1"
     answer = inorder("sink", "postgres", *SOURCE, env={"INORDER_POSTGRES": url}).refused()
     assert "hidden" not in answer.err
 
 
-def test_each_store_has_a_group_of_its_own() -> None:
-    """Two stores in one group would get a part of the results each."""
+def test_each_store_has_its_own_group() -> None:
+    """Two stores in one group would each get only a part of the results."""
     groups = {
         group_of("redis", address_of(connect(url)), name)
         for url in ("redis://h", "redis://h/1", "redis://other:secret@i:7/0", "unix:///s")
@@ -63,14 +63,14 @@ def test_each_store_has_a_group_of_its_own() -> None:
     assert same == {"h//x"}
 
 
-def test_nothing_is_made_before_the_brokers_answer(tmp_path: Path) -> None:
+def test_no_folder_without_brokers(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     answer = inorder("sink", "files", *NOBODY, "--folder", folder)
     answer.refused("no broker answers at 127.0.0.1:1")
     assert not folder.exists()
 
 
-def test_the_summary_for_programs() -> None:
+def test_json_summary_counts_outcomes() -> None:
     counts = Counts(records=5, control=1)
     counts.written.update(["emit", "emit", "update"])
     counts.written.subtract(["update"])

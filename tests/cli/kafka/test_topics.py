@@ -1,4 +1,4 @@
-"""Examples: copies of topics, where the file says nothing and where the brokers could keep more."""
+"""Examples: `inorder topics create`: replication, inputs that grew, and inputs that it refuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.services import SharedKafka, UniqueName
 def creating(
     kafka: SharedKafka, folder: Path, unique_name: UniqueName, raw: str, *, stream: str = ""
 ) -> list[str]:
-    """The words that make the topics of a topology of one partition, of names of its own."""
+    """Return the command that creates topics with one partition and unique names."""
     own = ("sequenced", "gaps", "late", "dead", "clock")
     names = ", ".join(f"{key}: {unique_name(key)}" for key in own)
     path = text_file(
@@ -32,12 +32,12 @@ def creating(
 
 
 @pytest.mark.kafka
-def test_one_broker_is_enough_where_the_file_says_nothing(
+def test_one_broker_needs_no_settings(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     create = creating(kafka, tmp_path, unique_name, unique_name("raw"))
     made = inorder(*create).well()
-    # Nothing about copies; and which stages these topics make, and why.
+    # The line names the stages that these topics make, and why; none is about replication.
     assert made.err.startswith("the file names no stages, and one task reads all partitions")
     assert made.err.count("\n") == 1
     assert {line.split()[0] for line in made.out.splitlines()} == {"created"}
@@ -46,7 +46,7 @@ def test_one_broker_is_enough_where_the_file_says_nothing(
 
 
 @pytest.mark.kafka
-def test_an_input_that_has_grown_asks_for_grow(
+def test_grown_input_asks_for_grow(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     raw = unique_name("raw")
@@ -64,7 +64,7 @@ def test_an_input_that_has_grown_asks_for_grow(
 
 
 @pytest.mark.kafka
-def test_a_compacted_input_is_refused_before_anything_is_made(
+def test_compacted_input_is_refused(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     path, raw, out = tmp_path / "t.yaml", unique_name("raw"), unique_name("out")
@@ -81,7 +81,7 @@ def test_a_compacted_input_is_refused_before_anything_is_made(
 
 
 @pytest.mark.kafka
-def test_more_copies_than_brokers_is_refused_with_the_remedy(
+def test_too_many_replicas_are_refused(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     path = text_file(
@@ -97,7 +97,7 @@ def test_more_copies_than_brokers_is_refused_with_the_remedy(
     ("copies", "brokers", "thin"), [(1, 1, False), (1, 2, True), (2, 2, False), (2, 3, True),
                                     (3, 3, False), (3, 5, False), (1, 5, True)],
 )  # fmt: skip
-def test_fewer_copies_than_there_could_be_are_told(copies: int, brokers: int, thin: bool) -> None:
+def test_low_replication_is_reported(copies: int, brokers: int, thin: bool) -> None:
     outcomes = [
         Outcome(name, created=True, copies=each, brokers=brokers)
         for name, each in (("a", 3), ("b", copies))

@@ -1,4 +1,6 @@
-"""Examples: what `inorder topics acls` says; in end_to_end/test_acls a broker enforces it."""
+"""Examples: the commands that `inorder topics acls` prints; a broker enforces them in
+end_to_end/test_acls.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def said(folder: Path, *options: str, topology: str = CUT) -> list[str]:
     ]
 
 
-def test_a_stage_has_its_own(tmp_path: Path) -> None:
+def test_stage_gets_only_its_rights(tmp_path: Path) -> None:
     assert said(tmp_path, "--stage", "merge", "--principal", "User:{stage}") == [
         "User:merge --operation Delete --operation Read --topic events.sequenced",
         "User:merge --operation Describe --topic events.raw",
@@ -41,7 +43,7 @@ def test_a_stage_has_its_own(tmp_path: Path) -> None:
     ]
 
 
-def test_one_stage_reads_the_inputs_and_writes_all_else(tmp_path: Path) -> None:
+def test_single_stage_writes_all(tmp_path: Path) -> None:
     lines = said(tmp_path, topology=TOPOLOGY)
     topics = {line.split("--topic ")[1] for line in lines if "--topic " in line}
     assert {"events.raw", "events.ordered", "results.windows"} <= topics
@@ -50,28 +52,28 @@ def test_one_stage_reads_the_inputs_and_writes_all_else(tmp_path: Path) -> None:
 
 
 def written(folder: Path, **edited: str) -> set[str]:
-    """The topics that the stage of windows may write."""
+    """Return the topics that the window stage may write."""
     lines = said(folder, "--stage", "window", **edited)
     return {line.split("--topic ")[1] for line in lines if "Write --topic" in line}
 
 
-def test_who_only_looks_writes_no_event(tmp_path: Path) -> None:
+def test_query_stage_writes_no_events(tmp_path: Path) -> None:
     changelog = "plant.window.events.ordered.changelog"
     assert written(tmp_path) == {"results.windows", "events.dead", changelog}
 
 
-def test_a_query_with_a_table_writes_there_too(tmp_path: Path) -> None:
+def test_upsert_query_writes_its_table(tmp_path: Path) -> None:
     own = CUT.replace("count()}", "count()}, upsert: true")
     assert {"results.windows", "results.all"} <= written(tmp_path, topology=own)
 
 
 @pytest.mark.parametrize("stage", ["pattern", "join"])
-def test_a_stage_without_work_needs_none(tmp_path: Path, stage: str) -> None:
+def test_unused_stage_needs_no_rights(tmp_path: Path, stage: str) -> None:
     topology = f"{TOPOLOGY}stages: [reorder, merge, window, {stage}]\n"
     assert said(tmp_path, "--stage", stage, topology=topology) == []
 
 
-def test_a_stage_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_unknown_stage_is_refused(tmp_path: Path) -> None:
     path = text_file(tmp_path / "t.yaml", TOPOLOGY)
     inorder("topics", "acls", "--topology", str(path), "--stage", "mrge").refused(
         "no stage is named 'mrge'; there are all"

@@ -1,4 +1,4 @@
-"""End to end: the Kafka inside the process, and the limits its docstring names."""
+"""End to end: the embedded broker, and the limits that its docstring names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli.run import dev, worker
 from topology.config import parse
 
 
-def test_a_closed_one_says_so() -> None:
+def test_closed_broker_makes_no_topic() -> None:
     broker = EmbeddedBroker()
     broker.close()
     with pytest.raises(RuntimeError, match="has been closed"):
@@ -21,9 +21,8 @@ def test_a_closed_one_says_so() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 9])
-def test_a_worker_has_topics_as_the_file_says_and_dev_has_one_partition_of_each(
-    tmp_path: Path, partitions: int
-) -> None:
+def test_only_dev_limits_partitions(tmp_path: Path, partitions: int) -> None:
+    """A worker's broker has the partitions of the file; that of `dev` has one for each topic."""
     topology = parse(f"streams: {{default: {{}}}}\ntopics: {{partitions: {partitions}}}\n")
     for brokers, count in (
         (dev._broker("embedded", tmp_path, topology, lambda _: None), dev.PARTITIONS),
@@ -35,7 +34,7 @@ def test_a_worker_has_topics_as_the_file_says_and_dev_has_one_partition_of_each(
             assert brokers_at(servers).partitions(expected) == expected
 
 
-def test_a_topic_that_is_there_stays_as_it_is() -> None:
+def test_existing_topic_is_kept() -> None:
     with EmbeddedBroker() as broker:
         broker.make_topic("raw", 2)
         broker.make_topic("raw", 3)

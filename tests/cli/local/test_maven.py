@@ -1,4 +1,4 @@
-"""Examples: jars of several poms are fetched by one Maven process, once. Maven is a script here."""
+"""Examples: one Maven process fetches the jars of several poms, once. Maven is a script here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ done
 
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file with a line for each call of Maven."""
+    """Return the file with a line for each call of Maven."""
     program = tmp_path / "bin" / "mvn"
     program.parent.mkdir()
     program.write_text(MAVEN)
@@ -42,7 +42,7 @@ def jars(folder: Path, name: str, **properties: str) -> Jars:
     return Jars(pom, name, properties)
 
 
-def test_one_maven_fetches_all_absent_sets(calls: Path, tmp_path: Path) -> None:
+def test_one_maven_fetches_all_sets(calls: Path, tmp_path: Path) -> None:
     one, two, three = (jars(tmp_path, name, version="1") for name in ("one", "two", "three"))
     assert one.brought() == tmp_path / "cache/one"
     fetch(one, two, three)
@@ -75,7 +75,7 @@ def test_cache_may_be_a_link(calls: Path, tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
-def test_sets_with_different_values_are_refused(calls: Path, tmp_path: Path) -> None:
+def test_sets_must_agree_on_values(calls: Path, tmp_path: Path) -> None:
     one, two = jars(tmp_path, "one", version="1"), jars(tmp_path, "two", version="2")
     with pytest.raises(ValueError, match="different values"):
         fetch(one, two)

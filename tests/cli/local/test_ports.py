@@ -1,4 +1,4 @@
-"""Examples: which port is free, and what is said where the usual one is not."""
+"""Examples: free ports, and the message where the usual port is taken."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from cli.local.ports import LOOPBACK, free_ports, is_free
 from cli.run.dev import kafka_port
 
 
-def test_a_port_that_was_left_a_moment_ago_is_free() -> None:
-    """Its last connections linger for a minute (TIME_WAIT); a broker takes it all the same."""
+def test_recently_used_port_is_free() -> None:
+    """Its last connections stay in TIME_WAIT for a minute, but a broker can listen on it."""
     (port,) = free_ports(1)
     with socket.create_server((LOOPBACK, port)) as server:
         assert not is_free(port)
         client = socket.create_connection((LOOPBACK, port))
         taken, _ = server.accept()
-        taken.close()  # the server's end says good-bye first, so it is the one that lingers
+        taken.close()  # The server closes first, so its end is the one that lingers.
         client.recv(1)
         client.close()
     assert is_free(port)
 
 
-def test_another_port_is_named_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_port_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     (port,) = free_ports(1)
     assert kafka_port(port) == port
     assert capsys.readouterr().err == ""

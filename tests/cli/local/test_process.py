@@ -1,4 +1,4 @@
-"""Examples: a child process is started, hurt, and ended by its id and no other."""
+"""Examples: a child process is started, paused, stopped and killed by its own id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
-def test_it_runs_once_until_it_is_stopped(tmp_path: Path) -> None:
+def test_process_runs_until_stopped(tmp_path: Path) -> None:
     process = started(tmp_path)
     process.wait_until(lambda: process.tail() == "up", timeout_s=10)
     assert process.is_alive()
@@ -39,33 +39,33 @@ def test_it_runs_once_until_it_is_stopped(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.pid")) == []
 
 
-def test_a_paused_one_stands_still_and_can_be_stopped(tmp_path: Path) -> None:
+def test_paused_process_can_be_stopped(tmp_path: Path) -> None:
     process = started(tmp_path)
     process.pause()
     assert state_of(process.pid) == "T"
     assert process.stop(timeout_s=10) == -signal.SIGTERM
 
 
-def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+def test_deaf_process_is_killed(tmp_path: Path) -> None:
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True)"
     process = started(tmp_path, [sys.executable, "-c", f"{deaf}; time.sleep(60)"])
     process.wait_until(lambda: process.tail() == "up", timeout_s=10)
     assert process.stop(timeout_s=0.2) == -signal.SIGKILL
 
 
-def test_an_early_end_is_told_with_the_log(tmp_path: Path) -> None:
+def test_early_exit_shows_the_log(tmp_path: Path) -> None:
     process = started(tmp_path, [sys.executable, "-c", "print('no such disk'); exit(3)"])
     with pytest.raises(NotReady, match="ended early.*\n.*no such disk"):
         process.wait_until(lambda: False, timeout_s=10)
     assert process.stop() == 3
 
 
-def test_sweep_ends_what_was_left_and_nothing_else(tmp_path: Path) -> None:
+def test_sweep_ends_only_left_processes(tmp_path: Path) -> None:
     left, elsewhere = tmp_path / "left", tmp_path / "elsewhere"
     left.mkdir()
     elsewhere.mkdir()
     forgotten, stranger = started(left), started(elsewhere)
-    # An old id file that now names a process which works in another folder.
+    # A stale id file now names a process that works in another folder.
     (left / "stale.pid").write_text(f"{stranger.pid}\n")
     (elsewhere / "sleeper.pid").unlink()
     foreign = left / "postmaster.pid"
@@ -77,7 +77,7 @@ def test_sweep_ends_what_was_left_and_nothing_else(tmp_path: Path) -> None:
     stranger.kill()
 
 
-def test_a_lock_is_held_by_one_and_waits_no_longer_than_told(tmp_path: Path) -> None:
+def test_lock_times_out_when_held(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "lock"
     with (
         exclusive(path, timeout_s=1),
@@ -89,7 +89,7 @@ def test_a_lock_is_held_by_one_and_waits_no_longer_than_told(tmp_path: Path) -> 
         pass
 
 
-def test_free_ports_differ_and_lie_below_the_kernels_own() -> None:
+def test_free_ports_are_not_ephemeral() -> None:
     ports = free_ports(20)
     assert len(set(ports)) == 20
     ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])

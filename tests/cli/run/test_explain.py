@@ -1,4 +1,4 @@
-"""Examples: what a worker's answer is in words, and what is said where none answers."""
+"""Examples: `inorder explain` puts the answer of a worker into words."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def told(partitions: list[dict[str, Any]], source: str | None) -> list[str]:
     return [*explain(partitions, source)]
 
 
-def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:
+def test_late_causes_are_named() -> None:
     merge = parsed("""
       queued: 1
       late_by_cause: {merge_idle: 3, merge_wait: 1}
@@ -103,7 +103,7 @@ def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:
     assert any("the log paused and the source has not resumed" in line for line in lines)
 
 
-def test_sources_whose_timestamps_fall() -> None:
+def test_set_back_sources_are_named() -> None:
     merge = parsed("""
       {queued: 0, head: null, waits_for: [], set_backs: 40, set_backs_beyond: 3,
        set_back_ns: 2500000000, max_set_back_ns: 0, sets_back: {gate: 2500000000, port: 10}}
@@ -119,17 +119,17 @@ def test_sources_whose_timestamps_fall() -> None:
     assert not any("set back" in line for line in told([part], None))
 
 
-def test_all_that_waits_in_words() -> None:
+def test_all_buffered_events_are_explained() -> None:
     assert told([REORDER, MERGE], None) == WORDS
 
 
-def test_one_source_alone() -> None:
+def test_one_source_is_explained_alone() -> None:
     about = told([REORDER, MERGE], "s2")
     assert [line for line in about if "s2" in line] == [WORDS[2], WORDS[8]]
     assert not any(source in line for line in about for source in ("s3", "s4"))
 
 
-def test_what_is_empty_is_counted_and_not_listed() -> None:
+def test_caught_up_partitions_are_counted() -> None:
     streams = {"court": MERGE["streams"]["court"]}
     alignment = {"waiting_for": [], "waivers": 0}
     idle = MERGE | {"held": 0, "alignment": alignment, "streams": streams}
@@ -144,7 +144,7 @@ def test_what_is_empty_is_counted_and_not_listed() -> None:
     assert told([], None) == ["no partition is assigned to this worker"]
 
 
-def test_a_task_says_once_what_it_buffers() -> None:
+def test_task_counts_buffered_once() -> None:
     own = {name: REORDER[name] for name in ("topic", "next_offset", "high_watermark", "lag_ns")}
     lanes = [{**own, "partition": number, "lag_ns": number * 10**9} for number in range(3)]
     task = REORDER | {"partition": 0, "lanes": lanes}
@@ -161,7 +161,7 @@ def test_a_task_says_once_what_it_buffers() -> None:
     assert told([rests, task], None)[-1] == "the other 3 partitions are caught up"
 
 
-def test_clocks_that_are_all_known_are_not_worth_a_line() -> None:
+def test_healthy_clocks_are_omitted() -> None:
     known = clocks(clock("s1", "synced"), clock("s2", "synced"), synced=2)
     answer = [known | {"held": 0, "next_offset": 60}]
     assert told(answer, None) == ["one partition is caught up"]
@@ -181,7 +181,7 @@ class Worker(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(self.answers.get(self.path)).encode())
 
     def log_message(self, *_: object) -> None:
-        """Silence."""
+        """Log nothing."""
 
 
 class Standby(Worker):
@@ -207,20 +207,20 @@ def worker() -> Iterator[str]:
         yield address
 
 
-def test_a_standby_says_that_another_worker_knows() -> None:
+def test_standby_names_another_worker() -> None:
     with serving(Standby) as standby:
         assert inorder("explain", standby).well().out == f"stage all: {ASK_ANOTHER}\n"
 
 
-def test_a_worker_is_asked(worker: str) -> None:
-    """By its address, or the one of its page, as `dev` and a worker name it."""
+def test_any_address_is_accepted(worker: str) -> None:
+    """An address of the worker or of its page works, as `dev` and a worker print it."""
     for address in (worker, f"http://{worker}", f"http://{worker}/", f"http://{worker}/ready"):
         assert inorder("explain", address).well().out.splitlines() == WORDS
     answer = inorder("explain", worker, "--json")
     assert json.loads(answer.out) == [REORDER, MERGE]
 
 
-def test_one_event_is_asked_for_by_source_and_number(worker: str) -> None:
+def test_one_event_is_explained(worker: str) -> None:
     asked = ("explain", worker, "--source", "s 1", "--seq", "17", "--epoch", "2")
     answer = inorder(*asked)
     assert (answer.code, answer.out.splitlines()) == (0, ANSWER["said"])
@@ -234,7 +234,7 @@ def test_one_event_is_asked_for_by_source_and_number(worker: str) -> None:
         (("--source", "s", "--epoch", "2"), "--epoch and --stream need --seq"),
     ],
 )
-def test_options_that_name_no_event(options: tuple[str, ...], words: str) -> None:
+def test_incomplete_event_is_refused(options: tuple[str, ...], words: str) -> None:
     inorder("explain", "127.0.0.1:1", *options).refused(words)
 
 
@@ -244,14 +244,14 @@ def clock(source: str, state: str, **fields: Any) -> dict[str, Any]:
 
 
 def clocks(*known: dict[str, Any], policy: str | None = None, **counts: int) -> dict[str, Any]:
-    """A partition of one stream, in which there are so many clocks of each state."""
+    """Return a partition of one stream with so many clocks of each state."""
     states = dict.fromkeys(("synced", "stale", "unsynced", "suspect", "broken"), 0)
     found: dict[str, Any] = {"sources": sum(counts.values()), **states, **counts}
     found |= {"clocks": [*known]} | ({"policy": policy} if policy else {})
     return REORDER | {"streams": {"pitch": {"clock": found}}}
 
 
-def test_clocks_are_counted_and_those_in_trouble_named() -> None:
+def test_troubled_clocks_are_named() -> None:
     named = (
         clock("s1", "broken", segment=3),
         clock("s2", "unsynced"),
@@ -272,26 +272,26 @@ def test_clocks_are_counted_and_those_in_trouble_named() -> None:
 @pytest.mark.parametrize(
     ("policy", "advised"), [("trust", ["1 stale"]), ("reject", ["1 stale", "1 unsynced"])]
 )
-def test_what_is_set_already_is_not_advised(policy: str, advised: list[str]) -> None:
-    """A stream that trusts clocks which have not synced needs nothing done about them."""
+def test_active_policy_is_not_advised(policy: str, advised: list[str]) -> None:
+    """A stream that trusts unsynced clocks gets no advice about them."""
     lines = told([clocks(synced=1, stale=1, unsynced=1, policy=policy)], None)
     assert sorted(line.split(":")[0] for line in lines if line[0] == "1") == advised
 
 
-def test_what_to_do_about_clocks_is_said_once() -> None:
+def test_clock_advice_is_given_once() -> None:
     lines = told([clocks(unsynced=3), clocks(unsynced=3)], None)
     assert len([line for line in lines if "sync-server" in line]) == 1
     assert lines[-1].startswith("6 unsynced: ")
 
 
-def test_clocks_that_arrivals_correct_are_not_to_be_trusted() -> None:
+def test_corrected_clock_is_untrusted() -> None:
     lines = told([clocks(unsynced=3, corrected_by_arrival=1_200)], None)
     assert lines[-1].endswith("clocks are wrong: 1,200 events were corrected by arrivals")
     assert "trust" not in lines[-1]
 
 
-def test_that_all_is_dead_comes_first() -> None:
-    """For all partitions of the stage together; before, there was nothing to say."""
+def test_total_failure_comes_first() -> None:
+    """All partitions of the stage are counted together; the second has read nothing yet."""
     why = [1, 4, "header `sourceId` is missing; write it", 3, "raw/2"]
     parts = [
         QUIET | {"deaths": {"read": 3, "reasons": {"source_missing": why}}},
@@ -303,8 +303,8 @@ def test_that_all_is_dead_comes_first() -> None:
     )
 
 
-def test_what_queries_ask_for_and_no_event_has() -> None:
-    """It is the stage's: each of its partitions tells it."""
+def test_unmet_query_is_reported_once() -> None:
+    """One report covers the stage, although each of its partitions sends it."""
     word = "no event of type `Dor`; types seen: Door, Reading"
     parts = [QUIET | {"stage": "pattern", "partition": n, "unmet": {"q": [word]}} for n in (0, 1)]
     assert told(parts, None) == [

@@ -1,5 +1,8 @@
-"""Examples: what `inorder worker --from-backfill` refuses, and with which words; and where it takes
-streams to lie. None of them needs a broker: what does not fit is told before one is asked."""
+"""Examples: `inorder worker --from-backfill`: the folders that it refuses, and the partitions to
+which it assigns state.
+
+None of them needs a broker: a folder that does not fit is refused before a broker is asked.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ COUNTS = PLAIN + "queries: {n: {stream: a, window: tumbling 1s, aggregate: {n: c
 
 
 def left(folder: Path, text: str, **more: Any) -> Path:
-    """What a run leaves that took nothing."""
+    """Write the folder of a run that read nothing, and return its path."""
     text_file(folder / "t.yaml", text)
     state = folder / "out" / "_state"
     state.mkdir(parents=True)
@@ -72,13 +75,13 @@ def refused(folder: Path, out: Path | str, *words: str) -> Answer:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_mismatched_backfill_is_refused(
     text: str, more: Mapping[str, Any], says: list[str], tmp_path: Path
 ) -> None:
     refused(tmp_path, left(tmp_path, text, **more), *says)
 
 
-def test_a_folder_without_a_state_or_that_is_absent_is_refused_as_that(tmp_path: Path) -> None:
+def test_folder_needs_a_state(tmp_path: Path) -> None:
     text_file(tmp_path / "t.yaml", PLAIN)
     refused(tmp_path, tmp_path, "has no state of a backfill", "run with --no-to-end")
     absent = tmp_path / "nowhere"
@@ -86,8 +89,8 @@ def test_a_folder_without_a_state_or_that_is_absent_is_refused_as_that(tmp_path:
     assert "has no state" not in refused(tmp_path, absent, says).err
 
 
-def test_a_folder_whose_rows_are_half_way_is_refused(tmp_path: Path) -> None:
-    """The next run brings them in, and what a worker told by then would be told twice."""
+def test_half_added_rows_are_refused(tmp_path: Path) -> None:
+    """A worker that began now would emit results twice, since the next run adds those rows."""
     out = left(tmp_path, PLAIN)
     coming = {"run": 2, "staged": f".{out.name}-0123456789ab", "files": [], "account": {}}
     now = json.loads((out / "_state" / "current.json").read_bytes())
@@ -96,7 +99,7 @@ def test_a_folder_whose_rows_are_half_way_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, out, *said)
 
 
-def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
+def test_damaged_folder_is_refused(tmp_path: Path) -> None:
     out = left(tmp_path, PLAIN)
     for text, *says in (
         ('{"run":', "_state/current.json is damaged (Expecting value", "run the backfill again"),
@@ -106,8 +109,8 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
         refused(tmp_path, out, *says)
 
 
-def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
-    """Cut anywhere, and where it is of another version."""
+def test_damaged_state_is_refused(tmp_path: Path) -> None:
+    """A state that was cut off is refused, and so is one of another version."""
     whole = pack(GroupState(SavedReplay(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {}))
     lies = {"offsets": {"raw/0": 41}, "places": {"a": ["raw/0"]}}
     found = histories(tmp_path, PLAIN, states={"0": "0.state"}, **lies)
@@ -127,8 +130,8 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
             found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
 
 
-def test_a_state_with_any_byte_changed_is_refused() -> None:
-    """Also where marshal would read other values, and in the first line."""
+def test_changed_byte_is_refused() -> None:
+    """This holds in the first line too, and where marshal would read other values."""
     state = GroupState(SavedReplay(7, {"k": [1, 2.5, "x"]}, [], []), (), {("a", "events"): 3})
     whole = pack(state)
     rng = Random(1)
@@ -139,8 +142,8 @@ def test_a_state_with_any_byte_changed_is_refused() -> None:
                 unpack(whole[:at] + bytes([other]) + whole[at + 1 :])
 
 
-def test_states_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors stand in folders of their own."""
+def test_state_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors run in folders of their own."""
     out = left(tmp_path, PLAIN, states={"0": "0.state"})
     monkeypatch.chdir(tmp_path)
     wanted = {0: str(out / "_state" / "1" / "0.state")}
@@ -149,7 +152,7 @@ def test_states_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.Monk
     assert Resumed(f"{uri}/").states() == {0: f"{uri}/_state/1/0.state"}
 
 
-def test_an_address_that_leads_nowhere_is_refused_by_the_option_that_named_it(
+def test_bad_address_names_its_option(
     tmp_path: Path,
 ) -> None:
     text_file(tmp_path / "t.yaml", PLAIN)
@@ -168,14 +171,14 @@ def histories(folder: Path, text: str, **more: Any) -> Backfilled:
     return Backfilled(str(out), parse(text), str(folder / "t.yaml"))
 
 
-def test_an_archive_says_where_the_log_goes_on(tmp_path: Path) -> None:
+def test_history_names_the_next_offset(tmp_path: Path) -> None:
     found = histories(tmp_path, PLAIN, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
     history = found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
     assert history.next_offsets == {TopicPartition("raw", 0): 42}
     assert history.now_ns == 7
 
 
-def test_a_query_that_left_is_left_out_but_the_last_of_its_kind(tmp_path: Path) -> None:
+def test_last_query_of_a_kind_must_stay(tmp_path: Path) -> None:
     both = COUNTS.replace("n: {", "m: {stream: b, window: count 5, aggregate: {n: count()}}, n: {")
     out = str(left(tmp_path, both))
     path = tmp_path / "t.yaml"
@@ -185,7 +188,7 @@ def test_a_query_that_left_is_left_out_but_the_last_of_its_kind(tmp_path: Path) 
         Backfilled(out, parse(PLAIN), str(text_file(path, PLAIN)))
 
 
-def test_a_stream_in_several_partitions_is_refused(tmp_path: Path) -> None:
+def test_split_stream_is_refused(tmp_path: Path) -> None:
     lies = {"a": ["raw/0", "raw/1"]}
     found = histories(tmp_path, BY_STREAM, offsets={"raw/0": 1, "raw/1": 1}, places=lies)
     with pytest.raises(StateRefused, match="a are in raw/0, raw/1.*leave out `keyed_by: stream`"):
@@ -197,7 +200,7 @@ def in_reorder(*sources: str, lane: str = "") -> dict[str, Any]:
 
 
 def with_state(folder: Path, text: str, state: GroupState, **more: Any) -> Backfilled:
-    """A history whose only group of streams has this state."""
+    """Return a history whose only group of streams has this state."""
     found = histories(folder, text, states={"0": "0.state"}, **more)
     (folder / "out" / "_state" / "1").mkdir()
     (folder / "out" / "_state" / "1" / "0.state").write_bytes(pack(state))
@@ -205,7 +208,7 @@ def with_state(folder: Path, text: str, state: GroupState, **more: Any) -> Backf
 
 
 def of_sources(folder: Path, text: str, *of_s0: str) -> Backfilled:
-    """A history that knows of some sources of one stream, which two partitions hold."""
+    """Return a history with sources of one stream that lies in two partitions."""
     state = GroupState(SavedReplay(7, in_reorder("s0", "s1", "s2"), [], []), (), {})
     lies = {"s0": of_s0, "s1": ["raw/0"], "s2": ["raw/1"]}
     known = {"offsets": {"raw/0": 3, "raw/1": 5}, "places": {"a": ["raw/0", "raw/1"]}}
@@ -213,7 +216,7 @@ def of_sources(folder: Path, text: str, *of_s0: str) -> Backfilled:
 
 
 def tasks(found: Backfilled, arrangement: Arrangement) -> list[History]:
-    """The histories of the tasks of the input."""
+    """Return the histories of the input's tasks."""
     names = {arrangement.group_of(RAW_0).name, arrangement.group_of(RAW_1).name}
     return [found.of(arrangement, name) for name in sorted(names)]
 
@@ -230,20 +233,20 @@ def shares(found: Backfilled, arrangement: Arrangement) -> list[dict[str, Any]]:
     ],
     ids=["cut", "one task"],
 )
-def test_an_archive_says_in_which_partition_each_source_lies(
+def test_sources_go_to_their_partitions(
     text: str, dealt: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     assert shares(of_sources(tmp_path, text, "raw/1"), arranged(text, 2)) == dealt
 
 
 @pytest.mark.parametrize("text", [CUT, ONE_TASK], ids=["cut", "one task"])
-def test_a_source_in_several_partitions_is_refused(text: str, tmp_path: Path) -> None:
+def test_split_source_is_refused(text: str, tmp_path: Path) -> None:
     found = of_sources(tmp_path, text, "raw/0", "raw/1")
     with pytest.raises(StateRefused, match="its source s0 is in raw/0, raw/1; a history can"):
         shares(found, arranged(text, 2))
 
 
-def test_one_task_goes_on_in_each_of_its_partitions(tmp_path: Path) -> None:
+def test_task_resumes_in_each_partition(tmp_path: Path) -> None:
     history = of_sources(tmp_path, ONE_TASK, "raw/1").of(arranged(ONE_TASK, 2), RAW_0)
     assert history.next_offsets == {RAW_0: 4, RAW_1: 6}
 
@@ -253,10 +256,10 @@ def test_one_task_goes_on_in_each_of_its_partitions(tmp_path: Path) -> None:
     [(CUT, [[(0, 13)], [(0, 11), (0, 12)]]), (ONE_TASK, [[(1, 11), (1, 12), (0, 13)]])],
     ids=["cut", "one task"],
 )
-def test_the_last_instant_comes_in_the_lanes_of_its_sources(
+def test_last_instant_goes_by_source(
     text: str, wanted: list[list[tuple[int, int]]], tmp_path: Path
 ) -> None:
-    """Without a readable source, in the first partition of the stream, and only there."""
+    """An event without a readable source goes to the first partition of the stream only."""
     waiting: list[Content] = [
         Event("a", "s2", 0, 1, 5, 7, 11),
         Malformed(7, 12, "bad", "", stream="a", source="s1"),
@@ -269,8 +272,8 @@ def test_the_last_instant_comes_in_the_lanes_of_its_sources(
     assert [[(lane_of(each), offset_in_lane(each)) for each in of] for of in numbers] == wanted
 
 
-def test_a_stream_without_records_keeps_what_it_is_joined_by(tmp_path: Path) -> None:
-    """The state of a join is named by its first stream."""
+def test_empty_stream_keeps_its_join(tmp_path: Path) -> None:
+    """A join names its state after its first stream."""
     text = PLAIN + "queries: {j: {join: interval 5ms, sides: {x: {stream: a}, y: {stream: b}}}}\n"
     state = GroupState(SavedReplay(7, {"\na\nj": 1, "b\nmerge/x": 2}, [], []), (), {})
     found = with_state(tmp_path, text, state, places={"b": ["raw/0"]})
@@ -278,9 +281,7 @@ def test_a_stream_without_records_keeps_what_it_is_joined_by(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_streams_that_no_header_names_are_anywhere_in_their_topic(
-    partitions: int, tmp_path: Path
-) -> None:
+def test_stream_by_field_needs_one_partition(partitions: int, tmp_path: Path) -> None:
     reads = "input: raw, arrival: timestamp, fields: {stream: payload.s, source: payload.d}"
     by_time = "reorder: {rule: time}"
     text = f"streams: {{a: {{{reads}, {by_time}}}, b: {{{reads}, {by_time}}}}}\n"
@@ -295,7 +296,7 @@ def test_streams_that_no_header_names_are_anywhere_in_their_topic(
             shares(found, arranged(text, 2))
 
 
-def test_behind_the_input_reading_begins_with_the_first_record(tmp_path: Path) -> None:
+def test_later_stage_reads_all(tmp_path: Path) -> None:
     found = histories(tmp_path, CUT, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
     place = TopicPartition("events.sequenced", 0)
     history = found.of(arranged(CUT, 2, at=1), place)

@@ -1,4 +1,4 @@
-"""Examples: the settings that a worker's page shows."""
+"""Examples: the settings on a worker's page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cli.run.worker import with_all_keys
 from tests.cli.invoking import text_file
 
 
-def test_every_key_is_shown_and_nobody_s_password(tmp_path: Path) -> None:
+def test_page_hides_passwords(tmp_path: Path) -> None:
     file = text_file(tmp_path / "t.yaml", "streams: {default: {}}\nstate: redis\n")
     text = with_all_keys(str(file), "redis://me:secret@store:6379/0")()
     shown = yaml.safe_load(text)

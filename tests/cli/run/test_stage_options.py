@@ -1,4 +1,4 @@
-"""Examples: what a worker tells its stages they understand, secrets apart."""
+"""Examples: a stage parses the options that its worker passes, apart from secrets."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def understood(words: list[str]) -> dict[str, Any]:
     return found
 
 
-def test_a_stage_understands_all_that_it_is_told() -> None:
+def test_stage_parses_all_options() -> None:
     for options in (PLAIN, ALL, replace(PLAIN, verbose=True)):
         found = understood(options.words_for("merge"))
         assert found["name"] == "merge"
         assert found["options"] == options
 
 
-def test_a_place_of_redis_may_hold_a_secret_and_is_not_among_the_words() -> None:
+def test_redis_url_is_not_an_argument() -> None:
     url = "redis://me:secret@r:6379"
     assert replace(ALL, redis=url).words_for("merge") == ALL.words_for("merge")
 
 
-def test_a_worker_without_a_name_says_so_for_a_pod_has_one() -> None:
+def test_missing_instance_is_explicit() -> None:
     words = PLAIN.words_for("merge")
     assert words[words.index("--instance") + 1] == NONE

@@ -1,4 +1,4 @@
-"""Examples: `inorder sync-server`: what it refuses, and its life as a process."""
+"""Examples: `inorder sync-server`: the arguments that it refuses, and its life as a process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LISTENS = re.compile(r"sync server on 127\.0\.0\.1 port (\d+); receive timestamp
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"])
-def test_without_keys_only_the_loopback_is_served(bind: str) -> None:
+def test_public_address_needs_keys(bind: str) -> None:
     said = f"--bind {bind} accepts other machines: give --keys FILE, or --auth none"
     inorder("sync-server", "--brokers", "none", "--bind", bind).refused(said)
 
@@ -50,12 +50,12 @@ def test_without_keys_only_the_loopback_is_served(bind: str) -> None:
         (("--topology", "absent.yaml"), "absent.yaml: No such file"),
     ],
 )
-def test_what_is_refused(arguments: tuple[str, ...], message: str) -> None:
+def test_bad_arguments_are_refused(arguments: tuple[str, ...], message: str) -> None:
     inorder("sync-server", "--brokers", "none", *arguments).refused(message)
 
 
 class Server(Command):
-    """The process, and what it has told of itself."""
+    """A process of `inorder sync-server`, with its log."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         super().__init__("sync-server", folder, "sync-server", "--bind", "127.0.0.1:0", *arguments)
@@ -95,8 +95,10 @@ def wait_rounds(client: SyncClient, count: int) -> None:
     wait_until(lambda: client.status().rounds >= count, f"{count} rounds")
 
 
-def test_a_life(tmp_path: Path) -> None:
-    """Samples as lines on standard output; health and counts on the port; SIGTERM: 0."""
+def test_server_answers_and_stops(tmp_path: Path) -> None:
+    """Samples are lines on standard output, health and counts are on the port, and SIGTERM exits
+    with 0.
+    """
     path = text_file(tmp_path / "keys", key_table(1, SECRET, "s1"))
     path.chmod(0o600)
     options = ("--brokers", "none", "--keys", str(path), "--server", "here")
@@ -127,7 +129,7 @@ def test_a_life(tmp_path: Path) -> None:
         assert "Traceback" not in server.log
 
 
-def test_a_key_file_that_others_may_read_is_told(tmp_path: Path) -> None:
+def test_readable_key_file_is_reported(tmp_path: Path) -> None:
     path = text_file(tmp_path / "keys", key_table(1, SECRET))
     path.chmod(0o644)
     with running(tmp_path, "--brokers", "none", "--keys", str(path)) as server:
@@ -135,7 +137,7 @@ def test_a_key_file_that_others_may_read_is_told(tmp_path: Path) -> None:
         server.process.stop()
 
 
-def test_it_ends_on_ctrl_c_as_well(tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_server(tmp_path: Path) -> None:
     with running(tmp_path, "--brokers", "none") as server:
         server.ends_by(signal.SIGINT)
         assert "everybody may report for every source" in server.log

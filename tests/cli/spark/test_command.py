@@ -1,4 +1,4 @@
-"""Examples: the help of `inorder spark`, and what it refuses before it starts Spark."""
+"""Examples: arguments that `inorder spark` refuses before it starts Spark, and a resumed run."""
 
 from __future__ import annotations
 
@@ -43,15 +43,13 @@ def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], message: st
 
 
 @pytest.mark.parametrize("text", ["0s", "-1s", "2x", "", "200000d"])
-def test_what_is_no_length_is_refused(text: str) -> None:
+def test_bad_durations_are_refused(text: str) -> None:
     assert duration_ns("--every", "1.5s", length_ns) == 1_500_000_000
     with pytest.raises(Refused, match=r"^--every: [^;]*; \w"):
         duration_ns("--every", text, length_ns)
 
 
-def test_a_killed_run_that_is_brought_to_its_end_tells_its_account(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resumed_run_prints_its_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require(cli.spark.jars.missing())
     from spark_analytics.backfill.resuming import PendingRows, TableForm
 

@@ -10,7 +10,7 @@ from tests import ROOT
 from tests.services import require
 
 
-def test_every_place_names_the_same_spark() -> None:
+def test_spark_version_is_unique() -> None:
     oldest, *_, newest = cli.spark.jars.RELEASES
     assert cli.spark.jars.VERSION.startswith(f"{newest}.")
     taken = f'"pyspark>={oldest},<={cli.spark.jars.VERSION}"'
@@ -21,7 +21,7 @@ def test_every_place_names_the_same_spark() -> None:
     assert f"ARG SPARK=apache/spark:{cli.spark.jars.VERSION}-" in image
 
 
-def test_the_poms_have_the_versions_of_the_newest_release_and_others_name_each() -> None:
+def test_releases_name_all_versions() -> None:
     poms = [(ROOT / f"cli/spark/{name}.xml").read_text() for name in ("kafka", "iceberg", "delta")]
     text = "".join(poms)
     wanted = set(re.findall(r"\$\{(.*?)\}", text))
@@ -34,7 +34,7 @@ def test_the_poms_have_the_versions_of_the_newest_release_and_others_name_each()
         assert set(cli.spark.jars.RELEASES[name]) == wanted, name
 
 
-def test_the_jars_are_brought() -> None:
+def test_connector_jars_are_fetched() -> None:
     require(cli.spark.jars.missing())
     names = [Path(jar).name for jar in cli.spark.jars.jars()]
     assert len(names) == 4

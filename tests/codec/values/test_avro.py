@@ -1,4 +1,4 @@
-"""Examples: what Avro values become, and what bytes of strangers get instead of an exception."""
+"""Examples: decoded Avro values, and faults in place of exceptions for hostile bytes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ MILLIS, LOCAL = NOW.replace(microsecond=123_000), NOW.replace(tzinfo=None)
         (logical("long", "local-timestamp-micros"), LOCAL, Timestamp(NOW_NS, is_local=True)),
     ],
 )
-def test_a_value_and_what_it_becomes(schema: Any, value: object, expected: object) -> None:
+def test_value_is_decoded(schema: Any, value: object, expected: object) -> None:
     found = read(schema, written(schema, value))
     assert found == expected
     assert type(found) is type(expected)
@@ -90,11 +90,11 @@ def test_nanoseconds_are_exact() -> None:
     assert read(schema, written("long", NOW_NS + 789)) == Timestamp(NOW_NS + 789)
 
 
-def test_a_tombstone_is_null() -> None:
+def test_tombstone_is_null() -> None:
     assert read("long", None) is None
 
 
-def test_types_of_a_schema_that_is_referred_to() -> None:
+def test_referenced_types_are_resolved() -> None:
     inner = json.dumps({"type": "enum", "name": "plant.Kind", "symbols": ["A", "B"]})
     schema = avro.parse(json.dumps(record(("kind", "plant.Kind"))), [inner])
     assert avro.decoding(schema)(b"\x02") == {"kind": "B"}
@@ -129,23 +129,23 @@ def nested(depth: int) -> object:
         (7, "is not an Avro schema"),
     ],
 )
-def test_schemas_whose_values_have_no_bound_are_refused(schema: object, what: str) -> None:
+def test_unbounded_schema_is_refused(schema: object, what: str) -> None:
     with pytest.raises(SchemaFault, match=what):
         avro.parse(json.dumps(schema))
 
 
-def test_of_an_empty_union_there_is_no_value() -> None:
+def test_empty_union_has_no_value() -> None:
     with pytest.raises(ValueFault):
         read([], b"\0")
 
 
 @pytest.mark.parametrize("text", ["", "{", '"\\ud800"', "[" * 100_000, "nul", '{"type": {}}'])
-def test_texts_that_are_no_schema(text: str) -> None:
+def test_malformed_schema_is_refused(text: str) -> None:
     with pytest.raises(SchemaFault):
         avro.parse(text)
 
 
-def test_what_is_usual_is_not_refused() -> None:
+def test_usual_schema_is_accepted() -> None:
     reading = record(
         ("unit", ["null", "string"]),
         ("a", ["null", "double"]),
@@ -165,7 +165,7 @@ def test_what_is_usual_is_not_refused() -> None:
 LIST = record(("next", ["null", "plant.Telemetry"]))
 
 
-def test_a_value_that_contains_its_like_is_bounded_in_depth() -> None:
+def test_recursion_depth_is_bounded() -> None:
     assert read(LIST, b"\x02\x02\0") == {"next": {"next": {"next": None}}}
     for depth in (65, 1_000, 1_000_000):
         with pytest.raises(ValueFault) as fault:
@@ -202,7 +202,7 @@ SOUND = {
 def assert_strangers_bytes_are_refused(
     decode: Callable[[bytes], object], sound: bytes, dice: random.Random
 ) -> None:
-    """Or they are read, but raise nothing else, whatever becomes of sound ones."""
+    """Assert that hostile bytes are refused or read, and raise nothing else."""
     refused = []
     for _ in range(2_000):
         changed = bytearray(sound)
@@ -220,9 +220,7 @@ def assert_strangers_bytes_are_refused(
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
 @pytest.mark.parametrize("is_recursive", [False, True])
-def test_bytes_of_strangers_are_refused_or_read_and_never_an_exception(
-    seed: int, is_recursive: bool
-) -> None:
+def test_hostile_bytes_raise_only_faults(seed: int, is_recursive: bool) -> None:
     dice = random.Random(seed)
     schema = EVERYTHING
     if is_recursive:
@@ -314,7 +312,7 @@ MILLISECONDS = logical("long", "timestamp-millis")
         "both names, alias first",
     ],
 )
-def test_values_are_resolved_to_the_readers_schema(
+def test_reader_schema_resolves_values(
     schema: Any, value: object, reader: Any, expected: object
 ) -> None:
     assert resolved(schema, reader, value) == expected
@@ -344,7 +342,7 @@ def refused(schema: Any, reader: Any, value: object) -> str:
         (of_fields(name="Other"), "; name 'Press' as an alias of record 'Other'"),
     ],
 )
-def test_values_that_do_not_fit_the_readers_schema_are_faults(reader: Any, why: str) -> None:
+def test_reader_schema_must_fit(reader: Any, why: str) -> None:
     assert refused(LOAD, reader, SENT) == why
 
 
@@ -359,13 +357,13 @@ def test_values_that_do_not_fit_the_readers_schema_are_faults(reader: Any, why: 
     ],
     ids=["text", "long", "truth", "null", "number"],
 )
-def test_a_type_that_no_alias_mends_is_told(sent: Any, expected: Any, value: object) -> None:
+def test_unfit_type_asks_for_a_change(sent: Any, expected: Any, value: object) -> None:
     detail = refused(of_fields(field("v", sent)), of_fields(field("v", expected)), {"v": value})
     assert detail.endswith(CHANGE)
     assert "__" not in detail
 
 
-def test_a_record_within_by_another_name_is_told() -> None:
+def test_inner_name_needs_an_alias() -> None:
     inner = of_fields(field("x", "long"))
     sent = of_fields(field("v", ["null", inner | {"name": "a.Old"}]))
     reader = of_fields(field("v", ["null", inner | {"name": "New"}]))
@@ -373,7 +371,7 @@ def test_a_record_within_by_another_name_is_told() -> None:
     assert detail == "; name 'Old' as an alias of record 'New'"
 
 
-def test_a_symbol_that_the_readers_schema_lacks_is_told() -> None:
+def test_missing_symbol_is_reported() -> None:
     reader = of_fields(field("v", STATES | {"symbols": ["ON"]}))
     detail = refused(of_fields(field("v", STATES)), reader, {"v": "OFF"})
     assert detail.endswith("; add the symbol there, or a default to the enum")
@@ -383,7 +381,7 @@ TAGS = {"type": "map", "values": {"type": "array", "items": "long"}}
 
 
 @pytest.mark.parametrize("is_recursive", [False, True])
-def test_each_value_has_a_default_of_its_own(is_recursive: bool) -> None:
+def test_values_do_not_share_a_default(is_recursive: bool) -> None:
     more = [field("next", ["null", "Press"], default=None)] if is_recursive else []
     reader = of_fields(field("load", "long"), field("tags", TAGS, default={"a": [1]}), *more)
     decode = avro.decoding(*(avro.parse(json.dumps(each)) for each in (LOAD, reader)))
@@ -406,7 +404,7 @@ def test_each_value_has_a_default_of_its_own(is_recursive: bool) -> None:
         ({**LOAD, "name": "Inner", "fields": [field("at", MILLISECONDS)]}, {"at": 5}),
     ],
 )
-def test_a_readers_default_that_is_not_decoded_is_refused(type_: Any, default: object) -> None:
+def test_undecoded_default_is_refused(type_: Any, default: object) -> None:
     schema = avro.parse(json.dumps(of_fields(field("v", type_, default=default))))
     with pytest.raises(SchemaFault, match="has a default for the field `v`, whose type is bytes"):
         avro.require_plain_defaults(schema)
@@ -426,7 +424,7 @@ def test_a_readers_default_that_is_not_decoded_is_refused(type_: Any, default: o
         (logical("string", "uuid"), "a"),
     ],
 )
-def test_other_defaults_are_taken(type_: Any, default: object) -> None:
+def test_plain_defaults_are_accepted(type_: Any, default: object) -> None:
     schema = avro.parse(json.dumps(of_fields(field("v", type_, default=default))))
     avro.require_plain_defaults(schema)
     sent = avro.decoding(avro.parse(json.dumps(of_fields(field("w", "long")))), schema)

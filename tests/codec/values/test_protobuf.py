@@ -1,4 +1,4 @@
-"""Examples: what Protobuf values become, and what bytes of strangers get, never an exception."""
+"""Examples: decoded Protobuf messages, and faults in place of exceptions for hostile bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def full() -> Any:
     return message
 
 
-def test_a_message_and_what_it_becomes() -> None:
+def test_message_is_decoded() -> None:
     assert DECODE(full().SerializeToString()) == {
         "device": "press-7",
         "n": 2**62 + 1,
@@ -49,16 +49,16 @@ def test_a_message_and_what_it_becomes() -> None:
     }
 
 
-def test_a_scalar_without_presence_is_there_at_0() -> None:
+def test_absent_scalar_is_zero() -> None:
     assert DECODE(b"") == ZERO
     assert DECODE(None) is None
 
 
-def test_a_symbol_that_the_schema_does_not_know_is_its_number() -> None:
+def test_unknown_symbol_is_its_number() -> None:
     assert DECODE(Telemetry(kind=9).SerializeToString()) == ZERO | {"kind": 9}
 
 
-def test_the_files_that_google_wrote_need_not_be_brought() -> None:
+def test_google_imports_are_optional() -> None:
     decode = protobuf.of_message(descriptor_set(with_imports=False), "plant.Telemetry")
     assert decode(full().SerializeToString()) == DECODE(full().SerializeToString())
 
@@ -68,12 +68,10 @@ def test_the_files_that_google_wrote_need_not_be_brought() -> None:
     [
         (b"\0", "press-7"),
         (b"\x02\0", "press-7"),
-        (b"\x04\0\x02", None),  # Telemetry.Nested, of which this field is another
+        (b"\x04\0\x02", None),  # Telemetry.Nested, where this number is another field
     ],
 )
-def test_a_registered_value_names_its_message_by_its_place(
-    prefix: bytes, expected: str | None
-) -> None:
+def test_prefix_selects_the_message(prefix: bytes, expected: str | None) -> None:
     decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
     found = decode(prefix + Telemetry(device="press-7").SerializeToString())
     assert isinstance(found, dict)
@@ -83,14 +81,14 @@ def test_a_registered_value_names_its_message_by_its_place(
 @pytest.mark.parametrize(
     "hostile", [b"", b"\x02", b"\x02\x7e", b"\x01", b"\xff" * 9, b"\x02\x01", b"\x40" + b"\0" * 40]
 )
-def test_places_that_are_none(hostile: bytes) -> None:
+def test_bad_message_index_is_refused(hostile: bytes) -> None:
     decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
     with pytest.raises(ValueFault) as fault:
         decode(hostile)
     assert fault.value.reason == UNDECODABLE
 
 
-def test_schemas_that_are_none() -> None:
+def test_bad_schema_is_refused() -> None:
     with pytest.raises(SchemaFault, match="not a descriptor set"):
         protobuf.of_message(b"syntax = 'proto3';", "plant.Telemetry")
     with pytest.raises(SchemaFault, match=r"no message `Telemetry`; it has .*plant.Telemetry"):
@@ -103,7 +101,7 @@ def test_schemas_that_are_none() -> None:
         protobuf.of_file(lonely.SerializeToString(), [])
 
 
-def test_a_message_within_itself_is_bounded_in_depth() -> None:
+def test_message_depth_is_bounded() -> None:
     value = b""
     for _ in range(200):
         value = b"\x5a" + delimited(value)
@@ -112,7 +110,7 @@ def test_a_message_within_itself_is_bounded_in_depth() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
-def test_bytes_of_strangers_are_refused_or_read_and_never_an_exception(seed: int) -> None:
+def test_hostile_bytes_raise_only_faults(seed: int) -> None:
     decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
     sound = b"\0" + full().SerializeToString()
     assert_strangers_bytes_are_refused(decode, sound, random.Random(seed))

@@ -2,8 +2,8 @@
 
     python -m tests.inorder.sync.far_end HOST:PORT SOURCE ROUNDS TIMEOUT_S
 
-Its clock is an hour behind the machine's and runs 100 ppm fast. Prints one line of JSON:
-what it knows when `ROUNDS` rounds are taken, and what the truth is.
+Its clock is an hour behind the machine's and runs 100 ppm fast. It prints one line of JSON: the
+client's status after `ROUNDS` rounds, and the true offset.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ POLL_S = 0.02
 
 
 class WrongClock:
-    """`truth_ns` is what has to be added to a stamp of it."""
+    """A clock that is one hour behind and 100 ppm fast."""
 
     def __init__(self) -> None:
-        # The reading of ten that has the shortest pause between the two clocks.
+        # Take the one of ten readings with the shortest pause between the two clocks.
         self.begin_ns, self._begun_ns = min(
             ((time.time_ns(), time.monotonic_ns()) for _ in range(10)),
             key=lambda read: read[1] - read[0],
@@ -36,7 +36,7 @@ class WrongClock:
 
 
 def truth_ns(begin_ns: int, stamp_ns: int) -> int:
-    """The true time of a `WrongClock` begun at `begin_ns`."""
+    """Return what must be added to a timestamp of a `WrongClock` that began at `begin_ns`."""
     run_ns = (stamp_ns - begin_ns + BEHIND_NS) * 10**6 // (10**6 + SKEW_PPM)
     return begin_ns + run_ns - stamp_ns
 

@@ -1,4 +1,4 @@
-"""A key file's text."""
+"""Write the text of a key file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 
 
 def key_table(key_id: int | str, secret: str, *sources: str) -> str:
-    """One key of it; without sources a group key. Texts are spelled alike in JSON and TOML."""
+    """Return the table of one key; without sources it is a group key.
+
+    JSON and TOML spell texts alike.
+    """
     named = f"sources = {json.dumps(sources)}\n" if sources else ""
     return f"[[key]]\nid = {key_id}\nsecret = {json.dumps(secret)}\n{named}"

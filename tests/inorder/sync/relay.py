@@ -1,7 +1,7 @@
-"""A bad network for datagrams, in user space: delay, jitter, loss, copies, reordering.
+"""A bad network for datagrams, in user space: delay, jitter, loss, duplicates, reordering.
 
-Listens on the loopback, passes on to one server and back. Runs where the kernel has no
-netem, and without privileges.
+It listens on the loopback, and passes datagrams on to one server and back. It runs without
+privileges, and where the kernel has no netem.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ JOIN_S = 5.0
 
 
 class Relay:
-    """`forward` to the server, `backward` from it. A context manager."""
+    """A context manager that delays datagrams: `forward` to the server, `backward` from it."""
 
     def __init__(self, port: int, forward: Path, backward: Path, seed: int = 1) -> None:
         self._server = (LOOPBACK, port)

@@ -1,4 +1,4 @@
-"""A server in a thread, and plain sockets that talk to it."""
+"""A server in a thread, and plain sockets that send to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPEN = KeyRing.open_to_all()
 
 
 class Running:
-    """A server that serves, and what it has taken."""
+    """A running server, and the samples that it has taken."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ def serving(keys: KeyRing = OPEN, **options: object) -> Iterator[Running]:
 
 @contextmanager
 def endpoint(server: Running, host: str = LOOPBACK) -> Iterator[socket.socket]:
-    """A socket that sends from `host`, an address of the loopback."""
+    """Yield a socket that sends from `host`, an address of the loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         opened.bind((host, 0))
         opened.connect((LOOPBACK, server.port))
@@ -87,7 +87,7 @@ def report(response: bytes, keys: KeyRing = OPEN) -> bytes:
 
 
 def asked(opened: socket.socket, raw: bytes) -> Packet:
-    """Send it, and the answer."""
+    """Send the datagram, and return the answer."""
     opened.send(raw)
     answer = parse(opened.recv(SIZE + 1))
     assert isinstance(answer, Packet)
@@ -95,7 +95,7 @@ def asked(opened: socket.socket, raw: bytes) -> Packet:
 
 
 def drained(opened: socket.socket) -> int:
-    """How many datagrams lie there."""
+    """Return how many datagrams are waiting, and discard them."""
     count = 0
     opened.setblocking(False)  # noqa: FBT003
     with suppress(BlockingIOError):

@@ -1,4 +1,4 @@
-"""Examples and laws: the limiter of addresses and the reports remembered stay in bounds."""
+"""Examples and laws: the address limiter and the memory of reports stay within their bounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from producers.sync_server.limiter import AddressLimiter
 from producers.sync_server.seen import SeenTokens
 
 
-def test_a_burst_then_the_rate() -> None:
+def test_limiter_admits_burst_first() -> None:
     limiter = AddressLimiter(rate_per_s=10, burst=5, max_addresses=10)
     assert [limiter.admits("a", 0.0) for _ in range(7)] == [True] * 5 + [False] * 2
     assert limiter.admits("a", 0.1)
@@ -33,23 +33,23 @@ def test_a_burst_then_the_rate() -> None:
         ("not:an:address", "not:another", False),
     ],
 )
-def test_what_counts_as_one_address(one: str, other: str, are_one: bool) -> None:
+def test_ipv6_network_is_one_address(one: str, other: str, are_one: bool) -> None:
     limiter = AddressLimiter(rate_per_s=1, burst=1, max_addresses=10)
     assert limiter.admits(one, 0.0)
     assert limiter.admits(other, 0.0) is not are_one
 
 
-def test_beyond_the_bound_the_longest_quiet_address_is_forgotten() -> None:
+def test_full_limiter_forgets_oldest() -> None:
     limiter = AddressLimiter(rate_per_s=1, burst=1, max_addresses=2)
     assert [limiter.admits(each, 0.0) for each in "aba"] == [True, True, False]
-    assert limiter.admits("c", 0.0)  # b goes: a was heard after it
+    assert limiter.admits("c", 0.0)  # b is forgotten, because a packet of a came later
     assert len(limiter) == 2
     assert not limiter.admits("a", 0.0)
     assert limiter.admits("b", 0.0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.floats(0, 1)), max_size=200))
-def test_never_more_than_burst_and_rate_allow(packets: Sequence[tuple[int, float]]) -> None:
+def test_limiter_never_exceeds_rate(packets: Sequence[tuple[int, float]]) -> None:
     limiter = AddressLimiter(rate_per_s=5, burst=3, max_addresses=30)
     now_s, admitted = 0.0, dict.fromkeys(range(21), 0)
     for address, pause_s in packets:
@@ -60,19 +60,19 @@ def test_never_more_than_burst_and_rate_allow(packets: Sequence[tuple[int, float
 
 
 @pytest.mark.parametrize("bad", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (float("nan"), 1, 1)])
-def test_a_limit_of_nothing_is_refused(bad: tuple[float, int, int]) -> None:
+def test_zero_limit_is_refused(bad: tuple[float, int, int]) -> None:
     with pytest.raises(ValueError, match="above 0"):
         AddressLimiter(*bad)
 
 
-def test_a_report_is_remembered_for_as_long_as_it_matters() -> None:
+def test_report_is_kept_for_keep_s() -> None:
     seen = SeenTokens(keep_s=5, max_entries=10)
     assert not seen.has(b"a", 0.0)
     seen.add(b"a")
     assert seen.has(b"a", 4.9)
     assert not seen.has(b"b", 4.9)
     seen.add(b"b")
-    assert seen.has(b"b", 9.8)  # it is 4.9 s old, a generation further
+    assert seen.has(b"b", 9.8)  # it is 4.9 s old, and one generation has passed
     assert seen.has(b"a", 9.8)
     assert not seen.has(b"a", 14.9)
     assert len(seen) == 0
@@ -82,7 +82,7 @@ def test_a_report_is_remembered_for_as_long_as_it_matters() -> None:
 
 
 @given(st.lists(st.floats(0, 3), max_size=100))
-def test_nothing_is_forgotten_too_early(pauses_s: Sequence[float]) -> None:
+def test_law_no_token_goes_too_early(pauses_s: Sequence[float]) -> None:
     seen = SeenTokens(keep_s=5, max_entries=1_000)
     now_s, added = 0.0, list[tuple[bytes, float]]()
     for number, pause_s in enumerate(pauses_s):
@@ -94,7 +94,7 @@ def test_nothing_is_forgotten_too_early(pauses_s: Sequence[float]) -> None:
         assert all(seen.has(old, now_s) for old, at_s in added if now_s - at_s < 5)
 
 
-def test_when_full_it_says_so_until_the_next_generation() -> None:
+def test_full_until_next_generation() -> None:
     seen = SeenTokens(keep_s=5, max_entries=2)
     for token in (b"a", b"b"):
         assert not seen.has(token, 0.0)

@@ -1,4 +1,4 @@
-"""Examples: the client on real sockets, and what becomes of it where there is trouble."""
+"""Examples: the client on real sockets, also with servers and clocks that fail."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wait_failed(client: SyncClient, reason: Reason) -> None:
 
 
 def measured(status: SyncStatus) -> tuple[int, int]:
-    """The offset and its error, which are known."""
+    """Return the offset and its error, which must be known."""
     assert status.offset_ns is not None
     assert status.error_ns is not None
     return status.offset_ns, status.error_ns
@@ -48,7 +48,7 @@ def measured(status: SyncStatus) -> tuple[int, int]:
 
 @contextmanager
 def silent() -> Iterator[socket.socket]:
-    """A socket on which somebody listens and says nothing."""
+    """Yield a socket that receives and never answers."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
         mute.bind((LOOPBACK, 0))
         yield mute
@@ -58,8 +58,8 @@ def name_of(mute: socket.socket) -> str:
     return "{}:{}".format(*mute.getsockname())
 
 
-def test_a_clock_an_hour_behind_is_measured() -> None:
-    """Both ends are of one machine, so the truth is known."""
+def test_clock_behind_is_measured() -> None:
+    """Both ends run on one machine, so the true offset is known."""
     with serving(KEYS) as server:
         clock = hour_behind()
         with SyncClient("s1", settings(server.name, keys=KEYS), clock=clock) as client:
@@ -78,7 +78,7 @@ def test_a_clock_an_hour_behind_is_measured() -> None:
         assert len({sample.mono_ns for sample in server.taken}) == 1
 
 
-def test_all_servers_are_asked_and_each_is_told_of() -> None:
+def test_each_server_is_asked() -> None:
     with serving() as one, serving() as two:
         with SyncClient("s1", settings(f"{one.name},{two.name}")) as client:
             one.wait_taken(10)
@@ -90,9 +90,9 @@ def test_all_servers_are_asked_and_each_is_told_of() -> None:
         assert measured(status)[1] <= min(each.error_ns or 0 for each in status.servers) + 10**6
 
 
-def test_servers_that_do_not_agree_are_told() -> None:
+def test_servers_may_disagree() -> None:
     with serving() as one, serving(now_ns=lambda: time.time_ns() + HOUR_NS) as two:
-        # The liar's kernel is honest; only stamps of its own lie.
+        # The kernel's timestamps are right; only those of the server itself are wrong.
         two.server._socket.setsockopt(socket.SOL_SOCKET, stamps.SO_TIMESTAMPNS, 0)
         with SyncClient("s1", settings(f"{one.name},{two.name}")) as client:
             one.wait_taken(10)
@@ -106,7 +106,7 @@ def test_servers_that_do_not_agree_are_told() -> None:
         assert abs(told_ns[1] - told_ns[0] - HOUR_NS) < 10**9
 
 
-def test_a_dead_server_does_not_spoil_the_others() -> None:
+def test_dead_server_is_tolerated() -> None:
     with silent() as mute, serving() as alive:
         with SyncClient("s1", settings(f"{name_of(mute)},{alive.name}")) as client:
             alive.wait_taken(10)
@@ -117,10 +117,8 @@ def test_a_dead_server_does_not_spoil_the_others() -> None:
 
 
 @pytest.mark.parametrize("first", ["unreachable", "refused", "silent"])
-def test_the_other_addresses_of_a_name_are_tried(
-    first: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As with a name whose IPv6 address leads nowhere."""
+def test_each_address_is_tried(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host name may have an IPv6 address that cannot be reached."""
     with silent() as mute, serving() as alive:
         bad = {
             "unreachable": ("255.255.255.255", 4123),  # no socket may be connected to it
@@ -135,7 +133,7 @@ def test_the_other_addresses_of_a_name_are_tried(
             wait_until(lambda: client.status().rounds >= 10, "a burst")
 
 
-def test_a_server_that_comes_back_is_found() -> None:
+def test_restarted_server_is_found() -> None:
     first = Running()
     with SyncClient("s1", settings(first.name)) as client:
         try:
@@ -150,8 +148,8 @@ def test_a_server_that_comes_back_is_found() -> None:
             again.wait_taken(3)
 
 
-def test_nobody_there() -> None:
-    """The host says so at once; it is asked again after a while, not in a hurry."""
+def test_unreachable_server_is_retried() -> None:
+    """A refusal is immediate, but the client asks again only after a pause."""
     with silent() as probe:
         nobody = name_of(probe)
     with SyncClient("s1", settings(nobody)) as client:
@@ -168,7 +166,7 @@ def test_nobody_there() -> None:
         (ZeroDivisionError("a defect"), Reason.FAILED),
     ],
 )
-def test_no_trouble_ends_the_thread(
+def test_thread_survives_exception(
     monkeypatch: pytest.MonkeyPatch, trouble: Exception, reason: Reason
 ) -> None:
     with serving() as server, monkeypatch.context() as patched:
@@ -180,9 +178,7 @@ def test_no_trouble_ends_the_thread(
 
 
 @pytest.mark.parametrize("wall_ns", [2**62, -(2**62), 2**63, -(2**64)])
-def test_a_clock_beyond_all_reason_is_told_without_a_traceback(
-    wall_ns: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_absurd_clock_is_counted(wall_ns: int, caplog: pytest.LogCaptureFixture) -> None:
     clock = AnchoredClock(wall_ns=lambda: wall_ns + (HOUR_NS if wall_ns > 0 else -HOUR_NS))
     with serving() as server, SyncClient("s1", settings(server.name), clock=clock) as client:
         wait_failed(client, Reason.SOURCE_CLOCK)
@@ -192,7 +188,7 @@ def test_a_clock_beyond_all_reason_is_told_without_a_traceback(
     assert "Traceback" not in caplog.text
 
 
-def test_a_look_up_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_lookup_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = threading.Event()
 
     def hang(*_: object, **__: object) -> None:
@@ -209,18 +205,18 @@ def test_a_look_up_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -
     hanging.set()
 
 
-def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_thread_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = RuntimeError("can't start new thread")
     monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=refused))
     with SyncClient("s1", settings("127.0.0.1:1")) as client:
         assert client.status().failures == {Reason.FAILED: 1}
 
 
-def test_start_and_close_may_be_called_again() -> None:
+def test_start_and_close_may_repeat() -> None:
     with serving() as server:
         client = SyncClient("s1", settings(server.name))
         client.close()
-        client.start()  # closed is closed
+        client.start()  # it stays closed
         assert client.status().servers == ()
         with SyncClient("s1", settings(server.name)) as other:
             other.start()
@@ -229,26 +225,26 @@ def test_start_and_close_may_be_called_again() -> None:
             other.close()
 
 
-def test_close_is_quick_whatever_it_waits_for() -> None:
+def test_close_awaits_no_answer() -> None:
     with silent() as mute:
         client = SyncClient("s1", SyncSettings(name_of(mute), timeout_s=60.0))
         client.start()
         mute.settimeout(TIMEOUT_S)
-        mute.recv(400)  # it is asking, and waits for an answer
+        mute.recv(400)  # The client has sent a request, and waits for the answer.
         began_s = time.monotonic()
         client.close(timeout_s=60.0)
         assert calm_s(began_s) < 3.0
         assert not [t for t in threading.enumerate() if t.name.startswith("inorder-sync 127")]
 
 
-def test_names_and_keys_are_asked_for_at_once() -> None:
+def test_bad_name_or_key_is_refused() -> None:
     with pytest.raises(ValueError, match="has 65 bytes"):
         SyncClient("x" * 65, settings("a:1"))
     with pytest.raises(BadKeys, match="no key for source 's2'; add it"):
         SyncClient("s2", settings("a:1", keys=KEYS))
 
 
-def test_the_kernels_stamp_is_carried_over_to_the_sources_clock() -> None:
+def test_kernel_timestamp_is_converted() -> None:
     clock = hour_behind()
     client = SyncClient("s1", settings("a:1"), clock=clock)
     conversation = Conversation("s1", 0, client._key, client._settings, clock, client._watch)
@@ -264,5 +260,5 @@ def test_the_kernels_stamp_is_carried_over_to_the_sources_clock() -> None:
         found_ns = arrival_ns(ago_ns)
         late_ns = clock() - found_ns
         assert ago_ns <= late_ns + 1_000 < ago_ns + 20_000_000
-    for absurd_ns in (-HOUR_NS, HOUR_NS, 60_000_000):  # a step, or a delay beyond belief
+    for absurd_ns in (-HOUR_NS, HOUR_NS, 60_000_000):  # a clock step, or a huge delay
         assert clock() - arrival_ns(absurd_ns) < 20_000_000

@@ -1,7 +1,7 @@
 """Laws and examples: a source and a server in a world of simulated time.
 
-The law that matters: whatever the network does, every sample that is published holds the
-true offset between t3 - t4 and t2 - t1, and so does what the source says itself.
+Main law: whatever the network does, the true offset of each published sample lies between t3 - t4
+and t2 - t1. The source's own interval contains it too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HOUR_NS = 3_600 * NS_PER_S
 OPEN = KeyRing.open_to_all()
 
 
-def test_a_first_burst_then_bursts_further_and_further_apart() -> None:
+def test_pauses_between_bursts_grow() -> None:
     world = World(offset_ns=HOUR_NS).run(400)
     times_s = [(sample.t2_ns - world.server.taken[0].t2_ns) / 1e9 for sample in world.server.taken]
     bursts: list[list[float]] = []
@@ -60,10 +60,10 @@ PATHS = st.builds(
     st.integers(-200_000, 200_000),
     st.sampled_from([0, 1, -5_000_000, HOUR_NS, -HOUR_NS, 10**18]),
 )
-def test_every_sample_holds_the_truth(
+def test_samples_bound_true_offset(
     forward: Path, backward: Path, seed: int, skew_ppb: int, offset_ns: int
 ) -> None:
-    """Lost, late, doubled, overtaken packets; a clock that runs wrong by up to 200 ppm."""
+    """Packets are lost, late, duplicated and out of order; the clock is wrong by up to 200 ppm."""
     world = World(
         seed=seed, forward=forward, backward=backward, skew_ppb=skew_ppb, offset_ns=offset_ns
     )
@@ -84,19 +84,19 @@ def test_every_sample_holds_the_truth(
 
 
 @pytest.mark.parametrize(("lost", "least"), [(0.0, 30), (0.1, 20), (0.3, 10)])
-def test_losses_cost_rounds_and_not_the_sync(lost: float, least: int) -> None:
+def test_lost_packets_are_tolerated(lost: float, least: int) -> None:
     path = Path(0.01, 0.005, lost=lost)
     world = World(seed=3, both=path).run(120)
     assert len(world.server.taken) >= least
     assert (world.talk.failures[Reason.TIMEOUT] > 0) is (lost > 0)
 
 
-def test_a_silent_server_is_asked_more_and_more_seldom_and_found_again() -> None:
+def test_silent_server_slows_requests() -> None:
     world = World()
     world.server.is_down = True
     world.run(600)
     assert world.talk.rounds == 0
-    # 1, 2, 4 ... 60 s, halved at most by the dice, after three tries of 1 s each.
+    # Pauses of 1, 2, 4 ... 60 s, at most halved at random, after three tries of 1 s each.
     assert 3 * 9 <= world.talk.failures[Reason.TIMEOUT] <= 3 * 24
     world.server.is_down = False
     world.run(61)
@@ -104,21 +104,21 @@ def test_a_silent_server_is_asked_more_and_more_seldom_and_found_again() -> None
     assert world.talk.silences == 0
 
 
-def test_a_server_that_dies_in_the_middle() -> None:
+def test_server_stops_during_burst() -> None:
     world = World(offset_ns=HOUR_NS).run(0.1)
     before = world.talk.rounds
     assert 0 < before < 10
     world.server.is_down = True
     world.run(30)
     assert world.talk.rounds == before
-    assert world.talk.interval() is not None  # what was heard still holds, less and less sharply
+    assert world.talk.interval() is not None  # still valid, but wider
     world.server.is_down = False
     world.run(30)
     assert world.talk.rounds >= 10
 
 
-def test_many_sources_do_not_ask_in_step() -> None:
-    """After a silence of the server their first questions lie spread."""
+def test_sources_do_not_ask_together() -> None:
+    """After an outage of the server their first requests are spread over time."""
     asked_s = set()
     for seed in range(20):
         world = World(seed=seed)
@@ -129,11 +129,11 @@ def test_many_sources_do_not_ask_in_step() -> None:
 
 
 @pytest.mark.parametrize("jump_ns", [2_000_000, -2_000_000, HOUR_NS, -HOUR_NS])
-def test_a_jump_of_the_clock_begins_a_segment_at_once(jump_ns: int) -> None:
+def test_clock_jump_begins_segment(jump_ns: int) -> None:
     world = World(both=Path(0.01)).run(30)
     before = len(world.server.taken)
     world.jumped_ns = jump_ns
-    world.talk.on_time(world.now_s + 1)  # as the client's thread does every second
+    world.talk.on_time(world.now_s + 1)  # the client's thread does this every second
     assert world.talk.interval() is None
     world.run(4)
     after = world.server.taken[before:]
@@ -143,9 +143,9 @@ def test_a_jump_of_the_clock_begins_a_segment_at_once(jump_ns: int) -> None:
     assert interval.lower_ns <= -jump_ns <= interval.upper_ns
 
 
-def test_a_jump_during_a_round_voids_the_round() -> None:
+def test_jump_discards_open_round() -> None:
     world = World(both=Path(0.1)).run(0.15)
-    world.jumped_ns = NS_PER_S // 2  # the RSP is under way
+    world.jumped_ns = NS_PER_S // 2  # the RSP is in transit
     world.run(2)
     assert world.talk.failures[Reason.JUMP] == 1
     assert world.server.taken
@@ -154,11 +154,11 @@ def test_a_jump_during_a_round_voids_the_round() -> None:
 
 @pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**63, 2**64, 2**70])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_clock_beyond_all_reason_is_a_counted_failure(sign: int, far_ns: int) -> None:
-    """No question, no exception; asked as soon as the clock has come to its senses."""
+def test_absurd_clock_is_retried(sign: int, far_ns: int) -> None:
+    """Nothing is sent and nothing raised; requests resume as soon as the clock is plausible."""
     world = World(offset_ns=BEGIN_NS - sign * (far_ns + 3_600 * NS_PER_S)).run(300)
     assert set(world.talk.failures) == {Reason.SOURCE_CLOCK}
-    # Once a burst: now, after 5, 10, 20, 40, 60 ... s, each cut by a quarter at most.
+    # Once a burst: now, after 5, 10, 20, 40, 60 ... s, each shortened by at most a quarter.
     assert 8 <= world.talk.failures[Reason.SOURCE_CLOCK] <= 12
     assert (world.server.answers, world.talk.interval()) == ([], None)
     world.jumped_ns = -sign * far_ns
@@ -168,7 +168,7 @@ def test_a_clock_beyond_all_reason_is_a_counted_failure(sign: int, far_ns: int) 
 
 
 @pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**64])
-def test_a_clock_that_leaves_all_reason_during_a_round(far_ns: int) -> None:
+def test_clock_turns_absurd_in_round(far_ns: int) -> None:
     world = World().run(0.0015)  # the REQ is answered
     assert world.talk._open is not None
     raw = world.answerer.answer(world.talk._open.raw, world.now_ns).reply
@@ -180,8 +180,8 @@ def test_a_clock_that_leaves_all_reason_during_a_round(far_ns: int) -> None:
 
 
 @pytest.mark.parametrize("mono_ns", [2**63, -(2**63), -(2**64)])
-def test_a_mono_that_cannot_be_told(mono_ns: int) -> None:
-    """-2^63 would say that the source does not tell; two clocks so far apart are neither."""
+def test_mono_beyond_range_is_counted(mono_ns: int) -> None:
+    """-2^63 would mean that the source does not report it; larger distances do not fit."""
     world = World()
     world.watch.mono_ns = mono_ns
     world.run(1)
@@ -189,7 +189,7 @@ def test_a_mono_that_cannot_be_told(mono_ns: int) -> None:
     assert world.server.answers == []
 
 
-def test_wanted_errors_shorten_the_waits() -> None:
+def test_wanted_error_shortens_pauses() -> None:
     path = Path(0.001, 0.001)
 
     def rounds(wanted_error_ns: int | None) -> int:
@@ -198,14 +198,14 @@ def test_wanted_errors_shorten_the_waits() -> None:
 
     plain, eager, greedy = rounds(None), rounds(1_100_000), rounds(1)
     assert plain < eager <= greedy
-    assert greedy <= 10 + 4 * 600 / 0.75  # MIN_PAUSE_S holds
+    assert greedy <= 10 + 4 * 600 / 0.75  # MIN_PAUSE_S limits it
 
 
-def test_a_server_that_is_set_shortens_the_waits() -> None:
+def test_server_step_shortens_pauses() -> None:
     world = World().run(300)
     before = world.talk.rounds
     world.server.lie_ns = NS_PER_S
-    world.run(70)  # the next burst finds it out: from then on 5, 10, 20 s
+    world.run(70)  # the next burst detects it: from then on 5, 10, 20 s
     settled = world.talk.rounds
     assert settled - before >= 8
     interval = world.known()
@@ -213,7 +213,7 @@ def test_a_server_that_is_set_shortens_the_waits() -> None:
 
 
 def flipped(raw: bytes, kind: int, at: int) -> bytes:
-    """A packet of this kind with a bit of that byte changed, and others as they are."""
+    """Flip one bit of byte `at` in packets of this kind; return others unchanged."""
     if raw[KIND_AT] != kind:
         return raw
     return raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]
@@ -221,20 +221,20 @@ def flipped(raw: bytes, kind: int, at: int) -> bytes:
 
 @pytest.mark.parametrize("kind", [RSP, ACK])
 @pytest.mark.parametrize("at", [4, 12, 32, 45, 50, 60, 150, 170])
-def test_a_forged_answer_is_not_believed(kind: int, at: int) -> None:
+def test_forged_answer_is_rejected(kind: int, at: int) -> None:
     world = World(intercept=lambda raw: flipped(raw, kind, at)).run(20)
     assert world.talk.rounds == 0
     assert sum(world.talk.failures[each] for each in (Reason.FORGED, Reason.VERSION)) > 0
     assert (world.talk.interval() is None) is (kind == RSP)
 
 
-def test_without_keys_an_answer_still_has_to_fit_the_question() -> None:
+def test_answer_must_match_nonce() -> None:
     world = World(keys=OPEN, intercept=lambda raw: flipped(raw, RSP, 39)).run(20)  # the nonce
     assert world.talk.failures[Reason.UNEXPECTED] > 0
     assert world.talk.rounds == 0
 
 
-def test_an_answer_is_taken_once() -> None:
+def test_answer_counts_once() -> None:
     path = Path(0.001, doubled=1.0)
     world = World(both=path).run(3)
     assert world.talk.rounds == len(world.server.taken) == 10
@@ -244,7 +244,7 @@ def test_an_answer_is_taken_once() -> None:
     assert world.talk.failures[Reason.UNEXPECTED] > 0
 
 
-def test_a_full_server_is_told() -> None:
+def test_full_server_is_counted() -> None:
     world = World()
     world.server.has_room = False
     world.run(3)
@@ -252,17 +252,17 @@ def test_a_full_server_is_told() -> None:
     assert world.talk.interval() is not None
 
 
-def test_an_absurd_answer_is_no_round() -> None:
-    """The server's clock goes back while it answers."""
-    # t3 one byte: 2^56 ns before t2
+def test_absurd_answer_is_no_round() -> None:
+    """A server's clock goes back while it answers."""
+    # One byte of t3 changes, so that it is 2^56 ns before t2.
     world = World(keys=OPEN, intercept=lambda raw: flipped(raw, RSP, 56)).run(3)
     assert world.talk.failures[Reason.ABSURD] == 10
     assert world.server.taken == []
 
 
 @pytest.mark.parametrize(("granularity_ns", "absurd"), [(0, 10), (1_000_000, 10), (2_000_000, 0)])
-def test_a_coarse_clock_needs_its_granularity(granularity_ns: int, absurd: int) -> None:
-    """The way takes 1 ms each, and the server says that it alone took 6 ms."""
+def test_coarse_clock_needs_granularity(granularity_ns: int, absurd: int) -> None:
+    """Each way takes 1 ms, and the server reports that its own part took 6 ms."""
 
     def slow_server(raw: bytes) -> bytes:
         packet = parse(raw)
@@ -278,9 +278,9 @@ def test_a_coarse_clock_needs_its_granularity(granularity_ns: int, absurd: int) 
     assert interval is None or interval.lower_ns <= interval.upper_ns
 
 
-def test_garbage_does_not_disturb_a_round() -> None:
+def test_garbage_is_ignored() -> None:
     dice = random.Random(5)
-    world = World().run(0.0005)  # the REQ is under way
+    world = World().run(0.0005)  # the REQ is in transit
     for size in [0, 1, 175, 177, 400, *[176] * 50]:
         assert world.talk.on_packet(dice.randbytes(size), world.source_ns(), world.now_s) is None
     assert sum(world.talk.failures.values()) == 55
@@ -288,8 +288,8 @@ def test_garbage_does_not_disturb_a_round() -> None:
     assert world.talk.rounds == 10
 
 
-def test_a_report_is_repeated_until_it_is_acknowledged() -> None:
-    """Every first REPORT is lost."""
+def test_lost_report_is_repeated() -> None:
+    """Each REPORT is lost once."""
     seen: set[bytes] = set()
 
     def lose_first(raw: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Examples: what a key file says, and how a bad one is told."""
+"""Examples: the keys in a key file, and the errors for a bad one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OTHER = "fedcba9876543210" * 4
         (f"[[key]]\nid = 1\nsecret = '{SECRET}", "(at end of document)"),
     ],
 )
-def test_a_bad_file(content: str, told: str) -> None:
+def test_bad_key_file_is_refused(content: str, told: str) -> None:
     with pytest.raises(BadKeys) as refused:
         KeyRing.parse(content)
     assert told in str(refused.value)
@@ -52,7 +52,7 @@ def test_a_bad_file(content: str, told: str) -> None:
         assert secret not in str(refused.value)  # secrets do not go into logs
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadKeys, match=r"absent: No such file or directory; name a readable"):
         KeyRing.read(tmp_path / "absent")
     with pytest.raises(BadKeys, match="Is a directory"):
@@ -65,7 +65,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         KeyRing.read(tmp_path / "short")
 
 
-def test_who_may_speak_for_whom(tmp_path: Path) -> None:
+def test_key_admits_its_sources(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     both = key_table(1, SECRET, "s1", "two words")
     path.write_text(f"# press hall\n{both}{key_table(2, OTHER)}{key_table(3, SECRET, 's1')}")
@@ -77,6 +77,6 @@ def test_who_may_speak_for_whom(tmp_path: Path) -> None:
         for source in ("s1", "two words", "anybody")
         if keys.admits(key_id, source)
     }
-    # The group key is not for those who have keys of their own.
+    # The group key does not admit sources that have keys of their own.
     assert admitted == {(1, "s1"), (3, "s1"), (1, "two words"), (2, "anybody")}
     assert [keys.of(source).id for source in ("s1", "two words", "anybody")] == [3, 1, 2]

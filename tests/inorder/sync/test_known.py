@@ -1,4 +1,4 @@
-"""Examples and laws: what rounds say about an offset, and when a clock has jumped."""
+"""Examples and laws: rounds bound the offset of a clock, and a jump of the clock is detected."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ NS_PER_S = 1_000_000_000
 DELAY_NS = st.integers(0, 50_000_000)
 
 
-def test_the_worked_example_of_the_thesis() -> None:
-    """t1 10 000, t2 9 005, t3 9 006, t4 10 013: T 12, d -1 001; the truth is -1 000."""
+def test_example_of_the_thesis() -> None:
+    """t1 10 000, t2 9 005, t3 9 006, t4 10 013: T 12, d -1 001; the true offset is -1 000."""
     known = Known(max_skew_ppb=0)
     known.add(10_000, 9_005, 9_006, 10_013)
     interval = known.interval(10_013)
@@ -25,22 +25,22 @@ def test_the_worked_example_of_the_thesis() -> None:
     assert (interval.offset_ns, interval.error_ns) == (-1_001, 6)
 
 
-def test_the_best_ways_of_two_rounds_need_not_be_one_round() -> None:
+def test_interval_mixes_two_rounds() -> None:
     known = Known(max_skew_ppb=0)
-    known.add(0, 10, 10, 100)  # quick forth, slow back
-    known.add(200, 290, 290, 300)  # slow forth, quick back
+    known.add(0, 10, 10, 100)  # a fast request, a slow answer
+    known.add(200, 290, 290, 300)  # a slow request, a fast answer
     assert known.interval(300) == Interval(-10, 10)
 
 
-def test_the_error_grows_by_the_skew() -> None:
-    """From above since it was asked, from below since it was answered."""
+def test_error_grows_by_the_skew() -> None:
+    """Since the request the upper bound grows, since the answer the lower one."""
     known = Known(max_skew_ppb=100_000)
     known.add(0, 10, 10, 20)
     assert known.interval(20 + NS_PER_S) == Interval(-10 - 100_000, 10 + 100_001)
     assert known.interval(0 - NS_PER_S) == Interval(-10 - 100_001, 10 + 100_000)
 
 
-def test_a_contradiction_is_settled_for_the_newest() -> None:
+def test_newest_round_wins() -> None:
     known = Known(max_skew_ppb=100_000)
     known.add(0, 10, 10, 20)
     known.add(1_000, 5_001_010, 5_001_010, 1_020)
@@ -48,7 +48,7 @@ def test_a_contradiction_is_settled_for_the_newest() -> None:
     assert known.interval(1_020) == Interval(4_999_990, 5_000_011)
 
 
-def test_it_stays_in_bounds() -> None:
+def test_number_of_rounds_is_bounded() -> None:
     known = Known(max_skew_ppb=0)
     for number in range(3 * MAX_ROUNDS):
         known.add(number, number + 5, number + 5, number + 10)
@@ -58,7 +58,7 @@ def test_it_stays_in_bounds() -> None:
     assert len(known) == 1
 
 
-def test_nothing_is_known_of_nothing() -> None:
+def test_no_rounds_give_no_interval() -> None:
     known = Known(max_skew_ppb=0)
     assert known.interval(0) is None
     assert known.span_ns == 0
@@ -72,10 +72,10 @@ def test_nothing_is_known_of_nothing() -> None:
     st.integers(-250_000, 250_000),
     st.integers(-(10**13), 10**13),
 )
-def test_an_honest_offset_lies_within(
+def test_interval_holds_true_offset(
     rounds: Sequence[tuple[int, int, int]], skew_ppb: int, offset_ns: int
 ) -> None:
-    """However the ways are divided, with a clock that drifts as much as is allowed."""
+    """It holds for all delays of both ways, and for a clock that drifts as much as allowed."""
     known = Known(max_skew_ppb=250_100)  # 250 ppm of the source's own seconds
     true_ns = 0
 
@@ -99,7 +99,7 @@ def test_an_honest_offset_lies_within(
 
 
 class Clocks:
-    """A stamping clock and one that runs, both put where a test wants them."""
+    """A wall clock and a running clock that a test sets as it likes."""
 
     def __init__(self, skew_ppb: int = 0) -> None:
         self.run_ns = 1_000 * NS_PER_S
@@ -111,18 +111,18 @@ class Clocks:
 
 
 @pytest.mark.parametrize("skew_ppb", [-250_000, 250_000])
-def test_a_clock_that_drifts_does_not_jump(skew_ppb: int) -> None:
+def test_drift_is_no_jump(skew_ppb: int) -> None:
     clocks = Clocks(skew_ppb)
     watch = JumpWatch(clocks.stamp_ns, 250_000, lambda: clocks.run_ns)
     told_ns = watch.mono_ns
     for pause_s in (1, 60, 3_600, 86_400):
         clocks.run_ns += pause_s * NS_PER_S
         assert watch.check() == 0
-    assert watch.mono_ns == told_ns  # a reader takes any change for a jump
+    assert watch.mono_ns == told_ns  # A reader would treat any change as a jump.
 
 
-def test_a_pause_between_two_readings_is_no_jump() -> None:
-    """The reader loses the processor in the middle, each time for another while."""
+def test_slow_reading_is_no_jump() -> None:
+    """Between the two readings the process loses the processor, each time for a different while."""
     clocks = Clocks()
     pauses_ns = [0]
 

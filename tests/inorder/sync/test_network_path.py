@@ -1,12 +1,11 @@
-"""End to end: a source with a wrong clock, a server, and a network path between them that
-is slow, lossy, uneven and out of order.
+"""End to end: a source with a wrong clock, a server, and a bad network path between them.
 
-Both run on one machine, so the true offset is known at every stamp: it has to lie inside
-the interval of every sample that the server has published.
+The path is slow, lossy, uneven and out of order. Both programs run on one machine, so the true
+offset is known at each timestamp: it must lie inside the interval of every published sample.
 
-Two kinds of path: a relay in user space, everywhere; and two network namespaces joined by
-a veth pair, with netem where the kernel has it. What is not to be had is skipped, with
-the reason.
+One kind of path is a relay in user space, which works everywhere. The other is a veth pair between
+two network namespaces, with netem where the kernel has it. A kind that is not available is skipped
+with the reason.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ ROUNDS = 14
 MOST_ERROR_NS = 1_000_000_000
 PORT = 4123
 CLOCKS_NS = 20_000
-"""Two clocks of one machine, read one after the other."""
+"""Allowance for two clocks of one machine that are read one after the other."""
 
 _numbers = itertools.count()
 
 
 def far_end(server: str, *before: str) -> dict[str, Any]:
-    """Run the source to its end; what it tells."""
+    """Run the source until it ends, and return its report."""
     command = [*before, sys.executable, "-m", "tests.inorder.sync.far_end"]
     done = ended(*command, server, "s1", str(ROUNDS), str(TIMEOUT_S))
     assert done.returncode == 0, done.stderr
@@ -54,7 +53,7 @@ def far_end(server: str, *before: str) -> dict[str, Any]:
 
 
 def check(told: dict[str, Any], samples: Sequence[dict[str, int]]) -> None:
-    """The truth lies inside: of every sample, and of what the source makes of them."""
+    """Assert that the true offset lies inside each sample's interval and the source's own."""
     assert told["rounds"] >= ROUNDS, told
     assert told["segment"] == 0
     assert abs(told["offset"] - told["truth"]) <= told["error"] + CLOCKS_NS
@@ -67,8 +66,11 @@ def check(told: dict[str, Any], samples: Sequence[dict[str, int]]) -> None:
 
 
 def widest_error_ns(told: dict[str, Any], known: Sequence[dict[str, int]]) -> int:
-    """Return half of what the rounds leave open at the stamp, however slow the machine was: the
-    source knew at least those that the server had acknowledged."""
+    """Return half of the interval that the rounds leave at the timestamp, however slow the machine
+    was.
+
+    The source knew at least the rounds that the server had acknowledged.
+    """
     stamp_ns, skew_ppb, step_ns = (int(told[name]) for name in ("stamp", "skew_ppb", "step"))
 
     def drift_ns(since_ns: int) -> int:
@@ -90,7 +92,7 @@ def widest_error_ns(told: dict[str, Any], known: Sequence[dict[str, int]]) -> in
         ),
     ],
 )
-def test_through_a_relay(forward: Path, backward: Path) -> None:
+def test_offset_is_right_over_relay(forward: Path, backward: Path) -> None:
     with serving() as server, Relay(server.port, forward, backward) as relay:
         told = far_end(relay.name)
     check(
@@ -102,7 +104,7 @@ def test_through_a_relay(forward: Path, backward: Path) -> None:
 
 @dataclass
 class Namespaces:
-    """Two of them, joined: `near` has the address `address`."""
+    """Two joined network namespaces; `near` has the address `address`."""
 
     near: str
     far: str
@@ -113,7 +115,7 @@ class Namespaces:
 
 
 def run(*words: str) -> str | None:
-    """None if it went well, else what was said."""
+    """Run a command; return None on success, else its error."""
     try:
         done = ended(*words)
     except OSError as error:
@@ -146,12 +148,12 @@ def namespaces() -> Iterator[Namespaces]:
                 pytest.skip(f"no network namespaces here: `{' '.join(step)}`: {refused}")
         yield made
     finally:
-        for name in (near, far):  # their ends of the pair go with them
+        for name in (near, far):  # deletes their ends of the pair too
             run("ip", "netns", "delete", name)
 
 
 def add_netem(namespaces: Namespaces, *what: str) -> None:
-    """On both ends, so both ways; skips where it cannot be had."""
+    """Add netem at both ends, so on both ways; skip the test if it is not available."""
     if shutil.which("tc") is None:
         pytest.skip("no netem: `tc` (iproute2) is not installed")
     for name in (namespaces.near, namespaces.far):
@@ -163,7 +165,7 @@ def add_netem(namespaces: Namespaces, *what: str) -> None:
 
 
 def between(namespaces: Namespaces, folder: File) -> None:
-    """Check what the source tells: the shipped server is here, the source there."""
+    """Run the server in one namespace and the source in the other, and check the report."""
     server = Process(
         "sync-server",
         [
@@ -196,7 +198,7 @@ def between(namespaces: Namespaces, folder: File) -> None:
         pytest.param(("delay", "20ms", "reorder", "25%", "50%", "duplicate", "10%"), id="reorder"),
     ],
 )
-def test_between_two_network_namespaces(
+def test_offset_is_right_over_netem(
     namespaces: Namespaces, tmp_path: File, netem: tuple[str, ...]
 ) -> None:
     if netem:

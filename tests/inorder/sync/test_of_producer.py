@@ -1,4 +1,4 @@
-"""Examples: a SequencedProducer that has its clock measured in the background."""
+"""Examples: a SequencedProducer measures its clock in the background."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOUR_NS = 3_600 * 10**9
 NOWHERE = SyncSettings("127.0.0.1:1", timeout_s=0.1)
 
 
-def test_what_is_measured_is_the_clock_that_stamps(raw: Topic) -> None:
+def test_producer_measures_its_clock(raw: Topic) -> None:
     behind = AnchoredClock(wall_ns=lambda: time.time_ns() - HOUR_NS)
     with (
         serving() as server,
@@ -41,7 +41,7 @@ def test_what_is_measured_is_the_clock_that_stamps(raw: Topic) -> None:
     assert 0 <= event.ts_ns + HOUR_NS - sent_ns < TIMEOUT_S * 10**9
 
 
-def test_a_client_of_ones_own_gives_its_clock(raw: Topic) -> None:
+def test_given_client_has_the_clock(raw: Topic) -> None:
     with serving() as server:
         of_1970 = AnchoredClock(wall_ns=lambda: 42 * 10**9)
         client = SyncClient("s1", SyncSettings(server.name), clock=of_1970)
@@ -54,7 +54,7 @@ def test_a_client_of_ones_own_gives_its_clock(raw: Topic) -> None:
     assert 42 * 10**9 <= event.ts_ns < (42 + TIMEOUT_S * 10) * 10**9
 
 
-def test_no_trouble_of_the_sync_reaches_who_sends(raw: Topic) -> None:
+def test_failing_sync_blocks_no_send(raw: Topic) -> None:
     with SequencedProducer(*raw, "s1", sync=NOWHERE) as producer:
         client = producer.sync
         assert client is not None
@@ -67,7 +67,7 @@ def test_no_trouble_of_the_sync_reaches_who_sends(raw: Topic) -> None:
     assert len(raw.events(1_000)) == 1_000
 
 
-def test_what_does_not_fit_is_refused_at_once() -> None:
+def test_unfit_client_is_refused() -> None:
     client = SyncClient("s1", NOWHERE)
     with pytest.raises(ValueError, match="belongs to source s1, not to s2"):
         SequencedProducer("127.0.0.1:1", "raw", "s2", sync=client)

@@ -1,4 +1,4 @@
-"""Laws and examples: bytes to packets and back; no bytes are too bad to be read."""
+"""Laws and examples: packets are encoded and decoded, and no bytes raise an exception."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAME = st.text(st.characters(codec="utf-8"), min_size=1, max_size=MAX_SOURCE_BYT
 
 @st.composite
 def packets(draw: st.DrawFn) -> Packet:
-    """Any that may be sent."""
+    """Draw a packet that may be sent."""
     kind = draw(st.integers(1, 4))
     return Packet(
         kind=kind,
@@ -58,21 +58,21 @@ def packets(draw: st.DrawFn) -> Packet:
 
 
 @given(packets())
-def test_what_is_written_is_read(packet: Packet) -> None:
+def test_round_trip(packet: Packet) -> None:
     raw = body(packet) + packet.signature
     assert len(raw) == SIZE
     assert parse(raw) == packet
 
 
 @given(st.binary(max_size=2 * SIZE))
-def test_any_bytes_are_a_packet_or_have_a_reason(raw: bytes) -> None:
+def test_any_bytes_can_be_parsed(raw: bytes) -> None:
     read = parse(raw)
     assert isinstance(read, Reason) or body(read) + read.signature == raw
 
 
 @given(packets(), st.integers(0, SIZE - 1), st.integers(1, 255))
-def test_a_packet_has_one_spelling(packet: Packet, at: int, flip: int) -> None:
-    """Whatever byte is changed: another packet, or none."""
+def test_encoding_is_unique(packet: Packet, at: int, flip: int) -> None:
+    """A change of any byte gives another packet, or none."""
     raw = bytearray(body(packet) + packet.signature)
     raw[at] ^= flip
     read = parse(bytes(raw))
@@ -82,7 +82,7 @@ def test_a_packet_has_one_spelling(packet: Packet, at: int, flip: int) -> None:
 
 
 @given(packets(), st.integers(0, SIZE - 1), st.binary(min_size=1, max_size=SIZE))
-def test_any_other_length_is_refused(packet: Packet, kept: int, more: bytes) -> None:
+def test_other_length_is_refused(packet: Packet, kept: int, more: bytes) -> None:
     raw = body(packet) + packet.signature
     assert parse(raw[:kept]) is Reason.TRUNCATED
     assert parse(raw + more) is Reason.OVERSIZED
@@ -91,7 +91,7 @@ def test_any_other_length_is_refused(packet: Packet, kept: int, more: bytes) -> 
 @pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**63 - 1])
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("field", ["t1_ns", "t4_ns"])
-def test_stamps_that_readers_may_reject_are_refused(field: str, sign: int, far_ns: int) -> None:
+def test_huge_timestamps_are_refused(field: str, sign: int, far_ns: int) -> None:
     packet = Packet(REPORT, 0, 0, 0, 0, 0, 0, 0, 2**63 - 1, -(2**63), 0, UNKNOWN_MONO, "s1")
     assert MAX_STAMP_NS == 2**62
     nearly = packet._replace(**{field: sign * (MAX_STAMP_NS - 1)})  # type: ignore[arg-type]
@@ -100,13 +100,13 @@ def test_stamps_that_readers_may_reject_are_refused(field: str, sign: int, far_n
     assert parse(body(beyond) + NO_SEAL) is Reason.STAMPS
 
 
-def test_stamps_that_are_taken_are_sane_to_readers() -> None:
+def test_largest_timestamps_are_sane() -> None:
     last_ns, in_2100_ns = MAX_STAMP_NS - 1, 4_102_444_800_000_000_000
     for t_ns in (last_ns, -last_ns):
         assert Sample("s1", t_ns, in_2100_ns, in_2100_ns, t_ns, arrival_ns=0).is_plausible(0)
 
 
-def test_a_name_of_64_bytes_is_the_longest() -> None:
+def test_longest_name_has_64_bytes() -> None:
     packet = Packet(REPORT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UNKNOWN_MONO, "ü" * 32)
     assert len(body(packet)) == BODY_SIZE
     for name, size in (("", 0), ("ü" * 32 + "x", 65)):

@@ -1,4 +1,4 @@
-"""Examples: what may be set, and how a mistake is told."""
+"""Examples: valid settings of the client, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inorder.sync.settings import MAX_SERVERS, SyncSettings
 TOO_MANY = range(1, MAX_SERVERS + 2)
 
 
-def test_addresses_are_separated_by_commas() -> None:
+def test_addresses_are_split_at_commas() -> None:
     settings = SyncSettings("sync-1:4123, [2001:db8::1]:4124")
     assert settings.addresses() == [("sync-1", 4123), ("2001:db8::1", 4124)]
 
@@ -45,7 +45,7 @@ def test_addresses_are_separated_by_commas() -> None:
         ({"wanted_error_ns": 0}, "wanted_error_ns is 0; write 1 or more"),
     ],
 )
-def test_what_may_not_be_set(given: dict[str, Any], told: str) -> None:
+def test_bad_setting_is_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - told below
         SyncSettings(**{"servers": "a:1", **given})
     assert told in str(refused.value)

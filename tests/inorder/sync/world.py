@@ -1,7 +1,7 @@
-"""A source, its servers and a network of their own time: no socket, no thread, no wait.
+"""A source, its server and a network in simulated time, without sockets, threads or waiting.
 
-True time is the servers'. A packet is delayed, lost, doubled and so overtaken as `Path`
-says, by seeded dice.
+The server's clock is right. Packets are delayed, lost, duplicated and reordered as `Path` defines,
+with seeded random numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ KEYS = KeyRing.parse(key_table(1, "ab" * 32, "s1"))
 
 @dataclass
 class Path:
-    """One way; delays in seconds. `jitter_s` is the mean of what comes on top."""
+    """One way through the network: delays in seconds, `jitter_s` is the mean of the additional
+    delay.
+    """
 
     least_s: float = 0.001
     jitter_s: float = 0.0
@@ -37,7 +39,7 @@ class Path:
     doubled: float = 0.0
 
     def delays_ns(self, dice: random.Random) -> list[int]:
-        """The delay of each copy that arrives."""
+        """Return the delay of each duplicate that arrives."""
         if dice.random() < self.lost:
             return []
         copies = 2 if dice.random() < self.doubled else 1
@@ -50,7 +52,7 @@ class Path:
 
 @dataclass
 class Server:
-    """`lie_ns` is what its clock is wrong by. Down, it hears nothing."""
+    """A server whose clock is wrong by `lie_ns`; while it is down it receives nothing."""
 
     lie_ns: int = 0
     is_down: bool = False
@@ -60,7 +62,7 @@ class Server:
 
 
 class World:
-    """One source `offset_ns` behind true time at the begin, its clock `skew_ppb` fast."""
+    """One source whose clock begins `offset_ns` behind the right time and runs `skew_ppb` fast."""
 
     def __init__(
         self,
@@ -108,23 +110,23 @@ class World:
         return (self.now_ns - BEGIN_NS) / NS_PER_S
 
     def source_ns(self) -> int:
-        """The clock that is measured."""
+        """Return the time of the measured clock."""
         return self._running_ns() + self.jumped_ns - self._offset_ns
 
     def true_offset_ns(self, source_ns: int) -> int:
-        """Server - source when the source's clock shows this."""
+        """Return server minus source at the time when the source's clock shows `source_ns`."""
         run_ns = source_ns - self.jumped_ns + self._offset_ns - BEGIN_NS
         true_ns = BEGIN_NS + run_ns * NS_PER_S // (NS_PER_S + self._skew_ppb)
         return true_ns - source_ns
 
     def known(self) -> Interval:
-        """What the source knows by now, which is something."""
+        """Return the source's interval, which must exist."""
         interval = self.talk.interval()
         assert interval is not None
         return interval
 
     def run(self, seconds: float) -> World:
-        """So much of true time."""
+        """Advance the simulated time by so many seconds."""
         end_ns = self.now_ns + int(seconds * NS_PER_S)
         while True:
             wait_s = min(max(0.0, self.talk.due_s - self.now_s), WATCH_S)

@@ -1,7 +1,7 @@
-"""Sets the wall clock of a Python process off by what a file says, while it runs.
+"""Set the wall clock of a running Python process off by the seconds in a file.
 
-It is imported at the start of each process that has this folder on PYTHONPATH. The file of
-INORDER_TEST_WALL_CLOCK has the seconds. The monotonic clock stays as it is.
+Each process with this folder on PYTHONPATH imports this module at its start.
+INORDER_TEST_WALL_CLOCK names the file. The monotonic clock is unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Examples: what the server's side makes of packets, the hostile ones above all."""
+"""Examples: the server's side answers, refuses or reports packets, hostile ones above all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SOURCE_NS = NOW_NS - 3_600 * NS_PER_S
 
 
 class Bench:
-    """An answerer whose clocks stand where they are put."""
+    """An answerer whose clocks a test sets."""
 
     def __init__(self, keys: KeyRing = RING, max_reports: int = 100) -> None:
         self.keys = keys
@@ -55,7 +55,7 @@ class Bench:
         )
 
     def tell(self, raw: bytes, late_ns: int = 0) -> tuple[Packet | None, str]:
-        """The reply, read, and the outcome. A reply is as long as what it answers."""
+        """Return the parsed reply and the outcome; a reply is as long as its request."""
         answer = self.answerer.answer(raw, self.now_ns - late_ns)
         if answer.reply is None:
             return None, answer.outcome
@@ -78,7 +78,7 @@ class Bench:
         return reply
 
     def ask(self, packet: Packet) -> tuple[Packet | None, str]:
-        """The reply to a packet that is signed with its key."""
+        """Return the reply to a packet that is signed with its key."""
         return self.tell(self.signed(packet))
 
     def signed(self, packet: Packet, key_id: int | None = None) -> bytes:
@@ -100,7 +100,7 @@ def told(response: Packet, t4_ns: int = SOURCE_NS + 1_000) -> Packet:
     return response._replace(kind=REPORT, t4_ns=t4_ns, signature=NO_SEAL)
 
 
-def test_a_whole_round() -> None:
+def test_round_gives_a_sample() -> None:
     bench = Bench()
     reply, outcome = bench.tell(bench.signed(asked()), late_ns=250)
     assert outcome == ANSWERED
@@ -125,8 +125,8 @@ def test_a_whole_round() -> None:
     assert sample_line(sample._replace(mono_ns=UNKNOWN_MONO), "here") == line
 
 
-def test_nothing_is_remembered_of_a_request() -> None:
-    """Asked again and again, each is answered, and the reports may come in any order."""
+def test_requests_leave_no_state() -> None:
+    """Each of many requests is answered, and the reports may arrive in any order."""
     bench = Bench()
     responses = [bench.response(asked(nonce=n)) for n in range(50)]
     for response in reversed(responses):
@@ -151,8 +151,8 @@ FORGED_FIELDS: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("field", FORGED_FIELDS)
-def test_a_source_cannot_report_what_was_not_answered(field: str) -> None:
-    """It holds its key: it may say what it likes of t4, and of nothing else."""
+def test_changed_report_is_refused(field: str) -> None:
+    """A source holds its key, but it may choose only t4."""
     bench = Bench()
     report = FORGED_FIELDS[field](told(bench.response()))
     assert bench.ask(report) == (None, Reason.COOKIE)
@@ -164,21 +164,21 @@ def test_a_source_cannot_report_what_was_not_answered(field: str) -> None:
     [
         ("s1", 1, 2, Reason.FORGED),
         ("s1", 2, 2, Reason.KEY_OF_OTHERS),
-        ("s1", 9, 9, Reason.KEY_OF_OTHERS),  # a group key, and the source has its own
+        ("s1", 9, 9, Reason.KEY_OF_OTHERS),  # a group key, but the source has its own
         ("s1", 3, 1, Reason.KEY_UNKNOWN),
         ("s1", 0, 1, Reason.KEY_UNKNOWN),
         ("s3", 9, 9, ANSWERED),
         ("s3", 1, 1, Reason.KEY_OF_OTHERS),
     ],
 )
-def test_who_is_heard(source: str, claimed: int, signed_by: int, reason: str) -> None:
+def test_key_must_belong_to_source(source: str, claimed: int, signed_by: int, reason: str) -> None:
     bench = Bench()
     raw = bench.signed(asked(source, claimed), signed_by)
     assert bench.answerer.answer(raw, NOW_NS).outcome == reason
 
 
 @given(st.integers(0, SIZE * 8 - 1), st.booleans())
-def test_no_bit_of_a_signed_packet_can_be_changed(bit: int, of_report: bool) -> None:
+def test_flipped_bit_is_refused(bit: int, of_report: bool) -> None:
     bench = Bench()
     raw = bytearray(bench.signed(told(bench.response()) if of_report else asked()))
     raw[bit // 8] ^= 1 << bit % 8
@@ -189,18 +189,18 @@ def test_no_bit_of_a_signed_packet_can_be_changed(bit: int, of_report: bool) -> 
 
 
 @given(st.binary(max_size=2 * SIZE))
-def test_any_bytes_get_a_reason_and_no_answer(raw: bytes) -> None:
+def test_any_bytes_get_no_answer(raw: bytes) -> None:
     assert Bench().tell(raw)[0] is None
 
 
 @pytest.mark.parametrize("kind", [RSP, ACK])
-def test_what_only_a_server_says_is_no_question(kind: int) -> None:
+def test_server_packet_is_no_request(kind: int) -> None:
     bench = Bench()
     packet = bench.response()._replace(kind=kind, signature=NO_SEAL)
     assert bench.ask(packet) == (None, Reason.KIND)
 
 
-def test_a_report_counts_once_and_is_acknowledged_again() -> None:
+def test_repeated_report_counts_once() -> None:
     """With another t4 it is the same report."""
     bench = Bench()
     response = bench.response()
@@ -211,7 +211,7 @@ def test_a_report_counts_once_and_is_acknowledged_again() -> None:
     assert len(bench.taken) == 1
 
 
-def test_a_report_grows_old() -> None:
+def test_old_report_is_refused() -> None:
     bench = Bench()
     early, late = bench.response(asked(nonce=1)), bench.response(asked(nonce=2))
     bench.wait(MAX_AGE_S)
@@ -220,7 +220,7 @@ def test_a_report_grows_old() -> None:
     assert bench.ask(told(late)) == (None, Reason.OLD)
 
 
-def test_a_report_replayed_at_any_time_is_not_taken_again() -> None:
+def test_replayed_report_is_not_taken() -> None:
     bench = Bench()
     raw = bench.signed(told(bench.response()))
     assert bench.tell(raw)[1] == REPORTED
@@ -230,8 +230,8 @@ def test_a_report_replayed_at_any_time_is_not_taken_again() -> None:
     assert len(bench.taken) == 1
 
 
-def test_after_a_renewal_no_earlier_report_counts() -> None:
-    """A restart, or a step of the server's clock."""
+def test_renewal_voids_old_reports() -> None:
+    """A restart or a step of the server's clock causes a renewal."""
     bench = Bench()
     raw = bench.signed(told(bench.response()))
     bench.answerer.renew()
@@ -239,20 +239,20 @@ def test_after_a_renewal_no_earlier_report_counts() -> None:
     assert bench.ask(told(bench.response()))[1] == REPORTED
 
 
-def test_answered_before_it_was_asked() -> None:
+def test_early_answer_is_absurd() -> None:
     bench = Bench()
     report = told(bench.response(), SOURCE_NS - 1)
     assert bench.ask(report) == (None, Reason.ABSURD)
 
 
 @pytest.mark.parametrize("late_ns", [-1, NS_PER_S + 1])
-def test_a_receive_stamp_that_cannot_be_gets_no_answer(late_ns: int) -> None:
-    """The clock stepped in between, or the packet waited too long."""
+def test_bad_receive_time_is_refused(late_ns: int) -> None:
+    """A clock stepped meanwhile, or the packet waited too long."""
     bench = Bench()
     assert bench.tell(bench.signed(asked()), late_ns) == (None, Reason.SERVER_CLOCK)
 
 
-def test_no_room_for_a_sample_is_said_and_it_may_come_again() -> None:
+def test_full_server_accepts_a_retry() -> None:
     bench = Bench()
     raw = bench.signed(told(bench.response()))
     bench.has_room = False
@@ -262,14 +262,14 @@ def test_no_room_for_a_sample_is_said_and_it_may_come_again() -> None:
     assert bench.tell(raw)[1] == REPORTED
 
 
-def test_no_room_to_remember_a_report_is_said() -> None:
+def test_full_memory_refuses_reports() -> None:
     bench = Bench(max_reports=2)
     raws = [bench.signed(told(bench.response(asked(nonce=n)))) for n in range(3)]
     assert [bench.tell(raw)[1] for raw in raws] == [REPORTED, REPORTED, Reason.FULL]
     assert len(bench.taken) == 2
 
 
-def test_without_keys_the_cookie_still_holds() -> None:
+def test_cookie_works_without_keys() -> None:
     bench = Bench(KeyRing.open_to_all())
     response = bench.response(asked("anybody", 0))
     assert response.signature == NO_SEAL

@@ -1,4 +1,4 @@
-"""Examples: samples on their way to the embedded broker, to none, and to a stream."""
+"""Examples: samples are published to the embedded broker, to an absent one, and to a stream."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ def sample(source: str = "s1", number: int = 0, mono_ns: int = 5) -> Packet:
 
 
 PLAIN = {"t1": 1, "t2": 20, "t3": 30, "t4": 4, "server": "here", "segment": 2}
-"""What is said of a sample, but for its source and its mono."""
+"""The fields of a sample, without its source and its mono."""
 
 
-def test_a_sample_as_a_reader_finds_it(
-    embedded_broker: EmbeddedBroker, unique_name: UniqueName
-) -> None:
+def test_samples_on_the_topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> None:
     topic = unique_name("clock")
     embedded_broker.make_topic(topic)
     publishing = TopicPublishing(embedded_broker.bootstrap, topic, "here")
@@ -46,10 +44,10 @@ def test_a_sample_as_a_reader_finds_it(
     assert values[b"quiet"] == PLAIN
     assert values[b"s0"] == {**PLAIN, "mono": 5}
     places = {(record.key(), record.partition()) for record in records}
-    assert len(places) == 5  # each source in one
+    assert len(places) == 5  # each source is in one partition
 
 
-def test_a_dead_broker_costs_samples_and_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absent_broker_never_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "QUEUE_RECORDS", 10)
     monkeypatch.setattr(module, "DELIVERY_TIMEOUT_S", 0.3)
     monkeypatch.setattr(module, "FLUSH_TIMEOUT_S", 0.2)
@@ -74,7 +72,7 @@ def test_a_dead_broker_costs_samples_and_no_time(monkeypatch: pytest.MonkeyPatch
     assert publishing.taken == publishing.delivered + publishing.lost
 
 
-def test_lines_are_those_that_replay_takes() -> None:
+def test_lines_fit_a_replay() -> None:
     stream = io.BytesIO()
     publishing: Publishing = LinePublishing(stream, "here")
     assert publishing.take(sample())

@@ -1,4 +1,4 @@
-"""Examples: the server on real sockets: stamps, floods, hostile packets, steps, its end."""
+"""Examples: the server on real sockets: timestamps, floods, hostile packets, clock steps, close."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TRIES = 3
 
 @contextmanager
 def unserved() -> Iterator[SyncServer]:
-    """A server whose turns the test takes."""
+    """Yield a server whose turns the test runs itself."""
     server = SyncServer(LOOPBACK, 0, OPEN, lambda _: True)
     try:
         yield server
@@ -48,14 +48,14 @@ def unserved() -> Iterator[SyncServer]:
         server._socket.close()
 
 
-def test_the_kernel_stamps_what_the_program_reads_late() -> None:
-    """The packet lies in the socket for a while before anybody looks."""
+def test_kernel_timestamps_packets() -> None:
+    """A packet waits in the socket for a while before the server reads it."""
     with unserved() as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         if not server.kernel_stamps:
             absent("the kernel stamps no datagrams here (SO_TIMESTAMPNS)")
         opened.connect((LOOPBACK, server.address[1]))
         opened.settimeout(TIMEOUT_S)
-        # The kernel begins to stamp some time after the first socket has asked for it.
+        # The kernel begins to set timestamps only a while after the first socket asks for them.
         for number in range(1, 20):
             opened.send(request(number))
             # A busy kernel may take its time to deliver.
@@ -81,11 +81,11 @@ def test_the_kernel_stamps_what_the_program_reads_late() -> None:
         [(socket.SOL_SOCKET + 1, stamps.SO_TIMESTAMPNS, bytes(16))],
     ],
 )
-def test_what_is_no_stamp_of_the_kernel_is_none(ancillary: stamps.Ancillary) -> None:
+def test_other_data_is_no_timestamp(ancillary: stamps.Ancillary) -> None:
     assert stamps.received_ns(ancillary) is None
 
 
-def test_hostile_packets_get_no_answer_and_disturb_nobody() -> None:
+def test_hostile_packets_get_no_answer() -> None:
     dice = random.Random(11)
     good = request(1, keys=KEYS)
     hostile = [dice.randbytes(dice.randrange(400)) for _ in range(200)]
@@ -98,7 +98,7 @@ def test_hostile_packets_get_no_answer_and_disturb_nobody() -> None:
                 attacker.send(raw)
                 if number % 50 == 0:
                     assert asked(honest, request(1_000 + number, keys=KEYS)).kind == RSP
-            asked(honest, request(2, keys=KEYS))  # all before it has been worked on
+            asked(honest, request(2, keys=KEYS))  # all packets before it have been handled
             assert drained(attacker) == 0
         counts = server.server.counts
         assert counts.total() == len(hostile) + counts[ANSWERED]
@@ -108,7 +108,7 @@ def test_hostile_packets_get_no_answer_and_disturb_nobody() -> None:
         assert server.taken == []
 
 
-def test_each_address_has_its_own_rate() -> None:
+def test_each_address_has_own_rate() -> None:
     limits = ServerLimits(rate_per_s=0.001, burst=5)
     with serving(limits=limits) as server:
         with endpoint(server, "127.0.0.2") as greedy, endpoint(server, "127.0.0.3") as modest:
@@ -122,8 +122,8 @@ def test_each_address_has_its_own_rate() -> None:
 
 
 @pytest.mark.slow
-def test_a_flood_from_one_address_leaves_the_others_their_rate() -> None:
-    """A source at its own pace gets its answers while another sends all it can."""
+def test_flood_spares_other_addresses() -> None:
+    """A source at its own pace gets its answers while another sends as much as it can."""
     flooding = threading.Event()
 
     def flood(server: Running) -> None:
@@ -142,7 +142,7 @@ def test_a_flood_from_one_address_leaves_the_others_their_rate() -> None:
                 try:
                     found += len(opened.recv(SIZE)) == SIZE
                 except TimeoutError:
-                    pass  # a round lost; the source asks again
+                    pass  # a round is lost, and the source asks again
         return found
 
     with serving(limits=ServerLimits(rate_per_s=100, burst=100)) as server:
@@ -151,7 +151,7 @@ def test_a_flood_from_one_address_leaves_the_others_their_rate() -> None:
         try:
             server.wait_count(Reason.RATE, 1_000)
             before = server.server.counts[Reason.RATE]
-            # One of a few tries: a busy machine loses packets, too.
+            # One of a few tries must succeed, because a busy machine loses packets too.
             assert any(answered(server, 100) >= 90 for _ in range(TRIES))
             assert server.server.counts[Reason.RATE] > before
         finally:
@@ -159,7 +159,7 @@ def test_a_flood_from_one_address_leaves_the_others_their_rate() -> None:
             thread.join(TIMEOUT_S)
 
 
-def test_a_step_of_the_servers_clock_voids_the_rounds_across_it() -> None:
+def test_clock_step_voids_rounds() -> None:
     step_ns = 0
     with serving(now_ns=lambda: time.time_ns() + step_ns) as server, endpoint(server) as opened:
         server.server.turned_s = 0.0
@@ -178,18 +178,18 @@ def test_a_step_of_the_servers_clock_voids_the_rounds_across_it() -> None:
         assert server.server.counts == {ANSWERED: 2, Reason.COOKIE: 1, REPORTED: 1}
 
 
-def test_an_answer_that_cannot_be_sent_is_counted() -> None:
+def test_unsent_answer_is_counted() -> None:
     with unserved() as server:
-        server._handle(request(1), [], (LOOPBACK, 0))  # to port 0 nothing can be sent
+        server._handle(request(1), [], (LOOPBACK, 0))  # nothing can be sent to port 0
         assert server.counts == {ANSWERED: 1, Reason.UNSENT: 1}
 
 
-def test_where_it_cannot_listen_it_says_so() -> None:
+def test_used_port_is_named() -> None:
     says = f"cannot listen on {LOOPBACK}"
     with serving() as server, pytest.raises(BindFailed, match=f"{says}:{server.port}: "):
         SyncServer(LOOPBACK, server.port, OPEN, lambda _: True)
 
 
-def test_what_counts_as_loopback() -> None:
+def test_loopback_is_recognised() -> None:
     hosts = ("127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "192.0.2.1", "", "no such host")
     assert [host for host in hosts if is_loopback(host)] == [*hosts[:3]]

@@ -1,8 +1,7 @@
-"""Examples: the conformance vectors, read as somebody with another program would, and the program
-of the protocol's page.
+"""Examples: the conformance vectors are read as another program would read them.
 
-The bytes are taken apart and sealed here by the offsets of docs/reference/sync_protocol.md, not by
-the code under test.
+The program of the protocol's page runs too. The bytes are parsed and signed here by the offsets of
+docs/reference/sync_protocol.md, not by the code under test.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ PLACES = {
 }
 
 
-def test_the_file_is_what_the_code_makes() -> None:
+def test_file_is_up_to_date() -> None:
     assert vectors() == FILE, "run: python -m producers.sync_server.vectors, if the change is meant"
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_fields_lie_where_the_page_says_and_the_code_reads_and_writes_them(
+def test_fields_have_their_offsets(
     exchange: dict[str, Any],
 ) -> None:
     kinds = [each["kind"] for each in exchange["packets"]]
@@ -83,7 +82,7 @@ def test_signatures_and_cookies(exchange: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_what_the_round_says(exchange: dict[str, Any]) -> None:
+def test_bounds_and_offset_of_round(exchange: dict[str, Any]) -> None:
     fields = exchange["packets"][2]["fields"]
     t1, t2, t3, t4 = (fields[name] for name in ("t1", "t2", "t3", "t4"))
     assert exchange["lower"] == t3 - t4
@@ -93,11 +92,11 @@ def test_what_the_round_says(exchange: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("refused", REFUSED)
-def test_what_is_to_be_refused(refused: dict[str, Any]) -> None:
+def test_bad_packet_has_its_reason(refused: dict[str, Any]) -> None:
     assert parse(bytes.fromhex(refused["packet"])) == refused["reason"]
 
 
-def test_the_program_does_a_round() -> None:
+def test_program_of_page_runs() -> None:
     ((code, printed),) = re.findall(
         r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.S
     )

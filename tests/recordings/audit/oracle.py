@@ -1,5 +1,7 @@
-"""The numbers of an audit by their definitions, slow and obviously right: all rows are kept, and
-each figure is looked up anew."""
+"""Oracle of an audit: its numbers by their definitions, slow and obviously right.
+
+All rows are kept, and each figure is computed anew.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,16 @@ from tests.oracle import waits
 from tests.oracle.reorder import Arrival, reorder
 
 WAIT_NS: Final = 500_000_000
-"""`reorder.max_wait` as it is by default."""
+"""The default of `reorder.max_wait`."""
 MISS_PPM: Final = 1_000
-"""`reorder.miss_target` as it is by default."""
+"""The default of `reorder.miss_target`."""
 
 
 def with_epochs(rows: Sequence[AuditRow]) -> list[AuditRow]:
-    """Where a row names none, the epoch by the oracle of REORDER. A clock that is set back holds
-    the time of arrival."""
+    """Return the rows with epochs by the oracle of REORDER where they have none.
+
+    If the arrival time is set back, it keeps its largest value.
+    """
     numbered = [at for at, row in enumerate(rows) if row.seq is not None]
     came_ns = accumulate(
         (row.ts_ns if row.arrival_ns is None else row.arrival_ns for row in rows), max
@@ -52,7 +56,7 @@ def copies_of(rows: Sequence[AuditRow]) -> list[bool]:
 def brute_force(
     given: Sequence[AuditRow], length_ns: int, bounds_ns: Sequence[int], *, apart: bool = False
 ) -> dict[str, Any]:
-    """The object of `--json`, but for what the engine and clocks say."""
+    """Return the object of `--json`, without the figures of the engine and of clocks."""
     rows = with_epochs(given)
     copies = copies_of(rows)
     first = [row for row, copy in zip(rows, copies, strict=True) if not copy]
@@ -85,7 +89,7 @@ def brute_force(
 
 
 def late_of(first: Sequence[AuditRow], *, apart: bool) -> list[tuple[AuditRow, int]]:
-    """Those out of time, and by how much."""
+    """Return the rows that are out of time order, with their lateness."""
     found = []
     newest: dict[int, int] = {}
     for row in first:
@@ -153,13 +157,13 @@ def windows(
 
 
 def ranked(each: Sequence[int], share: float) -> float:
-    """Nearest rank, in ms."""
+    """Return the value at the nearest rank, in ms."""
     rising = sorted(each)
     return rising[max(0, ceil(round(share * len(rising), 6)) - 1)] / 1e6 if rising else 0.0
 
 
 def pruned(said: Any, like: Any) -> Any:
-    """The keys of `said` that `like` has."""
+    """Return the keys of `said` that `like` has."""
     if isinstance(like, dict):
         return {name: pruned(said[name], value) for name, value in like.items()}
     return said

@@ -1,4 +1,4 @@
-"""Examples: the waits that an audit proposes for fleets whose faults are known."""
+"""Examples: the waits that an audit proposes for fleets with known faults."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def fleet(
     delay_ns: Delay = lambda _: 0,
     numbered: bool = True,
 ) -> list[AuditRow]:
-    """Five vans that send every 20 s for 80 minutes, about half a second before it arrives.
+    """Return the rows of five vans that send every 20 s for 80 minutes, half a second before
+    arrival.
 
-    The clock of `van-0` is ahead, it sends nothing from `ends_ns`, and its records are held up for
-    `delay_ns` by the time since the beginning.
+    The clock of `van-0` is ahead, it sends nothing from `ends_ns`, and its records are delayed by
+    `delay_ns` of the time since the beginning.
     """
     dice = Random(seed)
     rows = []
@@ -64,7 +65,7 @@ def fleet(
 
 
 def outage(first_min: int, last_min: int) -> Delay:
-    """All that is sent between two times arrives at the second one."""
+    """Return delays with which all records sent between two times arrive at the second one."""
 
     def delay_ns(at_ns: int) -> int:
         return last_min * MIN - at_ns if first_min * MIN <= at_ns < last_min * MIN else 0
@@ -74,9 +75,7 @@ def outage(first_min: int, last_min: int) -> Delay:
 
 @pytest.mark.parametrize("seed", seeds_of_today(1))
 @pytest.mark.parametrize(("lasts_min", "proposed_min"), [(5, 10), (13, 15), (40, 45), (58, 60)])
-def test_an_outage_gets_the_shortest_allowed_lateness_that_covers_it(
-    seed: int, lasts_min: int, proposed_min: int
-) -> None:
+def test_lateness_covers_the_outage(seed: int, lasts_min: int, proposed_min: int) -> None:
     found = audit(fleet(seed, delay_ns=outage(20, 20 + lasts_min)), ASKED)
     (key, value, why), *others = found.advice.settings()
     assert (key, found.advice.correct_for_ns) == ("correct_for", proposed_min * MIN)
@@ -97,9 +96,7 @@ LONGER: Final = [step_ns for step_ns in STEPS_NS if step_ns >= 10 * MIN]
 
 @pytest.mark.parametrize("left", [0, 3])
 @pytest.mark.parametrize("needed_ns", LONGER)
-def test_the_shortest_step_that_leaves_as_few_wrong_as_the_longest(
-    needed_ns: int, left: int
-) -> None:
+def test_shortest_step_is_chosen(needed_ns: int, left: int) -> None:
     def run(advice: Advice) -> EngineFigures:
         runs.append(advice.correct_for_ns)
         wrong = left if advice.correct_for_ns >= needed_ns else 29
@@ -122,7 +119,7 @@ def test_the_shortest_step_that_leaves_as_few_wrong_as_the_longest(
 @pytest.mark.parametrize("seed", seeds_of_today(1))
 @pytest.mark.parametrize("numbered", [True, False])
 @pytest.mark.parametrize("ahead_ns", [2 * H, -2 * H, 95 * S])
-def test_a_wrong_clock_prolongs_no_wait(seed: int, ahead_ns: int, numbered: bool) -> None:
+def test_wrong_clock_keeps_waits(seed: int, ahead_ns: int, numbered: bool) -> None:
     right = audit(fleet(seed, numbered=numbered), ASKED).advice
     found = audit(fleet(seed, numbered=numbered, ahead_ns=ahead_ns), ASKED)
     assert found.advice.wrong_clocks == 1
@@ -131,14 +128,14 @@ def test_a_wrong_clock_prolongs_no_wait(seed: int, ahead_ns: int, numbered: bool
     assert found.engine.at_last == set()
     if ahead_ns > 0:
         assert replace(found.advice, wrong_clocks=0) == right
-    else:  # The first records, before its clock is known, are in windows of two hours ago.
+    else:  # Before its clock is known, its first records are in windows of two hours ago.
         assert found.advice.tried is not None
         assert (found.advice.tried.least_ns, found.advice.tried.left) == (10 * MIN, 0)
         shorter = replace(found.advice, wrong_clocks=0, correct_for_ns=10 * MIN)
         assert replace(shorter, tried=right.tried) == right
 
 
-def test_a_clock_that_is_set_back_makes_no_record_late() -> None:
+def test_clock_set_back_adds_no_wait() -> None:
     def rows(ahead_ns: int) -> list[AuditRow]:
         return [
             row._replace(ts_ns=row.ts_ns + ahead_ns)
@@ -158,7 +155,7 @@ def worst(rows: Sequence[AuditRow], asked: Asked = ASKED) -> tuple[str, str]:
     return name, said["verdict"]
 
 
-def test_a_silent_machine_is_the_first_with_the_time_of_its_zone() -> None:
+def test_silent_source_is_first() -> None:
     rows = [
         row._replace(ts_ns=row.ts_ns + 2 * H) if row.source == "van-3" else row
         for row in fleet(1, ends_ns=70 * MIN)

@@ -1,5 +1,7 @@
-"""Laws: an audit of columns finds what an audit of the same rows finds, for generated tables and
-for files of all kinds of cells."""
+"""Laws: an audit of columns equals an audit of the same rows.
+
+The tables are generated, and files have cells of all kinds.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def in_columns(rows: Sequence[AuditRow]) -> Columns:
 
 
 def told(inputs: Sequence[AuditRow] | Columns, asked: Asked) -> tuple[Any, ...]:
-    """All that an audit says, and the waits from which its advice follows."""
+    """Return the whole output of an audit, and the waits on which its advice is based."""
     findings = audit(inputs, asked)
     counting = findings.counting
     waits = sorted(counting.gaps.filled_after_ns), [*counting.behind_own_ns]
@@ -80,7 +82,7 @@ def agree(rows: Sequence[AuditRow], asked: Asked = ASKED) -> None:
 @pytest.mark.parametrize("seed", seeds_of_today(1))
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("arrives", [True, False])
-def test_columns_tell_of_a_plant_what_its_rows_tell(world: str, seed: int, arrives: bool) -> None:
+def test_columns_of_plant_equal_rows(world: str, seed: int, arrives: bool) -> None:
     rows = WORLDS[world](seed)
     if not arrives:
         rows = [row._replace(arrival_ns=None) for row in rows]
@@ -88,7 +90,7 @@ def test_columns_tell_of_a_plant_what_its_rows_tell(world: str, seed: int, arriv
 
 
 def drifting(rows: Sequence[AuditRow]) -> list[AuditRow]:
-    """The rows, of which one machine's clock gains half a second in a thousand."""
+    """Return the rows with one source whose clock gains half a second in a thousand."""
     begin_ns = rows[0].ts_ns
     return [
         row._replace(ts_ns=row.ts_ns + (row.ts_ns - begin_ns) // 2_000)
@@ -99,9 +101,7 @@ def drifting(rows: Sequence[AuditRow]) -> list[AuditRow]:
 
 
 @pytest.mark.parametrize("fast_after", [0.0, 0.5])
-def test_wrong_clocks_are_mended_in_columns(
-    fast_after: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_clocks_in_columns(fast_after: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         row if row.source != RESTARTS else row._replace(seq=None)
         for row in drifting(plant(2, 6_000, fast_after=fast_after))
@@ -119,7 +119,7 @@ STEPS_NS: Final = (0, 0, 1, MS, 300 * MS, S, S, S, 40 * S, 3_600 * S)
 
 
 def odd_rows(dice: Random) -> Iterator[AuditRow]:
-    """Rows of a few sources with all that numbers and times may do; each table has some of it."""
+    """Yield rows of a few sources with odd numbers and times; each table has some of the faults."""
     count, sources = dice.randrange(1, 150), dice.choice((1, 2, 5, 40))
     begin_ns = dice.choice((BEGIN_NS, BEGIN_NS, 0, -7 * S, -(1 << 61) + 3_600 * S * 200))
     chances = {
@@ -163,7 +163,7 @@ def odd_rows(dice: Random) -> Iterator[AuditRow]:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(30))
-def test_columns_tell_of_odd_tables_what_their_rows_tell(seed: int) -> None:
+def test_columns_of_table_equal_rows(seed: int) -> None:
     dice = Random(seed)
     rows = [*odd_rows(dice)]
     if all(abs(row.ts_ns) <= 1 << 61 for row in rows):
@@ -185,7 +185,7 @@ COUNTS = ("last", "count", "close", "others", "tops", "ones", "zeros")
 
 
 def numbers_of(machines: Sequence[Machine]) -> list[tuple[object, ...]]:
-    """What the numbers of each machine are known to be."""
+    """Return the tracked state of each source's numbers."""
     falls = [machine.epochs.falls for machine in machines]
     return [
         (*map(each.__getattribute__, COUNTS), epochs.missing, epochs.restarts)
@@ -193,7 +193,7 @@ def numbers_of(machines: Sequence[Machine]) -> list[tuple[object, ...]]:
     ]
 
 
-def test_numbers_are_tracked_in_columns_as_one_by_one() -> None:
+def test_tracked_numbers_equal_rows() -> None:
     seen: set[tuple[int, ...]] = set()
     for seed in range(200):
         dice = Random(seed)
@@ -228,7 +228,7 @@ def test_numbers_are_tracked_in_columns_as_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("times_ns", [[BEGIN_NS, MAX_INT64], [-MAX_INT64, BEGIN_NS]])
-def test_a_table_is_not_countable_with_times_whose_differences_overflow(
+def test_huge_times_are_not_countable(
     times_ns: list[int],
 ) -> None:
     rows = [AuditRow("a", number, None, ts_ns) for number, ts_ns in enumerate(times_ns)]
@@ -293,7 +293,7 @@ def _as_instant(time_ns: int) -> str:
 
 
 def csv_text(dice: Random) -> bytes:
-    """A table of which a few cells and lines are odd."""
+    """Return a table with a few odd cells and lines."""
     rows = plant(dice.randrange(99), 60)
     odd = dice.choice((0.0, 0.01, 0.1))
     end = dice.choice(("\n", "\n", "\r\n"))
@@ -329,7 +329,7 @@ def at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(from_table, "LEAST_BYTES", 0)
 
 
-def test_csv_has_the_same_rows_in_columns(
+def test_csv_columns_equal_rows(
     tmp_path: Path, at_any_size: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recordings.audit.by_columns.read.PART_BYTES", 500)
@@ -349,7 +349,7 @@ def test_csv_has_the_same_rows_in_columns(
 
 
 @pytest.mark.parametrize(("spelled", "quote"), [(_in_ms, ""), (_in_ms, '"'), (_as_instant, "")])
-def test_csv_without_odd_values_is_not_read_row_by_row(
+def test_plain_csv_is_not_read_by_row(
     spelled: Callable[[int], str],
     quote: str,
     tmp_path: Path,
@@ -370,7 +370,7 @@ def test_csv_without_odd_values_is_not_read_row_by_row(
 
 
 def tables_of(dice: Random) -> pa.Table:
-    """A table with columns of any type, and now and then a value that is odd for it."""
+    """Return a table with columns of any type, and sometimes a value that is odd for its column."""
     rows = plant(dice.randrange(99), 60)
     odd = dice.choice((False, False, True))
     numbers: list[int | None] = [row.seq for row in rows]
@@ -392,7 +392,7 @@ def tables_of(dice: Random) -> pa.Table:
     return pa.table(by_name)
 
 
-def test_parquet_has_the_same_rows_in_columns(tmp_path: Path, at_any_size: None) -> None:
+def test_parquet_columns_equal_rows(tmp_path: Path, at_any_size: None) -> None:
     path = tmp_path / "telemetry.parquet"
     found = 0
     for seed in range(150):
@@ -408,7 +408,7 @@ def test_parquet_has_the_same_rows_in_columns(tmp_path: Path, at_any_size: None)
 
 @pytest.fixture
 def telemetry(tmp_path: Path) -> Path:
-    """A CSV file with a faulty row, and a source of which a row has no number."""
+    """Write a CSV file with a faulty row, and a source of which one row has no number."""
     path = tmp_path / "telemetry.csv"
     with path.open("w", newline="") as file:
         table = csv.writer(file)
@@ -422,7 +422,7 @@ def telemetry(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("options", [(), ("--json",), ("--window", "7s", "--lateness", "10s")])
-def test_the_command_tells_of_columns_what_it_tells_of_rows(
+def test_command_equals_rows(
     telemetry: Path,
     form: str,
     options: tuple[str, ...],

@@ -1,5 +1,6 @@
-"""Oracle and examples: every number of an audit is the one by its definition, over seeded plants
-and over recorded traces."""
+"""Oracle and examples: each number of an audit equals its definition, on plants and recorded
+traces.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def found(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
 
 
 def agrees(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
-    """What was found, which is what brute force says."""
+    """Return the findings, after asserting that they equal those of brute force."""
     said = found(rows, asked)
     expected = brute_force(rows, asked.length_ns, asked.bounds_ns, apart=asked.order.apart)
     assert pruned(said, expected) == expected
@@ -40,7 +41,7 @@ def agrees(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
 
 
 def counted(seqs: Iterable[int], epochs: Iterable[int | None] = repeat(None)) -> list[AuditRow]:
-    """A machine that sends these numbers, one a second."""
+    """Return the rows of a source that sends these numbers, one a second."""
     return [
         AuditRow("a", seq, epoch, BEGIN_NS + at * S, BEGIN_NS + at * S)
         for at, (seq, epoch) in enumerate(zip(seqs, epochs, strict=False))
@@ -48,7 +49,7 @@ def counted(seqs: Iterable[int], epochs: Iterable[int | None] = repeat(None)) ->
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
-def test_a_plant_is_counted_as_by_brute_force(seed: int) -> None:
+def test_plant_equals_brute_force(seed: int) -> None:
     rows = plant(seed, records=1_200, machines=2 + seed % 5)
     said = agrees(rows)
     assert said["windows"]["lateness"]["0"]["wrong"] > 0
@@ -56,7 +57,7 @@ def test_a_plant_is_counted_as_by_brute_force(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_partitions_without_append_time_are_counted_apart(seed: int) -> None:
+def test_partitions_counted_apart(seed: int) -> None:
     dice = Random(seed)
     rows = [
         row._replace(partition=dice.randrange(3) if row.source == FAST else len(row.source) % 3)
@@ -66,14 +67,14 @@ def test_partitions_without_append_time_are_counted_apart(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(1))
-def test_rows_without_numbers_have_no_copies(seed: int) -> None:
+def test_counts_need_numbers(seed: int) -> None:
     rows = [row._replace(seq=None) for row in plant(seed, records=900)]
     said = agrees(rows)
     assert said["copies"] is said["missing"] is said["out_of_sequence"] is None
 
 
 def steady(seed: int, each: int = 800, machines: int = 5) -> list[AuditRow]:
-    """A plant of which no machine restarts."""
+    """Return a plant in which no source restarts."""
     rows = plant(seed, records=each * machines, machines=machines)
     return [row for row in rows if row.source != RESTARTS]
 
@@ -93,9 +94,7 @@ def of_numbers(said: dict[str, Any]) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
 @pytest.mark.parametrize(("bits", "begin"), [(8, 0), (8, 250), (16, 65_200), (32, (1 << 32) - 300)])
-def test_numbers_that_wrap_are_counted_as_the_numbers_that_they_stand_for(
-    seed: int, bits: int, begin: int
-) -> None:
+def test_wrapped_equal_plain_numbers(seed: int, bits: int, begin: int) -> None:
     rows = steady(seed)
     expected = found(rows)
     said = found([wrapped(row, bits, begin) for row in rows])
@@ -103,12 +102,12 @@ def test_numbers_that_wrap_are_counted_as_the_numbers_that_they_stand_for(
     assert said["seq_bits"] == bits
     assert expected["seq_bits"] is None
     assert said["windows"] == expected["windows"]
-    waits = "wait_ms" if begin else ""  # a source that begins at 0 opens at once
+    waits = "wait_ms" if begin else ""  # a source that begins at 0 does not wait
     assert {**said["inorder"], waits: 0} == {**expected["inorder"], waits: 0}
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_a_fleet_of_which_some_wrap_has_one_width_where_all_numbers_fit_it(seed: int) -> None:
+def test_one_width_if_all_fit(seed: int) -> None:
     few = "robot-0"
     rows = [row for row in steady(seed) if row.source != few or (row.seq or 0) < 200]
     said = found([wrapped(row, 8) for row in rows])
@@ -116,7 +115,7 @@ def test_a_fleet_of_which_some_wrap_has_one_width_where_all_numbers_fit_it(seed:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_a_machine_that_wraps_beside_one_that_does_not_is_counted_by_its_own_width(
+def test_sources_wrap_by_own_widths(
     seed: int,
 ) -> None:
     rows = steady(seed)
@@ -129,9 +128,9 @@ def test_a_machine_that_wraps_beside_one_that_does_not_is_counted_by_its_own_wid
     assert (of_numbers(said), said["seq_bits"]) == (of_numbers(found(rows)), None)
 
 
-def test_a_width_that_is_given_counts_and_what_does_not_fit_it_is_unreadable() -> None:
+def test_given_range_is_used() -> None:
     rows = counted((250 + at) % 256 for at in range(20))
-    assert found(rows)["seq_bits"] is None  # it fell once
+    assert found(rows)["seq_bits"] is None  # One fall of the numbers is not enough for a guess.
     given = replace(ASKED, wraps=Wraps(SeqRange(0, 255)))
     assert of_numbers(found(rows, given)) == {"a": [0, 0, 0, 0]}
     said = found([*rows, rows[0]._replace(seq=256)], given)
@@ -141,7 +140,7 @@ def test_a_width_that_is_given_counts_and_what_does_not_fit_it_is_unreadable() -
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
 @pytest.mark.parametrize(("first", "last"), [(1, 255), (0, 99), (1, 99), (0, 127)])
-def test_any_range_is_guessed(seed: int, first: int, last: int) -> None:
+def test_range_is_guessed(seed: int, first: int, last: int) -> None:
     dice = Random(seed)
     rows = [row for row in restarting([[400], [300]]) if dice.random() > 0.02]
     cycle = last - first + 1
@@ -150,7 +149,7 @@ def test_any_range_is_guessed(seed: int, first: int, last: int) -> None:
     assert of_numbers(said) == of_numbers(found(rows))
 
 
-def test_one_wrap_tells_a_range() -> None:
+def test_one_wrap_shows_the_range() -> None:
     for last, first in ((65_535, 1), (65_535, 0), (9_999, 0), (16_383, 1)):
         numbers = [*range(last - 50, last + 1), *range(first, 40)]
         said = found(counted(numbers))
@@ -163,14 +162,14 @@ def test_one_wrap_tells_a_range() -> None:
     assert found(counted([*range(9_000, 9_900), *range(100)]))["seq_range"] is None
 
 
-def test_the_number_that_a_range_skips_is_unreadable() -> None:
+def test_skipped_number_is_unreadable() -> None:
     rows = counted([254, 255, 1, 2, 0])
     said = found(rows, replace(ASKED, wraps=Wraps(SeqRange(1, 255))))
     assert (said["records"], said["unreadable"], said["missing"]) == (5, 1, 0)
 
 
 def restarting(lives: Sequence[Sequence[int]]) -> list[AuditRow]:
-    """Machines that count from 0 in each of their lives, a pause of 3 s between."""
+    """Return sources that count from 0 in each epoch, with a pause of 3 s between."""
     rows = []
     for number, of_machine in enumerate(lives):
         at_ns = BEGIN_NS + number * MS
@@ -195,16 +194,16 @@ DICE = Random(1)
     ],
     ids=["anywhere", "once each", "253 each night", "near the top"],
 )
-def test_counters_that_only_restart_do_not_wrap(lives: list[list[int]]) -> None:
+def test_restarts_are_no_wraps(lives: list[list[int]]) -> None:
     said = found(restarting(lives))
     assert (said["seq_bits"], said["missing"], said["copies"]) == (None, 0, 0)
     restarts = {name: each["restarts"] for name, each in said["by_machine"].items()}
     assert restarts == {f"m{number}": len(each) - 1 for number, each in enumerate(lives)}
 
 
-def test_one_that_wraps_gives_no_width_to_those_that_restart() -> None:
+def test_wrap_gives_restarts_no_width() -> None:
     dice = Random(2)
-    for wraps, length in ((0, 3_000), (3, 1_000)):  # more than all restarts, and fewer
+    for wraps, length in ((0, 3_000), (3, 1_000)):  # more wraps than all restarts, and fewer
         lives = [[length], *([dice.randrange(80, 200) for _ in range(4)] for _ in range(2))]
         said = found([row._replace(seq=(row.seq or 0) % 256) for row in restarting(lives)])
         assert (said["seq_bits"], said["missing"], said["copies"]) == (None, 0, 0)
@@ -212,21 +211,21 @@ def test_one_that_wraps_gives_no_width_to_those_that_restart() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_a_machine_that_restarted_once_leaves_the_others_their_width(seed: int) -> None:
+def test_restart_keeps_others_width(seed: int) -> None:
     dice = Random(seed)
     rows = restarting([[1_100]] * 9 + [[dice.randrange(30, 120)] * 2])
     lossy = [row for row in rows if dice.random() > 0.2]
     assert found([row._replace(seq=(row.seq or 0) % 256) for row in lossy])["seq_bits"] == 8
 
 
-def test_a_counter_that_wraps_restarts_by_the_same_rule() -> None:
+def test_wrapping_counter_restarts() -> None:
     said = found(counted(seq % 256 for seq in (*range(300), *range(700))))
     assert (of_numbers(said), said["seq_bits"]) == ({"a": [0, 0, 0, 1]}, 8)
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
 @pytest.mark.parametrize("pause_ms", [0, 100, 5_000])
-def test_a_quick_restart_is_counted_as_by_brute_force(seed: int, pause_ms: int) -> None:
+def test_quick_restart_is_counted(seed: int, pause_ms: int) -> None:
     dice = Random(seed)
     sent = []
     at_ns = BEGIN_NS
@@ -244,7 +243,7 @@ def test_a_quick_restart_is_counted_as_by_brute_force(seed: int, pause_ms: int) 
     assert agrees(sent)["by_machine"]["a"]["restarts"] >= 3
 
 
-def test_epochs_that_are_given_count() -> None:
+def test_given_epochs_are_used() -> None:
     lives = [row._replace(epoch=at // 256) for at, row in enumerate(counted([*range(256)] * 5))]
     assert found(lives)["seq_bits"] is None
     said = agrees(counted([5, 6, 0, 7, 0, 3], [0, 0, 1, 0, 1, 1]))
@@ -252,7 +251,7 @@ def test_epochs_that_are_given_count() -> None:
     assert (said["copies"], said["missing"]) == (1, 2)
 
 
-def test_a_clock_that_is_41_s_fast_is_named_and_mended_and_a_restart_is_no_hole() -> None:
+def test_fast_clock_is_found() -> None:
     rows = plant(1, records=6_000)
     said = found(rows)
     fast = said["by_machine"][FAST]
@@ -272,8 +271,10 @@ def test_a_clock_that_is_41_s_fast_is_named_and_mended_and_a_restart_is_no_hole(
 
 
 def windows_moved(times: Iterable[tuple[int, int]]) -> int:
-    """How many windows of a minute count otherwise, where events show the first of two times and
-    have happened at the second."""
+    """Return how many windows of a minute change their count.
+
+    Each event has a shown time and its event time.
+    """
     moved: Counter[int] = Counter()
     for shown_ns, true_ns in times:
         moved[shown_ns // (60 * S)] -= 1
@@ -281,7 +282,7 @@ def windows_moved(times: Iterable[tuple[int, int]]) -> int:
     return sum(1 for count in moved.values() if count)
 
 
-def test_without_arrivals_no_clock_is_judged_and_nothing_is_mended() -> None:
+def test_clocks_need_arrival_times() -> None:
     rows = [row._replace(arrival_ns=None) for row in plant(4)]
     said = agrees(rows, replace(ASKED, arrives=False))
     assert said["clocks_by"] == "lines"
@@ -291,7 +292,7 @@ def test_without_arrivals_no_clock_is_judged_and_nothing_is_mended() -> None:
     assert said["windows"]["wrong_by_clock"] == 0
 
 
-def test_windows_that_are_wrong_by_a_drift_are_those_of_the_true_times() -> None:
+def test_drift_makes_windows_wrong() -> None:
     rows = []
     for name in ("x", "a", "b", "c"):
         for seq in range(3_000):
@@ -305,7 +306,7 @@ def test_windows_that_are_wrong_by_a_drift_are_those_of_the_true_times() -> None
     assert said["windows"]["wrong_by_clock"] == moved
 
 
-def test_nothing_at_all_is_an_audit_too() -> None:
+def test_empty_audit_has_zeros() -> None:
     said = found([])
     assert said["records"] == said["machines"] == said["windows"]["all"] == 0
 
@@ -319,7 +320,7 @@ def trace(name: str) -> list[AuditRow]:
 
 
 @pytest.mark.parametrize("name", ["jr_umts/d1", "mesh_sensors/tdma_interference"])
-def test_recorded_traces_are_counted_as_by_brute_force(name: str) -> None:
+def test_trace_equals_brute_force(name: str) -> None:
     agrees(trace(name)[:2_000], replace(ASKED, length_ns=10 * S))
 
 
@@ -327,7 +328,7 @@ def test_recorded_traces_are_counted_as_by_brute_force(name: str) -> None:
     ("name", "out_of_time", "out_of_sequence", "longest_ms"),
     [("jr_umts/d1", 1_544, 7, 4_544), ("jr_umts/d2", 3_666, 2, 3_457)],
 )
-def test_a_trace_has_the_figures_that_its_origin_states(
+def test_trace_has_published_figures(
     name: str, out_of_time: int, out_of_sequence: int, longest_ms: int
 ) -> None:
     said = found(trace(name))
@@ -337,7 +338,7 @@ def test_a_trace_has_the_figures_that_its_origin_states(
     assert (said["missing"], said["copies"]) == (0, 0)
 
 
-def test_phones_on_their_own_clocks_are_off_by_what_ntp_measured() -> None:
+def test_clocks_equal_ntp_offsets() -> None:
     own = recorded(partial(jr_umts, "d1", own_clocks=True))
     offsets_ms = {row.source: -int(row.payload["ntp_offset_ms"]) for row in own}
     known = found(audit_rows(own))["by_machine"]
@@ -345,4 +346,4 @@ def test_phones_on_their_own_clocks_are_off_by_what_ntp_measured() -> None:
         apart_ms = known[one]["clock_ms"] - known[other]["clock_ms"]
         bound_ms = known[one]["clock_error_ms"] + known[other]["clock_error_ms"]
         assert abs(apart_ms - (one_ms - other_ms)) <= bound_ms
-    assert known["dev_10"]["verdict"] == "fast by 31 s"  # the middle of the others is 0.7 s slow
+    assert known["dev_10"]["verdict"] == "fast by 31 s"  # the median of the others is 0.7 s slow

@@ -1,4 +1,4 @@
-"""Sources that number only some records: examples of which records stay, and of the rule."""
+"""Examples: in sources that number only some records, one kind stays, and a rule is proposed."""
 
 from __future__ import annotations
 

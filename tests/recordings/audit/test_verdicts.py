@@ -1,4 +1,4 @@
-"""Examples: the word for each machine, and what its clock is said to be."""
+"""Examples: the verdict on each source, and the offset that its clock is found to have."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ ASKED = Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=True)
 
 
 def fleet(odd: Callable[[int], int | None], machines: int = 5) -> Any:
-    """By machine, what is said of a fleet that sends each second; `odd` gives how far the clock of
-    `x` is ahead at an instant after the beginning, None where it sends nothing."""
+    """Return the findings, by source, on a fleet that sends each second.
+
+    `odd` gives how far the clock of `x` is ahead at an instant after the beginning, or None if it
+    sends nothing.
+    """
     dice = Random(1)
     sent = []
     for name in ["x", *(f"m{number}" for number in range(machines - 1))]:
@@ -45,7 +48,7 @@ def fleet(odd: Callable[[int], int | None], machines: int = 5) -> Any:
 
 
 def judged(rows: list[AuditRow]) -> Any:
-    """By machine, what is said of rows that come in the order of their arrivals."""
+    """Return the findings, by source, on rows in the order of their arrivals."""
     arrived = sorted(rows, key=lambda row: row.arrival_ns or 0)
     return document(audit(arrived, ASKED))["by_machine"]
 
@@ -64,7 +67,7 @@ def judged(rows: list[AuditRow]) -> Any:
     ],
     ids=["fine", "near", "fast", "slow", "ahead", "back", "to and fro", "silent"],
 )
-def test_the_word_for_a_machine(
+def test_clock_gets_its_verdict(
     odd: Callable[[int], int | None], verdict: str, clock_ms: float
 ) -> None:
     said = fleet(odd)
@@ -73,7 +76,7 @@ def test_the_word_for_a_machine(
     assert {said[name]["verdict"] for name in said if name != "x"} == {"fine"}
 
 
-def test_a_clock_that_drifts_is_measured() -> None:
+def test_drift_is_measured() -> None:
     said = fleet(lambda at: at * 500 // 1_000_000)
     assert said["x"]["verdict"] == "drifting"
     assert abs(said["x"]["drift_ppm"] - 500) < 50
@@ -81,8 +84,10 @@ def test_a_clock_that_drifts_is_measured() -> None:
 
 
 def pausing(seed: int, ahead_ns: Callable[[int, int], int]) -> Any:
-    """What is said of five machines that all pause for ten minutes after 500 events; `ahead_ns`
-    says by how much the clock of `x` is ahead at a number and an instant."""
+    """Return the findings on five sources that all pause for ten minutes after 500 events.
+
+    `ahead_ns` gives how far the clock of `x` is ahead at a number and an instant.
+    """
     dice = Random(seed)
     rows = []
     for name in ("x", "a", "b", "c", "d"):
@@ -95,7 +100,7 @@ def pausing(seed: int, ahead_ns: Callable[[int, int], int]) -> Any:
 
 
 @pytest.mark.parametrize("ppm", [2_000, -2_000, 20_000])
-def test_a_clock_that_drifts_while_all_pause_has_not_jumped(ppm: int) -> None:
+def test_drift_in_pause_is_no_jump(ppm: int) -> None:
     said = pausing(3, lambda _, at_ns: at_ns * ppm // 1_000_000)
     assert (said["x"]["verdict"], said["x"]["jumps"]) == ("drifting", 0)
     assert abs(said["x"]["drift_ppm"] - ppm) < abs(ppm) // 10
@@ -104,12 +109,12 @@ def test_a_clock_that_drifts_while_all_pause_has_not_jumped(ppm: int) -> None:
 
 @pytest.mark.parametrize("jump_ns", [20 * S, -20 * S, 3 * S])
 @pytest.mark.parametrize("at_pause", [0, 60])
-def test_a_clock_that_jumps_beside_a_pause_has_jumped(jump_ns: int, at_pause: int) -> None:
+def test_jump_beside_pause_is_found(jump_ns: int, at_pause: int) -> None:
     said = pausing(4, lambda seq, _: jump_ns if seq >= 500 + at_pause else 0)
     assert (said["x"]["verdict"], said["x"]["jumps"]) == ("jumped", 1)
 
 
-def test_a_counter_that_began_again_is_said() -> None:
+def test_restart_is_reported() -> None:
     rows = [
         AuditRow(name, seq - 200 if name != "a" and seq >= 200 else seq, epoch, at_ns, at_ns)
         for seq in range(400)
@@ -122,7 +127,7 @@ def test_a_counter_that_began_again_is_said() -> None:
     assert [said[name]["restarts"] for name in "abc"] == [0, 1, 1]
 
 
-def test_the_advice_about_clocks_says_as_many_as_the_verdicts() -> None:
+def test_advice_counts_wrong_clocks() -> None:
     def said(fast: int) -> tuple[int, tuple[str, str, str]]:
         rows = [
             AuditRow(name, seq, None, at_ns + 41 * S * (index < fast), at_ns)
@@ -153,14 +158,12 @@ YEARS = 11 * 365 * DAY
         (lambda at: at + YEARS if at >= 299 * S else at, "jumped"),
         (lambda at: at - BEGIN_NS if at == 150 * S else at, "jumped"),
         (lambda at: at - BEGIN_NS if at < 20 * S else at, "jumped"),
-        (lambda at: at - 3 * DAY if at == 150 * S else at, "unknown"),  # It may be late.
-        (lambda at: at + 5 * DAY if at > 150 * S else at, "unknown"),  # It may have been silent.
+        (lambda at: at - 3 * DAY if at == 150 * S else at, "unknown"),  # The event may be late.
+        (lambda at: at + 5 * DAY if at > 150 * S else at, "unknown"),  # The source may be silent.
     ],
 )
 @pytest.mark.parametrize("others", ["", "ab"])
-def test_without_arrivals_only_jumps_are_named(
-    odd: Callable[[int], int], verdict: str, others: str
-) -> None:
+def test_jumps_without_arrival_times(odd: Callable[[int], int], verdict: str, others: str) -> None:
     rows = [
         AuditRow(name, seq, None, BEGIN_NS + (odd(seq * S) if name == "x" else seq * S))
         for seq in range(300)
@@ -174,7 +177,7 @@ def test_without_arrivals_only_jumps_are_named(
     assert found.advice.wrong_clocks == 0
 
 
-def test_list_in_order_of_time_shows_no_clock() -> None:
+def test_sorted_rows_show_no_clock() -> None:
     every = {"often": 20 * S, "seldom": 1_200 * S, "rarely": 20 * DAY}
     sent = sorted((BEGIN_NS + n * each, name, n) for name, each in every.items() for n in range(90))
     rows = [AuditRow(name, n, None, at_ns) for at_ns, name, n in sent]
@@ -182,7 +185,7 @@ def test_list_in_order_of_time_shows_no_clock() -> None:
     assert {each.split()[0] for each in found.verdicts.values()} == {"unknown", "silent"}
 
 
-def test_an_outage_of_one_machine_is_no_jump_of_its_clock() -> None:
+def test_outage_is_no_clock_jump() -> None:
     dice = Random(2)
     rows = []
     for name in ("x", "a", "b", "c"):
@@ -195,7 +198,7 @@ def test_an_outage_of_one_machine_is_no_jump_of_its_clock() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
-def test_stragglers_of_machines_that_have_ended_are_no_fault_of_clocks(seed: int) -> None:
+def test_late_ends_are_no_clock_fault(seed: int) -> None:
     dice = Random(seed)
     rows = [
         (at_ns + dice.choice((0, 20, 100, 4_000, 20_000)) * MS, name, number, at_ns)
@@ -209,7 +212,7 @@ def test_stragglers_of_machines_that_have_ended_are_no_fault_of_clocks(seed: int
     assert said["windows"]["wrong_by_clock"] == 0
 
 
-def test_one_copy_in_a_hundred_is_a_machine_that_resends() -> None:
+def test_few_duplicates_are_resends() -> None:
     rows = [
         AuditRow(name, seq, None, BEGIN_NS + seq * S, BEGIN_NS + seq * S)
         for seq in range(300)
@@ -220,7 +223,7 @@ def test_one_copy_in_a_hundred_is_a_machine_that_resends() -> None:
     assert [said[name]["verdict"] for name in ("a", "b")] == ["resends", "fine"]
 
 
-def test_two_machines_are_judged_by_the_broker() -> None:
+def test_two_clocks_can_be_judged() -> None:
     said = fleet(lambda _: 41 * S, machines=2)
     assert [said[name]["verdict"] for name in ("x", "m0")] == ["fast by 41 s", "fine"]
 
@@ -245,13 +248,11 @@ def test_durations_are_short() -> None:
         ([5_000 * 24 * H], (["5,000"], "d")),
     ],
 )
-def test_durations_of_a_line_have_one_unit(
-    amounts_ns: list[float], said: tuple[list[str], str]
-) -> None:
+def test_line_has_one_unit(amounts_ns: list[float], said: tuple[list[str], str]) -> None:
     assert in_one_unit(amounts_ns) == said
 
 
-def test_machines_beyond_the_bound_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_sources_share_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recordings.audit.document.MAX_NAMED", 3)
     rows = [
         AuditRow(f"m{at % 5}", at // 5, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
@@ -272,7 +273,7 @@ def test_machines_beyond_the_bound_are_one_line(monkeypatch: pytest.MonkeyPatch)
         (numbers, "MAX_GAPS", TooManyGaps),
     ],
 )
-def test_what_has_no_bound_is_refused(
+def test_audit_has_bounds(
     monkeypatch: pytest.MonkeyPatch, module: Any, bound: str, error: type[Exception]
 ) -> None:
     rows = [

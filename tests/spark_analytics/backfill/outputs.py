@@ -1,4 +1,4 @@
-"""What the tests of backfills share: a backfill in this process, and what it and a replay say."""
+"""Helpers for tests of backfills: run one in this process, and read its output and a replay's."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Lines = dict[tuple[str | None, str], list[str]]
 APART_TIMEOUT_S = 900.0
 
 Batches = Sequence[Any]
-"""Rows as Arrow holds them."""
+"""Rows in Arrow's batches."""
 
 
 KILLS = """\
@@ -54,12 +54,11 @@ def meets(number):
 
 functions = {{"meets": meets}}
 """
-"""Functions of a topology: `meets` kills its process where it is asked of that number, until so
-many have died."""
+"""Functions of a topology: `meets` kills its process at that number, up to so many times."""
 
 
 def killing(folder: Path, number: int, kills: int) -> Path:
-    """Write `own.py` with KILLS; the folder of the marks of those that have died."""
+    """Write `own.py` with KILLS, and return the folder with a mark for each process that died."""
     marks = folder / "marks"
     marks.mkdir()
     (folder / "own.py").write_text(KILLS.format(mark=str(marks), number=number, kills=kills))
@@ -73,8 +72,11 @@ def backfill(
     text: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Answer:
-    """`inorder spark backfill` of these by `t.yaml`, which holds the text if there is one; its
-    tables come into `out`."""
+    """Run `inorder spark backfill` on these inputs by `t.yaml`, which gets the text if there is
+    one.
+
+    Its tables go to `out`.
+    """
     if text is not None:
         (folder / "t.yaml").write_text(text)
     inputs = [source] if isinstance(source, Path) else source
@@ -84,7 +86,7 @@ def backfill(
 
 
 def backfill_apart(folder: Path, source: Path, *more: str, env: Mapping[str, str] = {}) -> str:
-    """The same as a process of its own, to its good end; what it says."""
+    """Run a backfill in a process of its own, assert that it succeeds, and return its output."""
     asked = ("--topology", folder / "t.yaml", "--in", source, "--out", folder / "out")
     done = subprocess.run(
         [*PROGRAM, "spark", "backfill", *map(str, asked), *more],
@@ -99,14 +101,14 @@ def backfill_apart(folder: Path, source: Path, *more: str, env: Mapping[str, str
 
 
 def assert_replayed(folder: Path, events: Path) -> Lines:
-    """Assert that the tables say what a replay of these events says, which is given back."""
+    """Assert that the tables equal a replay of these events, and return its lines."""
     wanted, _ = replayed(folder / "t.yaml", events)
     assert tabled(folder / "out") == wanted
     return wanted
 
 
 def parts_of(whole: Path, folder: Path, cuts: Sequence[int]) -> list[Path]:
-    """The lines of a file in several, cut there: `1.jsonl` and so on."""
+    """Write the lines of a file to `1.jsonl` and so on, cut at these lines."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = whole.read_text().splitlines(keepends=True)
     parts = []
@@ -117,7 +119,7 @@ def parts_of(whole: Path, folder: Path, cuts: Sequence[int]) -> list[Path]:
 
 
 def each_apart(seeds: Iterable[int], folder: Path, agrees: Callable[[int, Path], Any]) -> list[Any]:
-    """What is found of each seed, in a folder of its own."""
+    """Return the results of all seeds, each run in a folder of its own."""
     found = []
     for seed in seeds:
         (folder / str(seed)).mkdir()
@@ -133,7 +135,7 @@ def run_of_several(
     *,
     last: bool,
 ) -> None:
-    """One run of several into one folder, which the first makes and the last flushes."""
+    """Do one of several runs into one folder; the first creates it, and the last flushes."""
     about = digests(setting)
     resumed = Resumed(str(out), first=False) if number > 1 else None
     place = Place(str(out), adds=number > 1)
@@ -160,7 +162,7 @@ def run_of_several(
 
 
 def replayed(topology: Path, events: Path) -> tuple[Lines, dict[str, Any]]:
-    """What `inorder replay` says, and its summary."""
+    """Return the lines that `inorder replay` prints, and its summary."""
     answer = inorder("replay", "--json", "--topology", topology, events)
     assert answer.code in (0, 4), answer.err
     lines: Lines = defaultdict(list)
@@ -171,7 +173,7 @@ def replayed(topology: Path, events: Path) -> tuple[Lines, dict[str, Any]]:
 
 
 def tabled(out: Path) -> Lines:
-    """What the tables of a backfill say."""
+    """Return the lines in the tables of a backfill."""
     lines: Lines = defaultdict(list)
     for kind, table in TABLE_OF.items():
         rows = parquet.read_table(out / table).to_pylist()
@@ -184,7 +186,7 @@ def tabled(out: Path) -> Lines:
 
 
 def by_query(lines: Lines) -> dict[tuple[str | None, str, str | None], list[str]]:
-    """The lines by stream, kind and, of results, query."""
+    """Return the lines by stream, kind and, for results, query."""
     found: dict[tuple[str | None, str, str | None], list[str]] = {}
     for (stream, kind), texts in lines.items():
         for text in texts:
@@ -193,7 +195,7 @@ def by_query(lines: Lines) -> dict[tuple[str | None, str, str | None], list[str]
 
 
 def laked(lake: Any) -> Lines:
-    """What those tables of Iceberg or Delta say that hold every line."""
+    """Return the lines in the tables of Iceberg or Delta that hold every line."""
     found: Lines = {}
     for kind, table in TABLE_OF.items():
         if kind == "overflow":
@@ -218,7 +220,7 @@ def laked(lake: Any) -> Lines:
 
 
 def newest_lines(lines: Lines) -> set[str]:
-    """The last word about each result."""
+    """Return the line of the newest revision of each result."""
     newest: dict[str, tuple[int, str]] = {}
     for (_, kind), texts in lines.items():
         for text in texts if kind in ("window", "match", "match_set", "join") else ():
@@ -235,8 +237,10 @@ def backfilled(
     tasks: int = 1,
     dies: int | None = None,
 ) -> Summary:
-    """The very tasks of a backfill, one after the other in this process, without Spark. The one of
-    the number `dies` is done twice, as if its worker had died at its very end."""
+    """Run the tasks of a backfill one after the other in this process, without Spark.
+
+    Task `dies` runs twice, as if its worker had died at its very end.
+    """
     place = Place(str(out))
     order = OrderGroups(setting, place.staged)
     rows: list[Any] = []
@@ -256,7 +260,7 @@ def backfilled(
 def tasks_run(
     setting: Setting, inputs: Sequence[Path], order: OrderGroups, piece_bytes: int
 ) -> RunOutput:
-    """What the tasks say that read and that order."""
+    """Return the output of the tasks that read and that order."""
     (batches,) = parcels_of(setting, inputs, piece_bytes)
     return gather(rows_of(order(iter(batches))))
 
@@ -269,10 +273,13 @@ def left_off(
     sources: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
     functions: str = "",
 ) -> Path:
-    """The folder that a backfill of these lines leaves without its end, as if they had come from an
-    archive of topics. `ends`: where its partitions go on, by `topic/partition`. `sources`: where
-    those of each stream lie; None: all in the only partition. `functions`: the text of
-    `functions.py`, where the topology names it."""
+    """Return the folder of a backfill that stopped without its end, as if it had read an archive.
+
+    Args:
+        ends: The offsets at which its partitions go on, by `topic/partition`.
+        sources: The partitions of each source, by stream; None puts all into the only partition.
+        functions: The text of `functions.py`, where the topology names it.
+    """
     (folder / "t.yaml").write_text(text)
     (folder / "history.jsonl").write_bytes(b"".join(lines))
     setting, out = Setting(text), folder / "out"
@@ -306,7 +313,7 @@ def left_off(
 def parcels_of(
     setting: Setting, inputs: Sequence[Path], piece_bytes: int, tasks: int = 1
 ) -> list[Batches]:
-    """What is read, as each of the tasks that order gets it."""
+    """Return the rows that were read, as each ordering task receives them."""
     pieces = pieces_of([str(each) for each in inputs], piece_bytes) or [NOTHING]
     numbers: Any = pa.record_batch({"id": pa.array(range(len(pieces)), pa.int64())})
     read = ReadPieces(setting, pieces)([numbers])

@@ -1,5 +1,7 @@
-"""Real traces as recordings: what the machines said, their words about clocks, and what is asked of
-them. They lie outside of the project (`benchmarks.traces`)."""
+"""Real traces as recordings: their events, their clock reports, and queries over them.
+
+They lie outside of the project (`benchmarks.traces`).
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ GUESSED = "clock: {unsynced: estimate}"
 
 
 class Trace(NamedTuple):
-    """A trace, how its stream is set, and whether it says when its lines arrived (else the order of
-    lines does)."""
+    """A trace and the settings of its stream.
+
+    Without arrival times in its lines, the order of the lines gives the order of arrival.
+    """
 
     lines: Callable[[], Iterator[Line]]
     setting: str
@@ -45,7 +49,7 @@ def events(rows: Iterable[traces.TraceRow]) -> Iterator[Line]:
 
 
 def phones(session: str) -> Iterator[Line]:
-    """On their own clocks, with the four stamps of every eighth exchange."""
+    """Yield phones on their own clocks, with the four timestamps of every eighth exchange."""
     rows = traces.jr_umts(session, own_clocks=True)
     for row, line in zip(rows, events(rows), strict=True):
         yield line
@@ -58,7 +62,7 @@ def phones(session: str) -> Iterator[Line]:
 
 
 def balloons() -> Iterator[Line]:
-    """Whose offsets are declared at the start, and one of them withdrawn amid the flight."""
+    """Yield balloons with declared offsets, one of which is retracted during the flight."""
     rows = traces.balloon_clocks()
     for source, offset_s in (("b1", 117), ("b2", 142), ("b3", 83)):
         word = {"clock": source, "at": 0, "offset": offset_s * S}
@@ -79,7 +83,7 @@ def fields(name: str) -> Iterator[dict[str, str]]:
 
 
 def limecep(name: str) -> Iterator[Line]:
-    """Its times are numbers; a step is taken for a millisecond."""
+    """Yield a trace whose times are plain numbers, each step read as a millisecond."""
     for row in fields(f"limecep/{name}"):
         ts_ns = BASE_NS + int(row.get("ts") or row["ts_min"]) * MS
         values = {"who": "lime", "n": int(float(row["volume"] or 0))}
@@ -124,14 +128,16 @@ TRACES: dict[str, Trace] = {
 }
 
 CROWDED = ("balloons", "brokers", "quic")
-"""So many events within their errors that patterns take minutes."""
+"""Traces with so many events within their errors that patterns take minutes."""
 
 NEAR = {"umts_d1": ("umts_d2", "500ms"), "mesh_tdma": ("mesh_shared", "15ms")}
 
 
 @cache
 def lines_of(name: str) -> Sequence[Line]:
-    """With its stream. Skips the test, loudly, where the trace is absent."""
+    """Return the lines of a trace with its stream. Skip the test, loudly, where the trace is
+    absent.
+    """
     try:
         return [line if "clock" in line else {"stream": name, **line} for line in read_lines(name)]
     except TraceAbsent as missing:
@@ -143,7 +149,9 @@ def read_lines(name: str) -> Iterator[Line]:
 
 
 def topology(names: Sequence[str]) -> str:
-    """A stream for each of these traces: windows and patterns over every one, and joins."""
+    """Return a topology with a stream for each trace, windows and patterns over every one, and
+    joins.
+    """
     streams, queries = [], []
     for name in names:
         streams.append(f"  {name}: {{{TRACES[name].setting}}}")
@@ -166,7 +174,7 @@ def topology(names: Sequence[str]) -> str:
 
 
 def side_by_side(names: Sequence[str], most: int) -> Iterator[str]:
-    """The first lines of each trace, all in the order of arrival."""
+    """Yield the first lines of each trace, all in the order of arrival."""
     found: list[tuple[int, int, int, str]] = []
     for rank, name in enumerate(names):
         at_ns = 0
@@ -179,7 +187,7 @@ def side_by_side(names: Sequence[str], most: int) -> Iterator[str]:
 
 
 def days(lines: Sequence[Line]) -> list[list[str]]:
-    """Cut where a day begins; of what is over within a day, where an hour or a minute does."""
+    """Cut the lines where a day begins, or an hour or a minute where all lie within a day."""
     at_ns = 0
     stamped: list[tuple[datetime, str]] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""Recordings full of trouble, and topologies with queries of every kind, all by a seed."""
+"""Recordings with every kind of trouble, and topologies with queries of every kind, by seed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def topology(rng: Random) -> str:
     streams = []
     for name in names:
         reorder = rng.choice(REORDERS) if rng.random() < 0.8 else "rule: time"
-        if name == "d":  # Source d1 numbers nothing (`recording`).
+        if name == "d":  # Source d1 has no sequence numbers (see `recording`).
             reorder = "without_seq: by_time"
         streams.append(f"  {name}: {{clock: {rng.choice(CLOCKS)}, reorder: {{{reorder}}}}}")
     asked = rng.sample(sorted(QUERIES), 4)
@@ -73,8 +73,10 @@ DETECTORS_ANSWER = (
 
 
 def answering(text: str, rng: Random) -> str:
-    """That topology with a detector on each stream, one that reads what another finds, a pattern
-    and a window more, which answer in each way; with FUNCTIONS."""
+    """Return the topology with detectors, a pattern and a window, of every kind of `answer`.
+
+    Each stream has a detector, and one detector reads the results of another. It uses FUNCTIONS.
+    """
     queries = {
         f"found_{name}": f"{{stream: {name}, detector: third, key: payload.k,"
         f" answer: {rng.choice(DETECTORS_ANSWER)}}}"
@@ -96,7 +98,7 @@ def answering(text: str, rng: Random) -> str:
 
 
 def some(seed: int, rng: Random, folder: Path) -> Setting:
-    """A topology by the seed, `t.yaml` there; every other one has detectors and answers."""
+    """Write a topology by the seed to `t.yaml`; every other one has detectors and answers."""
     text = topology(rng)
     found = Setting(text)
     if seed % 2:
@@ -107,8 +109,11 @@ def some(seed: int, rng: Random, folder: Path) -> Setting:
 
 
 def recording(rng: Random, path: Path, lines: int = 250) -> Path:
-    """Four streams of two sources; late, lost, doubled, spoilt lines, words about clocks, silences,
-    times that are missing, streams that nobody knows, and blank lines."""
+    """Write a recording of four streams of two sources, with every kind of trouble.
+
+    Lines are late, lost, duplicate, malformed or blank. There are clock reports, idle sources,
+    missing times, and unknown streams.
+    """
     seqs: dict[str, int] = {}
     quiet_ms: dict[str, int] = {}
     found: list[tuple[int, str]] = []
@@ -153,7 +158,7 @@ def event(rng: Random, stream: str, source: str, seq: int, ms: int, late_ms: int
 
 
 def spoilt(rng: Random, line: dict[str, Any]) -> str:
-    """The line, or now and then one that cannot be used."""
+    """Return the line, or now and then one that cannot be used."""
     if rng.random() > 0.04:
         return json.dumps(line)
     harm: dict[str, Any] = rng.choice(

@@ -45,7 +45,9 @@ BEGIN_MS = 1_700_000_000_000
 
 
 def topics(seed: int, folder: Path) -> list[Record]:
-    """Two partitions of events, some bad and some times equal, and one of clocks."""
+    """Return two partitions of events, some bad and some with equal times, and one of clock
+    reports.
+    """
     log = logs.log(Random(seed), folder, 300)
     return [
         each._replace(offset=offset) for part in log.values() for offset, each in enumerate(part)
@@ -68,7 +70,7 @@ def archive_of(spark: SparkSession, records: Sequence[Record], folder: Path) -> 
 
 
 def lake_of(spark: SparkSession, kind: Format, records: Sequence[Record], folder: Path) -> Path:
-    """As the job `archive` writes it, which dies behind its batch and writes that again."""
+    """Write an archive as the job `archive` does when it dies after a batch and writes it again."""
     table = Table(archive.TABLE, frame(spark, records).select(*archive.COLUMNS), PLACE)
     for _ in range(2):
         output = LakeOutput(open_lake(spark, kind, str(folder), "archive"), [table])
@@ -77,8 +79,10 @@ def lake_of(spark: SparkSession, kind: Format, records: Sequence[Record], folder
 
 
 def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
-    """Where the records of each source lie, by stream; those of no stream that is known count as of
-    `default`."""
+    """Return the partitions with records of each source, by stream.
+
+    Records of no known stream count as of `default`.
+    """
     found: dict[str, dict[str, set[str]]] = {}
     for record in records:
         if record.topic == "raw":
@@ -94,7 +98,7 @@ def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("kind", ["parquet", "iceberg", "delta"])
-def test_an_archive_says_what_its_dump_says(
+def test_archive_equals_its_dump(
     spark: SparkSession, tmp_path: Path, kind: Literal["parquet"] | Format
 ) -> None:
     records = topics(5, tmp_path)
@@ -109,9 +113,10 @@ def test_an_archive_says_what_its_dump_says(
     assert {"event", "dead", "window", "join"} <= {kind for _, kind in wanted}
 
 
-def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
-    """Each topic has a query of its own, so one partition is archived less far than the others.
-    A query of the topology comes later."""
+def test_grown_archive_is_resumed(spark: SparkSession, tmp_path: Path) -> None:
+    """Each topic has a query of its own, so one partition is archived less far than the others. A
+    query is added later.
+    """
     records = topics(6, tmp_path)
     ends = {"raw/0": 90, "raw/1": 40, "heard/0": 15}
     cut = [each for each in records if each.offset < ends[each.log]]
@@ -135,9 +140,10 @@ def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Pa
     assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl"))
 
 
-def test_where_the_records_of_each_source_lie_is_noted(spark: SparkSession) -> None:
-    """A record that names no stream is of the only one of its topic. Where each stream is in one
-    partition, nobody asks for its sources."""
+def test_places_lists_partitions_of_sources(spark: SparkSession) -> None:
+    """A record that names no stream belongs to the only stream of its topic. Sources are not listed
+    if each stream is in one partition.
+    """
 
     def sent(topic: str, partition: int, source: str, stream: str = "") -> Record:
         named = [(NAMES.source, source.encode())]
@@ -157,9 +163,7 @@ def test_where_the_records_of_each_source_lie_is_noted(spark: SparkSession) -> N
     assert archived.places(rows, parse(by_stream))["a"] == {"": ["raw/0", "raw/1"]}
 
 
-def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_gap_or_repeat_of_offsets_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     records = [each for each in topics(5, tmp_path) if (each.partition, each.offset) != (1, 7)]
     source = archive_of(spark, records, tmp_path / "archive")
     refused = backfill(tmp_path, source, text=TOPOLOGY)
@@ -170,7 +174,7 @@ def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
     backfill(tmp_path, source, "--holes", "pass").well()
 
 
-def test_an_archive_whose_name_is_a_pattern_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_archive_named_as_glob_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "a[1]"
     (source / "raw" / "stream=a").mkdir(parents=True)
     for path in (source, source / "raw"):
@@ -178,7 +182,7 @@ def test_an_archive_whose_name_is_a_pattern_is_refused(spark: SparkSession, tmp_
         assert_refused(refused, 3, "Spark treats [ ] in a path as part of a pattern")
 
 
-def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     other = [each._replace(topic="strange") for each in topics(5, tmp_path)]
     source = archive_of(spark, other, tmp_path / "archive")
     two = "streams: {a: {input: raw}, b: {input: strange}}\n"
@@ -198,9 +202,11 @@ KEYS = {
 
 
 def signed_records() -> list[Record]:
-    """Each number of two sources, by a key of its own and by one for a prefix; before it what
-    others wrote in its name: unsigned, signed by another source's key, with another value, and
-    with a header twice."""
+    """Return each number of two sources, signed with a key of its own or of its prefix.
+
+    Before it come forged records: unsigned, signed by another source's key, with another value, and
+    with a header twice.
+    """
     found: list[Record] = []
 
     def add(
@@ -230,10 +236,10 @@ def signed_records() -> list[Record]:
     return found
 
 
-def test_an_archive_of_signed_records_is_judged_as_the_worker_judges(
+def test_signatures_are_checked_as_in_worker(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By two masters in a file, the newest first; and without them nothing is read."""
+    """A file has two master keys, the newest first. Without it nothing is read."""
     records = signed_records()
     source = archive_of(spark, records, tmp_path / "archive")
     told = "stream a is signed; name the file of the master keys"
@@ -242,13 +248,13 @@ def test_an_archive_of_signed_records_is_judged_as_the_worker_judges(
     masters.write_text(f"# the newest first\n{NEW.hex()}\n{OLD.hex()}\n")
     masters.chmod(0o600)
     monkeypatch.setenv("INORDER_MASTER_KEYS_FILE", str(masters))
-    assert_refused(backfill(tmp_path, source), 2, told)  # the executors have none
+    assert_refused(backfill(tmp_path, source), 2, told)  # the executors do not have the variable
     assert not (tmp_path / "out").exists()
     monkeypatch.setitem(spark.sparkContext.environment, "INORDER_MASTER_KEYS_FILE", str(masters))
     backfill(tmp_path, source).well()
     dump = dumped(records, tmp_path / "dumped.jsonl", SIGNED, (NEW, OLD))
     lines = assert_replayed(tmp_path, dump)
-    inlet = input_reader(parse(SIGNED), "raw", (NEW, OLD))  # a worker's own
+    inlet = input_reader(parse(SIGNED), "raw", (NEW, OLD))  # the reader that a worker uses
     clock = ArrivalClock(0)
     judged = [
         inlet.read(

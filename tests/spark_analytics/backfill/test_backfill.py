@@ -1,4 +1,4 @@
-"""End to end: `inorder spark backfill`, with Spark; examples: what it refuses, how it ends."""
+"""End to end: `inorder spark backfill`, with Spark. Examples: refusals and exit codes."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ ONE = "streams: {s: {}}\n"
 
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
-    """A recording, of which `t.yaml` asks."""
+    """Write a recording, and a topology with queries over it to `t.yaml`."""
     rng = Random(7)
     (tmp_path / "t.yaml").write_text(streams.topology(rng))
     return streams.recording(rng, tmp_path / "events.jsonl", 200)
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7])
-def test_its_tables_say_what_a_replay_says(
+def test_tables_equal_a_replay(
     tasks: int, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 10_000)
@@ -62,11 +62,12 @@ def test_its_tables_say_what_a_replay_says(
 
 
 @pytest.mark.parametrize("form", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
-def test_tables_of_a_lake_are_gone_on_with(
+def test_tables_of_lake_are_resumed(
     form: Any, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks for other tables is refused; a run that fails amid them is brought to its end,
-    and the one after finds all flushed."""
+    """A resume with other tables is refused. A run that fails among its tables is completed by the
+    next one, which finds everything flushed.
+    """
     first, second = parts_of(world, tmp_path / "folder", [100])
     folder = first.parent
     later = second.rename(tmp_path / "later")
@@ -76,10 +77,10 @@ def test_tables_of_a_lake_are_gone_on_with(
     told = f"was written with --format {form} --schema 'v BIGINT', but this run has"
     assert_refused(backfill(tmp_path, folder, "--resume"), 2, told)
     with monkeypatch.context() as patched:
-        patched.setattr(Lake, "_merge", full)  # behind the commits of seven tables
+        patched.setattr(Lake, "_merge", full)  # fails after the commits of seven tables
         with pytest.raises(RuntimeError, match="the disk is full"):
             backfill(tmp_path, folder, *own, "--resume")
-    second.unlink()  # what was written is what comes in
+    second.unlink()  # the rows to add are saved, so the input is not needed
     last = backfill(tmp_path, folder, *own, "--resume").well()
     assert "is now complete; it had flushed everything" in last.err
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
@@ -100,7 +101,7 @@ def full(*_: Any) -> None:
 
 
 class Full(LakeTables):
-    """Half is written when it fails."""
+    """Tables of a lake that fail with half of their rows written."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -113,7 +114,7 @@ class Full(LakeTables):
         (self.out / "events").unlink()
 
 
-def test_a_first_run_that_fails_amid_its_tables_leaves_none(tmp_path: Path) -> None:
+def test_failed_first_run_leaves_no_table(tmp_path: Path) -> None:
     out = tmp_path / "out"
     place = Place(str(out))
     wanted = run.Options([], str(out), "iceberg")
@@ -126,10 +127,10 @@ def test_a_first_run_that_fails_amid_its_tables_leaves_none(tmp_path: Path) -> N
 
 @pytest.mark.postgres
 @pytest.mark.long
-def test_tables_of_a_catalog_in_a_database(
+def test_catalog_in_database_knows_tables(
     world: Path, spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
-    """They are known there, so a folder of the same name does not begin anew."""
+    """A new run is refused when the folder is gone, because the catalog still knows its tables."""
     uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
     where = ("--format", "iceberg", "--catalog", uri)
     own = {"INORDER_JDBC_USER": "postgres"}
@@ -156,22 +157,22 @@ def test_tables_of_a_catalog_in_a_database(
         (("--format", "iceberg", "--catalog", "http://127.0.0.1:1"), "cannot be used"),
     ],
 )
-def test_what_tables_cannot_be_is_refused_before_anything_is_read(
+def test_bad_tables_are_refused_first(
     more: tuple[str, ...], says: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     assert_refused(backfill(tmp_path, tmp_path / "absent", *more, text=ONE), 2, says)
     assert [each.name for each in tmp_path.iterdir()] == ["t.yaml"]
 
 
-def test_each_task_has_a_number_of_its_own(spark: SparkSession) -> None:
+def test_task_numbers_are_unique(spark: SparkSession) -> None:
     found = slots(spark, 5)
     rows = spark.createDataFrame([(slot,) for slot in found], "slot INT").repartition(5, "slot")
     dealt = rows.selectExpr("slot", "spark_partition_id() AS task").collect()
     assert {row["slot"]: row["task"] for row in dealt} == dict(zip(found, range(5), strict=True))
 
 
-def test_several_inputs_are_one(spark: SparkSession, tmp_path: Path) -> None:
-    """Numbers of lines and the arrival clock go on from file to file, packed or not."""
+def test_inputs_are_read_as_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Line numbers and the arrival clock go on from file to file, packed or not."""
     rng = Random(3)
     whole = streams.recording(rng, tmp_path / "whole.jsonl", 200)
     first, second, third = parts_of(whole, tmp_path / "folder", (70, 150))
@@ -197,7 +198,7 @@ def test_several_inputs_are_one(spark: SparkSession, tmp_path: Path) -> None:
         ("dead.jsonl", b"{}\n" * 30, 4, "every line is a dead letter (30)"),
     ],
 )
-def test_how_it_ends(
+def test_bad_input_gives_exit_code(
     name: str, content: bytes | None, code: int, says: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     if content is not None:
@@ -207,16 +208,14 @@ def test_how_it_ends(
     assert left == ({"out"} if code == 4 else set())
 
 
-def test_a_folder_that_is_filled_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_filled_folder_is_refused_first(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
     refused = backfill(tmp_path, tmp_path / "absent", text=ONE)
     assert_refused(refused, 2, "does not overwrite files")
 
 
-def test_filled_windows_are_those_of_a_replay(
-    world: Path, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_filled_windows_equal_replay(world: Path, spark: SparkSession, tmp_path: Path) -> None:
     with (tmp_path / "t.yaml").open("a") as file:
         file.write(
             "  filled: {stream: a, window: tumbling 200ms, key: payload.k, empty: {value: last,"

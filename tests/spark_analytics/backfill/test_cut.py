@@ -1,5 +1,6 @@
-"""Law: logs of an archive that reach unevenly far, read in several runs, give their records in the
-order in which one run gives them; by Spark, and up to when by hand."""
+"""Law: several runs over unevenly archived logs give the records in the order of one run, by Spark.
+Examples: up to which time a run reads.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +22,16 @@ ACTIVATION_NS = 40_000_000
 
 
 def records(rng: Random) -> list[Record]:
-    """Two logs of events and one of clocks, some of whose words hold later than they come."""
+    """Return two logs of events and one of clock reports, some of which apply later than they
+    arrive.
+    """
     found: list[Record] = []
     offsets = {("heard", 0): 0, ("raw", 0): 5, ("raw", 1): 0}
     ms = 1_000
     for _ in range(80):
         ms += rng.choice((0, 0, 1, 7))
         topic, partition = log = rng.choice(sorted(offsets))
-        at = ms - (5 if rng.random() < 0.1 else 0)  # a new leader's clock
+        at = ms - (5 if rng.random() < 0.1 else 0)  # the clock of a new leader is behind
         says = {"t1": 1} if topic == "raw" or rng.random() < 0.5 else {"offset": 1}
         value = json.dumps(says).encode()
         found.append(Record(b"k", value, [], offsets[log], at, partition, topic))
@@ -37,7 +40,7 @@ def records(rng: Random) -> list[Record]:
 
 
 def uneven(rng: Random, whole: list[Record], at_least: dict[str, int]) -> list[Record]:
-    """Each log up to where it is archived by now, never less far than before."""
+    """Return each log up to where it is archived by now, never less far than before."""
     for log in sorted({each.log for each in whole}):
         own = [each.offset for each in whole if each.log == log]
         at_least[log] = max(at_least.get(log, 0), rng.randrange(max(own) + 2))
@@ -47,7 +50,7 @@ def uneven(rng: Random, whole: list[Record], at_least: dict[str, int]) -> list[R
 def read(
     spark: SparkSession, held: list[Record], before: Cut, *, to_end: bool
 ) -> tuple[list[Any], Cut]:
-    """One run, as `archived.take` has it."""
+    """Do one run in the way of `archived.take`."""
     rows = log_order.beyond(frame(spark, held), before.offsets)
     ends = log_order.ends(rows, before)
     assert cut.overtaking(before, ends) is None
@@ -67,7 +70,7 @@ def read(
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_logs_cut_unevenly_come_in_the_order_of_one_run(spark: SparkSession) -> None:
+def test_uneven_logs_keep_order_of_one_run(spark: SparkSession) -> None:
     rng = Random(1)
     whole = records(rng)
     wanted, _ = read(spark, whole, NOTHING, to_end=True)
@@ -81,18 +84,18 @@ def test_logs_cut_unevenly_come_in_the_order_of_one_run(spark: SparkSession) -> 
     assert found + more == wanted
 
 
-def test_the_log_that_is_behind_holds_the_others() -> None:
+def test_slowest_log_limits_others() -> None:
     ends = {"raw/0": LogEnd(0, 9, 5_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
     assert cut.until_ns(NOTHING, ends) == 2 * S
     left = {"raw/0": Left(4, 2_001)}
     stood = cut.behind(NOTHING, ends, left, 2 * S)
     assert stood.offsets == {"raw/0": 3, "raw/1": 3}
     assert stood.seen == {"raw/0": 9, "raw/1": 3}
-    # One that brings nothing new has promised no more than before.
+    # A log without new records has reached no later time than before.
     assert cut.until_ns(stood, {"raw/0": LogEnd(4, 20, 9_000, 5_000)}) == 2 * S
 
 
-def test_a_log_at_rest_holds_none() -> None:
+def test_idle_log_limits_no_other() -> None:
     ends = {"raw/0": LogEnd(0, 9, 3_605_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
     assert cut.until_ns(NOTHING, ends) == 5 * S
     assert cut.until_ns(NOTHING, {}) is None
@@ -105,24 +108,24 @@ def test_time_never_goes_back() -> None:
     assert cut.until_ns(stood, {**ends, "raw/2": LogEnd(0, 0, 4_000, 4_000)}) == 5 * S
 
 
-def test_what_comes_before_its_time_is_found() -> None:
+def test_record_before_cut_is_found() -> None:
     stood = Cut({"raw/0": 3}, {"raw/0": 3}, {"raw/0": 5_000}, 5 * S)
     late, due = LogEnd(0, 0, 4_999, 4_999), LogEnd(0, 0, 5_000, 5_000)
     assert cut.overtaking(stood, {"raw/0": due, "raw/1": late}) == "raw/1"
     assert cut.overtaking(stood, {"raw/0": due, "raw/1": due}) is None
-    # What was seen and left is none.
+    # A record that was seen and left is not such a record.
     assert cut.overtaking(stood, {"heard/0": LogEnd(0, 0, 4_999, None)}) is None
 
 
-def test_what_is_missing_between_two_runs_is_a_hole() -> None:
+def test_missing_offsets_are_a_hole() -> None:
     stood = cut.read({"raw/0": 3, "raw/1": 7}, None)
     goes_on, new = LogEnd(4, 9, 5_000, 4_000), LogEnd(50, 60, 5_000, 4_000)
     assert cut.hole(stood, {"raw/0": goes_on, "raw/2": new}) is None
     assert cut.hole(stood, {"raw/0": goes_on, "raw/1": LogEnd(9, 9, 1, 1)}) == ("raw/1", 8, 8)
 
 
-def test_what_was_seen_and_left_is_missed_where_it_is_gone() -> None:
-    """The last run would pass over it, and say that all is done."""
+def test_deleted_seen_records_are_a_hole() -> None:
+    """Otherwise the last run would pass over them and report that it is complete."""
     stood = Cut({"raw/0": 3, "raw/1": 7}, {"raw/0": 3, "raw/1": 9}, {}, 5)
     assert cut.hole(stood, {"raw/0": LogEnd(4, 9, 5_000, 4_000)}) == ("raw/1", 8, 9)
     assert cut.hole(stood, {"raw/1": LogEnd(8, 8, 5_000, None)}) == ("raw/1", 9, 9)
@@ -130,7 +133,7 @@ def test_what_was_seen_and_left_is_missed_where_it_is_gone() -> None:
     assert stood.topics == {"raw"}
 
 
-def test_it_is_told_where_records_bear_no_append_time() -> None:
+def test_missing_arrival_times_are_warned_of() -> None:
     stamped, unstamped = LogEnd(0, 1, 5, 5), LogEnd(0, 1, 5, 5, is_stamped=False)
     plain = parse("streams: {a: {input: raw}}")
     assert archived.warn_of_unstamped({"raw/0": stamped}, plain) is None

@@ -1,4 +1,4 @@
-"""Examples, without Spark: which folders of an archive a backfill reads, wherever they lie."""
+"""Examples, without Spark: which folders of an archive a backfill reads, by path or address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_analytics.backfill.archived import folders_of
 
 
 @pytest.mark.parametrize("is_address", [False, True])
-def test_a_whole_archive_gives_the_topics_that_are_read(tmp_path: Path, is_address: bool) -> None:
+def test_archive_lists_topic_folders(tmp_path: Path, is_address: bool) -> None:
     for topic in ("raw", "heard", "other"):
         (tmp_path / topic / "stream=a" / "hour=2023-11-14T22").mkdir(parents=True)
     path = tmp_path.as_uri() if is_address else str(tmp_path)

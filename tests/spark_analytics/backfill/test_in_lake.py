@@ -1,6 +1,6 @@
-"""Law: a recording cut by day into runs, each of which may be killed while its rows come in, leaves
-in Iceberg and Delta what a replay of the whole says. Examples: what is refused before anything is
-written, and that tables and columns are called as the job `events` calls them."""
+"""Law: runs by day into Iceberg and Delta equal a replay of the whole, even if killed while they
+add rows. Examples: what is refused before anything is written, and names as in the job `events`.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +54,13 @@ SCHEMA = "v BIGINT, k STRING"
 
 
 class Killed(BaseException):
-    """As a kill, nothing behind it is done."""
+    """A kill: no code after it runs."""
 
 
 def dying(lake: Lake, dies_at: int) -> Lake:
-    """The same, dying behind the commit of that number (0: never), before anybody knows of it."""
+    """Return the lake, made to die after the commit of that number, before it is recorded (0:
+    never).
+    """
     commits = 0
 
     def then(write: Callable[..., None]) -> Callable[..., None]:
@@ -76,7 +78,7 @@ def dying(lake: Lake, dies_at: int) -> Lake:
 
 
 class Runs:
-    """A backfill run by run, ordered in this process."""
+    """A backfill in several runs, ordered in this process."""
 
     def __init__(self, spark: SparkSession, kind: Format, folder: Path) -> None:
         self.spark, self.kind, self.out = spark, kind, folder / "out"
@@ -114,7 +116,7 @@ class Runs:
         return now | {"begin": output.end, "states": output.states, "files": {}, "offsets": {}}
 
     def finished(self) -> bool:
-        """By the next process."""
+        """Finish the pending run as the next process does, and return whether there was one."""
         return Resumed(str(self.out)).finish(self.tables())
 
 
@@ -122,8 +124,8 @@ class Runs:
     ("kind", "parts", "kills"), [("iceberg", 4, (1, 5, 3)), ("delta", 2, (5,))]
 )
 @pytest.mark.long
-@pytest.mark.timeout(1_200)  # ten tables of Delta are minutes on a busy machine
-def test_cut_by_day_and_killed_it_says_what_the_whole_says(
+@pytest.mark.timeout(1_200)  # ten tables of Delta take minutes on a busy machine
+def test_killed_daily_runs_equal_a_replay(
     spark: SparkSession,
     tmp_path: Path,
     kind: Format,
@@ -131,8 +133,9 @@ def test_cut_by_day_and_killed_it_says_what_the_whole_says(
     kills: Sequence[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`kills`: behind which commit, one for each day from the first; the last day ends between the
-    tables and the state."""
+    """`kills` has the commits after which the first days die. The last day dies between the tables
+    and the state.
+    """
     whole = streams.recording(Random(0), tmp_path / "whole.jsonl", 120)
     count = len(whole.read_text().splitlines())
     found = parts_of(whole, tmp_path / "days", [count * n // parts for n in range(1, parts)])
@@ -144,7 +147,7 @@ def test_cut_by_day_and_killed_it_says_what_the_whole_says(
             continue
         with pytest.raises(Killed):
             runs.run(day, dies_at=kills[number])
-        day.unlink()  # what was decided needs it no more
+        day.unlink()  # the rows to add are saved, so the input is not needed
         assert not runs.finished()
     with monkeypatch.context() as patched:
         patched.setattr(resuming, "keep_states", kill)
@@ -180,9 +183,7 @@ def kill(*_: Any) -> None:
     raise Killed
 
 
-def test_tables_of_others_are_refused_before_anything_is_written(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_foreign_tables_are_refused_first(spark: SparkSession, tmp_path: Path) -> None:
     lake = IcebergLake(spark, str(tmp_path / "out"), "rates")
     tables = LakeTables(open_lake(spark, "iceberg", str(tmp_path / "out"), OWNER), parse(TOPOLOGY))
     tables.require(made=False)
@@ -205,9 +206,7 @@ OF_TOPICS = {"frontiers", "bad_late", "bad_gaps", "bad_windows", "bad_matches", 
 PLACE = {"topic", "partition", "timestamp"}
 
 
-def test_tables_are_called_as_the_job_events_calls_them(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_names_equal_those_of_job_events(spark: SparkSession, tmp_path: Path) -> None:
     lake = open_lake(spark, "iceberg", str(tmp_path / "out"), OWNER)
     topology, schema = parse(TOPOLOGY), schema_of(SCHEMA)
     tables = LakeTables(lake, topology, schema)

@@ -1,6 +1,6 @@
-"""Law: a backfill says what a replay of the same lines says, byte for byte, in whatever pieces they
-are read, in however many tasks, one of which dies, for groups of streams apart; of the tasks
-themselves, without Spark. Every other topology has detectors, and queries that answer in each way.
+"""Law: a backfill equals a replay of the same lines, byte for byte, without Spark. The pieces that
+are read, the number of tasks, one of which dies, and the groups of streams vary. Every other
+topology has detectors, and queries of every kind of `answer`.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ MANY = range(1_000, 1_250)
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
-def test_a_backfill_says_what_a_replay_says(seed: int, tmp_path: Path) -> None:
+def test_backfill_equals_replay(seed: int, tmp_path: Path) -> None:
     kinds = agrees(seed, tmp_path)
     assert kinds >= {"event", "gap", "dead"}
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-def test_many_backfills_say_what_replays_say(tmp_path: Path) -> None:
+def test_more_backfills_equal_replays(tmp_path: Path) -> None:
     kinds = set[str]().union(*each_apart(MANY, tmp_path, agrees))
     assert kinds >= {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}
 
 
 def agrees(seed: int, folder: Path) -> set[str]:
-    """The kinds of lines that were said."""
+    """Assert that a backfill equals a replay, and return the kinds of lines."""
     rng = Random(seed)
     setting = streams.some(seed, rng, folder)
     events = streams.recording(rng, folder / "events.jsonl")
-    if seed % 4 == 2:  # no line says when it arrived
+    if seed % 4 == 2:  # no line has an arrival time
         events.write_text(re.sub(r'"arrival": (\d+|"noon"),', "", events.read_text()))
     wanted, account = replayed(folder / "t.yaml", events)
     piece_bytes, tasks = rng.choice((300, 2_000, 10_000, 1 << 20)), rng.choice((1, 2, 7))
@@ -63,8 +63,10 @@ def agrees(seed: int, folder: Path) -> set[str]:
 
 
 def comparable(account: dict[str, Any]) -> dict[str, Any]:
-    """Without what measures the run, and without the example of a dead line: at one instant several
-    may be the first."""
+    """Return the account without figures of the run and without examples of dead letters.
+
+    Several dead letters may be the first at one instant.
+    """
     reasons = {name: dead["count"] for name, dead in account.get("dead_reasons", {}).items()}
     measured = {"seconds", "events_per_cpu_second", "dead_reasons"}
     return {name: said for name, said in account.items() if name not in measured} | reasons

@@ -1,5 +1,6 @@
-"""End to end: history and live without a seam, from an archive through Spark, with clocks that
-synced before and after it ended."""
+"""End to end: a worker goes on where history from an archive ends, through Spark. Its clocks sync
+before and after that point.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ queries:
 
 
 def archived(spark: SparkSession, topic: str, records: Iterable[Read], folder: Path) -> None:
-    """As the job `archive` would have written them."""
+    """Write the records as the job `archive` does."""
     rows = [
         Record(
             read.key,
@@ -58,7 +59,7 @@ def archived(spark: SparkSession, topic: str, records: Iterable[Read], folder: P
 def test_history_and_live_have_no_seam(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int
 ) -> None:
-    """A rule that learns would learn in each partition apart."""
+    """With several partitions the rule is fixed: a learning rule would learn in each apart."""
     setting = settle(
         kafka.bootstrap,
         tmp_path,

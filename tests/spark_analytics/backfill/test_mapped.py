@@ -1,5 +1,6 @@
-"""Spark's reading of topics of others, by the conformance table; and end to end: a backfill of an
-archive that is read by a mapping, against a replay of what a dump says of it."""
+"""Examples: Spark reads topics of others by the conformance table. End to end: a backfill of an
+archive that is read by a mapping equals a replay of its dump.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ BY_ID = TOPOLOGY.replace("seq: payload.n", "id: payload.id").replace(
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
-def test_the_table(case: str, mapping: dict[str, str], value: bytes | None, expected: Any) -> None:
+def test_conformance_table(
+    case: str, mapping: dict[str, str], value: bytes | None, expected: Any
+) -> None:
     topology = topology_of(mapping)
     record = {
         "topic": "t", "partition": 0, "offset": 9, "key": None, "headers": [],
@@ -92,7 +95,7 @@ def foreign(rng: Random) -> list[Record]:
 @pytest.mark.parametrize(
     ("text", "other"), [(TOPOLOGY, "dead"), (BY_ID, "duplicate")], ids=["numbers", "ids"]
 )
-def test_a_backfill_by_a_mapping_is_the_replay_of_the_dump(
+def test_mapped_backfill_equals_replay(
     text: str, other: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     records = foreign(Random(3))
@@ -103,9 +106,7 @@ def test_a_backfill_by_a_mapping_is_the_replay_of_the_dump(
     assert {"event", other, "window"} <= {kind for _, kind in wanted}
 
 
-def test_a_stamp_far_ahead_is_refused_with_what_to_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_future_timestamp_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     records = foreign(Random(3))[:20]
     records[7] = records[7]._replace(stamp_ms=4_000_000_000_000)
     answer = backfill(tmp_path, archive_of(spark, records, tmp_path / "archive"), text=TOPOLOGY)

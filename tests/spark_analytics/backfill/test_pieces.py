@@ -1,4 +1,4 @@
-"""Example: a file of one line, larger than memory is to be."""
+"""Example: a file of one line that is larger than memory should become."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from spark_analytics.backfill.pieces import Piece, pieces_of
 
 
-def test_a_line_without_end_is_cut_past_and_not_kept(tmp_path: Path) -> None:
+def test_endless_line_is_not_kept_in_memory(tmp_path: Path) -> None:
     lines = tmp_path / "lines.jsonl"
     with lines.open("wb") as file:
         file.write(b'{"x": 1}\n')

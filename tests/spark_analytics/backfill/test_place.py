@@ -1,4 +1,4 @@
-"""Examples: the folder of the tables comes all at once, never over anything; no rest is left."""
+"""Examples: the tables appear all at once and never replace files; failed runs leave nothing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def written(place: Place, name: str) -> list[File]:
     return part.close()
 
 
-def test_all_tables_are_there_and_what_an_attempt_left_is_not(tmp_path: Path) -> None:
-    """In a folder that is there and empty, too."""
+def test_publish_leaves_only_whole_tables(tmp_path: Path) -> None:
+    """An empty folder may exist already."""
     out = tmp_path / "out"
     out.mkdir()
     place = Place(str(out))
@@ -46,7 +46,7 @@ def test_all_tables_are_there_and_what_an_attempt_left_is_not(tmp_path: Path) ->
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
-def test_the_folder_of_a_killed_run_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_next_run_removes_killed_folder(tmp_path: Path) -> None:
     killed = (
         "import os, signal, sys\n"
         "from spark_analytics.backfill.place import Place\n"
@@ -64,7 +64,7 @@ def test_the_folder_of_a_killed_run_is_removed_by_the_next(tmp_path: Path) -> No
     assert (tmp_path / ".out-mine").exists()
 
 
-def test_what_is_still_to_be_added_is_not_removed(tmp_path: Path) -> None:
+def test_pending_rows_are_kept(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "out"))
     place.keep()
     place.give_up()
@@ -76,7 +76,7 @@ def test_what_is_still_to_be_added_is_not_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", ["file", "filled"])
-def test_what_is_there_is_not_written_over(there: str, tmp_path: Path) -> None:
+def test_existing_files_are_kept(there: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     if there == "file":
         out.write_text("mine")
@@ -89,14 +89,14 @@ def test_what_is_there_is_not_written_over(there: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "what?", "{a,b}", "a\\b"])
-def test_a_folder_of_a_lake_that_spark_takes_for_a_pattern_is_refused(name: str) -> None:
-    """Before a session is asked."""
+def test_lake_named_as_glob_is_refused(name: str) -> None:
+    """It is refused before a session is needed."""
     lake: Any = SimpleNamespace(place=f"/tables/{name}")
     with pytest.raises(TablesRefused, match=r"^--out /tables/.*part of a pattern.*; name a folder"):
         LakeTables(lake, parse("streams: {default: {}}\n")).require(made=False)
 
 
-def test_what_came_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+def test_files_added_meanwhile_stay(tmp_path: Path) -> None:
     out = tmp_path / "out"
     place = Place(str(out))
     out.mkdir()
@@ -107,19 +107,19 @@ def test_what_came_meanwhile_is_not_written_over(tmp_path: Path) -> None:
     assert [each.name for each in out.iterdir()] == ["mine"]
 
 
-def test_a_run_that_was_killed_amid_its_rows_is_gone_on_with(tmp_path: Path) -> None:
-    """What is there is half of a run; nobody is told to remove it."""
+def test_killed_run_must_be_resumed(tmp_path: Path) -> None:
+    """Its files are half of a run, so the message asks for `--resume` and not for their removal."""
     (tmp_path / "_state").mkdir()
     (tmp_path / "_state" / "coming.json").write_text("{}")
     with pytest.raises(PlaceRefused, match=r"was killed while it added its rows.*add --resume"):
         Place(str(tmp_path))
 
 
-def test_a_run_that_fails_leaves_nothing_but_what_is_kept(tmp_path: Path) -> None:
+def test_failed_run_leaves_kept_files_only(tmp_path: Path) -> None:
     out = tmp_path / "out"
     place = Place(str(out))
     written(place, "half")
-    out.mkdir()  # as a catalog does
+    out.mkdir()  # a catalog creates the folder
     place.give_up()
     place.give_up()
     assert list(tmp_path.iterdir()) == []
@@ -136,13 +136,13 @@ def test_a_run_that_fails_leaves_nothing_but_what_is_kept(tmp_path: Path) -> Non
     assert [str(each) for each in tmp_path.iterdir()] == [place.staged]
 
 
-def test_an_address_keeps_its_file_system(tmp_path: Path) -> None:
-    """Those who write for the place know no more than the address."""
+def test_address_keeps_its_file_system(tmp_path: Path) -> None:
+    """Writers know the place by its address alone."""
     published(f"{tmp_path.as_uri()}/out/", f"{tmp_path.as_uri()}/.out-", tmp_path)
 
 
 def published(address: str, staged: str, folder: Path) -> None:
-    """Assert that tables staged below that address lie in the folder's `out` in the end."""
+    """Assert that tables staged below that address end up in the folder's `out`."""
     place = Place(address)
     assert place.staged.startswith(staged)
     place.complete(written(place, "whole"))
@@ -150,10 +150,8 @@ def published(address: str, staged: str, folder: Path) -> None:
     assert parquet.read_table(folder / "out" / "gaps").num_rows == 1
 
 
-def test_an_address_as_spark_spells_it_is_kept_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For pyarrow it is its own; what is staged there is Spark's to read."""
+def test_spark_address_keeps_its_spelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow gets its own spelling; the staged path keeps Spark's, since Spark reads it."""
     asked: list[str] = []
 
     class Files:
@@ -168,7 +166,7 @@ def test_an_address_as_spark_spells_it_is_kept_so(
     assert {address.partition("bucket")[0] for address in asked} == {"s3://"}
 
 
-def test_an_address_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+def test_unknown_address_is_refused(tmp_path: Path) -> None:
     for opened in (Place, Resumed):
         with pytest.raises(PlaceRefused, match=r"^--out nowhere://x/y: .*; name a folder$"):
             opened("nowhere://x/y")

@@ -1,5 +1,6 @@
-"""Law: a recording cut in two (or more) and gone on with says what the whole of it says, without
-Spark; examples of what is refused, and of a run that was killed while its files came in."""
+"""Law: a recording cut in two or more and resumed gives the output of the whole, without Spark.
+Examples: what is refused, and a run that was killed while it added its files.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ WRITTEN_NS = 1_700_000_000_000_000_007
 def run(
     setting: Setting, part: Path, out: Path, number: int, *, last: bool, past: Sequence[Path] = ()
 ) -> None:
-    """One run of several. `past`: what was read, for queries that come."""
+    """Do one of several runs. `past`: the inputs already read, for new queries."""
 
     def tasks(order: OrderGroups) -> RunOutput:
         read = [part] if order.came is None else [*past, part]
@@ -84,18 +85,18 @@ def agrees(seed: int, folder: Path) -> None:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
-def test_cut_and_gone_on_with_says_the_same(seed: int, tmp_path: Path) -> None:
+def test_resumed_runs_equal_one_run(seed: int, tmp_path: Path) -> None:
     agrees(seed, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-def test_many_cuts_say_the_same(tmp_path: Path) -> None:
+def test_many_cuts_equal_one_run(tmp_path: Path) -> None:
     each_apart(MANY, tmp_path, agrees)
 
 
 TIED = ("near", "newest", "cells", "found_d", "above")
-"""Joins that tie streams together, and detectors of which one reads the other."""
+"""Joins that tie streams together, and detectors of which one reads the other's results."""
 
 
 def without(setting: Setting, queries: Collection[str]) -> Setting:
@@ -105,7 +106,7 @@ def without(setting: Setting, queries: Collection[str]) -> Setting:
 
 
 def standing(texts: Sequence[str]) -> list[str]:
-    """The values that are current: when a detector emits them depends on the queries beside it."""
+    """Return the current values: when a detector emits them depends on the queries beside it."""
     lines = map(json.loads, newest_lines({(None, "match"): list(texts)}))
     return sorted(f"{each['id']} {each['values']}" for each in lines if each["op"] != "retract")
 
@@ -142,7 +143,7 @@ def come_and_go(seed: int, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", FEW)
-def test_queries_come_with_their_history_and_go(seed: int, tmp_path: Path) -> None:
+def test_queries_come_and_go(seed: int, tmp_path: Path) -> None:
     come_and_go(seed, tmp_path)
 
 
@@ -152,7 +153,7 @@ def test_many_queries_come_and_go(tmp_path: Path) -> None:
     each_apart(MANY, tmp_path, come_and_go)
 
 
-def test_what_cannot_be_carried_over_is_named(tmp_path: Path) -> None:
+def test_incompatible_change_is_named(tmp_path: Path) -> None:
     text = "streams: {a: {}, b: {}}\nqueries:\n  w: {stream: a, window: tumbling 1s}\n"
     count = "aggregate: {n: count()}"
     were = digests(Setting(text.replace("1s", f"1s, {count}")))
@@ -175,7 +176,7 @@ def begun_at(folder: Path) -> tuple[Setting, Path]:
 
 
 class Killed(BaseException):
-    """As a kill, nothing behind it is done."""
+    """A kill: no code after it runs."""
 
 
 class Dying:
@@ -199,10 +200,8 @@ def dying_at(change: int, path: str, _: str = "") -> tuple[Dying, str]:
     return Dying(LocalFileSystem(), change), path
 
 
-def test_killed_at_any_change_it_is_brought_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the next run; and what had not begun to come in is done again."""
+def test_next_run_completes_killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that had not begun to add its rows is done again."""
     rng = Random(2)
     topology = tmp_path / "t.yaml"
     topology.write_text(streams.topology(rng))
@@ -239,8 +238,8 @@ def test_killed_at_any_change_it_is_brought_to_its_end(
     assert 0 < begun_again < 5 < dies_at
 
 
-def test_words_about_clocks_alone_are_not_forgotten(tmp_path: Path) -> None:
-    """A first run may hold no event at all, and what it heard counts for those of the next."""
+def test_clock_reports_are_carried_over(tmp_path: Path) -> None:
+    """A first run may have no event, and its clock reports count for the events of the next."""
     (tmp_path / "t.yaml").write_text("streams: {s: {clock: {unsynced: reject}}}\n")
     setting = Setting((tmp_path / "t.yaml").read_text())
     word = json.dumps({"clock": "a", "at": 0, "offset": 7, "error": 2})
@@ -255,7 +254,7 @@ def test_words_about_clocks_alone_are_not_forgotten(tmp_path: Path) -> None:
     assert len(wanted["s", "event"]) == 1
 
 
-def test_another_topology_is_refused_and_one_that_means_the_same_is_not(tmp_path: Path) -> None:
+def test_changed_topology_is_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     resumed = Resumed(str(tmp_path / "out"))
     other = setting._replace(topology=setting.topology + "correct_for: 300ms\n")
@@ -265,7 +264,7 @@ def test_another_topology_is_refused_and_one_that_means_the_same_is_not(tmp_path
     resumed.require(digests(setting._replace(topology=text)), TableForm())
 
 
-def test_who_reads_matches_changes_with_what_it_reads() -> None:
+def test_readers_of_a_query_change_too() -> None:
     queries = {
         "ab": "PATTERN SEQ(A a, B b) WITHIN 1 s RETURN * INTO AB",
         "abc": "PATTERN SEQ(AB x, C c) WITHIN 1 s RETURN * INTO ABC",
@@ -287,7 +286,7 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     resumed = Resumed(str(tmp_path / "out"))
     resumed.require(digests(setting), TableForm())
-    resumed.require(digests(setting), TableForm(schema="v INT"))  # the tables take it, or refuse
+    resumed.require(digests(setting), TableForm(schema="v INT"))  # tables check the schema
     other = TableForm("iceberg", "http://c", "v INT")
     says = "was written with --format parquet, .* --format iceberg --catalog http://c --schema 'v"
     with pytest.raises(PlaceRefused, match=says):
@@ -300,9 +299,7 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_folder_that_grows_and_a_query_that_comes_are_gone_on_with(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_new_files_and_query_are_resumed(spark: SparkSession, tmp_path: Path) -> None:
     rng = Random(11)
     whole_text = streams.topology(rng)
     whole = streams.recording(rng, tmp_path / "whole.jsonl", 200)
@@ -336,7 +333,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_that_has_changed_is_refused(file: Path) -> None:
+def test_changed_file_is_refused(file: Path) -> None:
     assert new_files([str(file)], {}) == [str(file)]
     known = json.loads(json.dumps({str(file): mark_of(str(file))}))
     assert new_files([str(file)], known) == []
@@ -345,7 +342,7 @@ def test_a_file_that_has_changed_is_refused(file: Path) -> None:
         new_files([str(file)], known)
 
 
-def test_a_file_of_as_many_other_bytes_is_refused(file: Path) -> None:
+def test_changed_file_of_same_size_refused(file: Path) -> None:
     os.utime(file, ns=(WRITTEN_NS, WRITTEN_NS))
     known = {str(file): mark_of(str(file))}
     file.write_text("[]\n")
@@ -355,16 +352,16 @@ def test_a_file_of_as_many_other_bytes_is_refused(file: Path) -> None:
     assert new_files([str(file)], known) == []
 
 
-def test_where_no_time_is_told_the_size_decides(file: Path) -> None:
-    """As some file systems tell none."""
+def test_size_decides_without_time(file: Path) -> None:
+    """Some file systems have no time of the last write."""
     assert new_files([str(file)], {str(file): [3, 0]}) == []
     file.write_text("{}\n\n")
     with pytest.raises(InputError, match="3 bytes then, 4 now"):
         new_files([str(file)], {str(file): [3, 0]})
 
 
-def test_what_one_run_read_of_archives_no_other_reads_of_files() -> None:
-    """What the archive had left would be passed over, and what files said forgotten."""
+def test_archives_and_files_never_mix() -> None:
+    """Otherwise records left in the archive would be skipped, or read files forgotten."""
     of_files = ReadInput({"/a.jsonl": [3, 0]}, {}, {}, {})
     of_archives = ReadInput({}, {"raw/0": 5}, {}, {})
     for noted, path, archives, says in (
@@ -380,7 +377,7 @@ def test_what_one_run_read_of_archives_no_other_reads_of_files() -> None:
 
 
 def staged(folder: Path) -> str:
-    """A folder as a run makes it beside its tables."""
+    """Return a folder as a run makes it beside its tables."""
     made = Place(str(folder / "out"), adds=True)
     return made.staged
 
@@ -398,10 +395,10 @@ def staged(folder: Path) -> str:
         pytest.param(lambda _: {"states": {"0": "../../victim/thesis"}}, id="a state"),
     ],
 )
-def test_a_run_moves_and_deletes_what_is_its_own_alone(
+def test_state_cannot_name_foreign_files(
     changed: Callable[[Path], dict[str, Any]], tmp_path: Path
 ) -> None:
-    """Who may write into the folder notes what he likes."""
+    """A user with access to the folder can write anything into the state."""
     begun_at(tmp_path)
     state, victim = tmp_path / "out" / "_state", tmp_path / "victim"
     victim.mkdir()
@@ -418,7 +415,7 @@ def test_a_run_moves_and_deletes_what_is_its_own_alone(
 
 
 @pytest.mark.parametrize("link", ["_state", "_state/1"])
-def test_a_state_that_is_a_link_is_refused(link: str, tmp_path: Path) -> None:
+def test_linked_state_is_refused(link: str, tmp_path: Path) -> None:
     begun_at(tmp_path)
     there = tmp_path / "out" / link
     there.rename(tmp_path / "elsewhere")
@@ -427,7 +424,7 @@ def test_a_state_that_is_a_link_is_refused(link: str, tmp_path: Path) -> None:
         Resumed(str(tmp_path / "out"))
 
 
-def test_of_what_a_run_notes_nothing_may_be_absent(tmp_path: Path) -> None:
+def test_incomplete_state_is_refused(tmp_path: Path) -> None:
     begun_at(tmp_path)
     state = tmp_path / "out" / "_state"
     known = json.loads((state / "current.json").read_bytes())
@@ -447,7 +444,7 @@ def test_of_what_a_run_notes_nothing_may_be_absent(tmp_path: Path) -> None:
         Resumed(str(tmp_path / "out"))
 
 
-def test_a_file_is_known_however_it_is_spelled(
+def test_spelling_of_path_is_ignored(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x").mkdir()
@@ -460,8 +457,8 @@ def test_a_file_is_known_however_it_is_spelled(
         new_files(["a.jsonl", "./a.jsonl"], {})
 
 
-def test_what_is_new_stands_behind_what_was_read(tmp_path: Path) -> None:
-    """One run would have read it first."""
+def test_new_file_must_sort_after_read_ones(tmp_path: Path) -> None:
+    """One run over all of them would have read it first."""
     paths = [str(tmp_path / f"{number}.jsonl") for number in (1, 2, 3)]
     for path in paths:
         Path(path).write_text("{}\n")

@@ -1,4 +1,4 @@
-"""End to end: a backfill on a master that is not of this process; executors get our code zipped."""
+"""End to end: a backfill on a master outside of this process. Executors get our code zipped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME), "PYSPARK_PYTHON
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    """A master with one worker, both on loopback."""
+    """Start a master with one worker, both on loopback."""
     (port,), log = free_ports(1), tmp_path / "master.log"
     url = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"
@@ -50,7 +50,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             process.wait(STOP_TIMEOUT_S)
 
 
-def test_executors_elsewhere_say_what_a_replay_says(master: str, tmp_path: Path) -> None:
+def test_remote_executors_equal_replay(master: str, tmp_path: Path) -> None:
     rng = Random(21)
     (tmp_path / "t.yaml").write_text(streams.topology(rng))
     events = streams.recording(rng, tmp_path / "events.jsonl", 400)

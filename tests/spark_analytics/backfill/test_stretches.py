@@ -1,5 +1,4 @@
-"""Law: however lines are cut into stretches, read apart and put together, each says what it says
-where all are read from one end to the other."""
+"""Law: lines cut into stretches, read apart and joined, give what reading them in one go gives."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ SAID = Reading(by_time=frozenset({"t"}), units_ns={"m": 1_000}, max_ahead_ns=300
 
 
 def line(rng: Random, arrives: float) -> dict[str, Any] | None:
-    """Good, bad, of clocks, with times and without, before 1970 and after; None: no JSON."""
+    """Return a random line: good, bad or of clocks, with times or without; None is no JSON."""
     around = rng.choice((-1_000, 0, 1_000))
     kind = rng.random()
     values: dict[str, Any] = {

@@ -1,5 +1,6 @@
-"""Law: a backfill says what a replay says, byte for byte, on every real trace: in one, two and
-seven tasks, killed amid their work, cut by day (or what a trace has of it) and gone on with."""
+"""Law: a backfill equals a replay, byte for byte, on every real trace. It runs in one, two and
+seven tasks, killed at work, and resumed day by day.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +39,16 @@ from tests.spark_analytics.backfill.recorded import (
 
 FEW = 250
 LONGEST = {"lorawan": 20_000}
-"""Lines; all of the others. This one is 98 days of one station: 21 of them say as much in a fifth
-of the time, since a line there stands a minute behind the one before, and costs a ms."""
+"""The most lines of a trace; the others are read whole. This one has 98 days of one station, a line
+a minute. 21 of the days show as much in a fifth of the time."""
 KILLED = 2_500
-"""Lines of each, where processes are killed: all is done again for each kill."""
+"""Lines of each trace where processes are killed: each kill repeats all of the work."""
 PIECE_BYTES = 20_000
 TASKS = (1, 2, 7)
 
 
 class Killed(Exception):
-    """A task that is no more."""
+    """A task that was killed."""
 
 
 def dies_after(batches: Batches, taken: int) -> Iterator[object]:
@@ -56,7 +57,7 @@ def dies_after(batches: Batches, taken: int) -> Iterator[object]:
 
 
 def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> RunOutput:
-    """What tasks tell that died once, when half was done, and were tried again."""
+    """Return the output of tasks that died halfway and were tried again."""
     rows: list[object] = []
     for batches in parcels_of(order.setting, parts, PIECE_BYTES, tasks):
         with pytest.raises(Killed):
@@ -66,7 +67,7 @@ def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> RunOutput
 
 
 def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
-    """Each day a run; the last one flushes."""
+    """Backfill a trace in a run for each day; the last one flushes."""
     (folder / "t.yaml").write_text(topology([name]))
     setting = Setting((folder / "t.yaml").read_text())
     cut = days(lines_of(name)[:most])
@@ -84,14 +85,14 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", TRACES)
-def test_a_trace_cut_by_day(name: str, tmp_path: Path) -> None:
+def test_trace_cut_by_day(name: str, tmp_path: Path) -> None:
     cut_by_day(name, FEW, TASKS[len(name) % 3], tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)  # the machine may be busy
 @pytest.mark.parametrize("name", TRACES)
-def test_a_whole_trace_cut_by_day(name: str, tmp_path: Path) -> None:
+def test_whole_trace_cut_by_day(name: str, tmp_path: Path) -> None:
     cut_by_day(name, LONGEST.get(name), TASKS[len(name) % 3], tmp_path)
 
 
@@ -100,7 +101,7 @@ def test_a_whole_trace_cut_by_day(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("tasks", TASKS)
-def test_all_traces_side_by_side(
+def test_all_traces_together(
     tasks: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 200_000)
@@ -115,11 +116,10 @@ def test_all_traces_side_by_side(
 @pytest.mark.long
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("cores", [1, 2])  # one task, and one for each trace
-def test_traces_side_by_side_in_tasks_that_are_killed(cores: int, tmp_path: Path) -> None:
-    """The first lines of each. kill -9 of the Python processes amid their groups; Spark tries the
-    tasks again."""
+def test_traces_survive_killed_tasks(cores: int, tmp_path: Path) -> None:
+    """Python processes get kill -9 while they order; Spark tries their tasks again."""
     names = [name for name in TRACES if name != "lorawan"]  # a third of all lines, of one station
-    # A replay kills nothing: it runs behind, with the marks that say enough have died.
+    # The replay runs afterwards and kills nothing: the marks show that enough have died.
     marks = killing(tmp_path, number=240, kills=3)
     pattern = "PATTERN SEQ(T0 a) WHERE meets(a.n) WITHIN 1 s RETURN a.n AS n"
     text = f"functions: own.py\n{topology(names)}"

@@ -1,4 +1,6 @@
-"""Examples: the views of queries say, in DuckDB and in Spark, what a replay says, by its types."""
+"""Examples: in DuckDB and in Spark the views of queries have the rows of a replay, with their
+types.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def statements(history: Path, dialect: str) -> list[str]:
 
 
 def wanted(history: Path) -> tuple[list[Any], list[Any]]:
-    """The rows of both views by the lines of a replay."""
+    """Return the rows of both views by the lines of a replay."""
     lines, _ = replayed(history / "t.yaml", history / "raw.jsonl")
     results = [json.loads(text) for kind in ("window", "match") for text in lines["s", kind]]
     newest = {line["id"]: line["revision"] for line in sorted(results, key=lambda r: r["revision"])}
@@ -90,7 +92,7 @@ def wanted(history: Path) -> tuple[list[Any], list[Any]]:
     return sorted(windows), sorted(matches)
 
 
-def test_a_key_of_several_has_a_column_for_each() -> None:
+def test_composite_key_has_columns() -> None:
     query = QueryConfig(
         window=Window("tumbling", 10**9),
         aggregate={"n": Aggregate("count")},
@@ -126,7 +128,7 @@ def rows(taken: Sequence[Any]) -> list[Any]:
 
 
 def in_duckdb(history: Path) -> duckdb.DuckDBPyConnection:
-    """The views hold the rows of a replay, by their types."""
+    """Create the views in DuckDB, and assert that they hold the rows of a replay by type."""
     database = duckdb.connect()
     for each in statements(history, "duckdb"):
         database.sql(each)
@@ -141,7 +143,7 @@ def in_duckdb(history: Path) -> duckdb.DuckDBPyConnection:
     return database
 
 
-def test_duckdb_reads_what_a_replay_says(history: Path) -> None:
+def test_duckdb_views_equal_a_replay(history: Path) -> None:
     database = in_duckdb(history)
     events = database.sql("SELECT source, seq, v, place FROM typed_events").fetchall()
     assert len(events) == 100
@@ -151,8 +153,8 @@ def test_duckdb_reads_what_a_replay_says(history: Path) -> None:
 
 
 @pytest.mark.slow
-def test_after_kills_duckdb_reads_the_same(tmp_path: Path) -> None:
-    """kill -9 of Python processes amid their groups; Spark tries the tasks again."""
+def test_duckdb_reads_the_same_after_kills(tmp_path: Path) -> None:
+    """Python processes get kill -9 while they order; Spark tries their tasks again."""
     marks = killing(tmp_path, number=2, kills=2)
     text = TOPOLOGY.replace("[place, source]", "[place, source] AND meets(x.v)")
     (tmp_path / "t.yaml").write_text(f"functions: own.py\n{text}")
@@ -162,7 +164,7 @@ def test_after_kills_duckdb_reads_the_same(tmp_path: Path) -> None:
     in_duckdb(tmp_path)
 
 
-def test_spark_reads_the_same(history: Path, spark: SparkSession) -> None:
+def test_spark_views_equal_a_replay(history: Path, spark: SparkSession) -> None:
     for each in statements(history, "spark"):
         spark.sql(each)
     windows, matches = wanted(history)
@@ -173,13 +175,13 @@ def test_spark_reads_the_same(history: Path, spark: SparkSession) -> None:
         assert rows(found) == lines
 
 
-def test_trino_gets_its_own_words(history: Path) -> None:
+def test_trino_gets_its_own_sql(history: Path) -> None:
     answer = views(history, "--tables", "lake.plant", "--dialect", "trino")
     assert """TRY_CAST(json_extract_scalar("values", '$["n"]') AS BIGINT) AS "n",""" in answer.out
     assert "FROM lake.plant.windows WHERE query = 'by-half minute'" in answer.out
 
 
-def test_sets_of_matches_lie_in_their_own_table_in_parquet_alone(tmp_path: Path) -> None:
+def test_match_sets_have_a_table_in_parquet(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(
         "streams: {s: {}}\nqueries:\n  all:\n"
         "    pattern: PATTERN SEQ(a x, b+ y) WITHIN 5 s"
@@ -202,14 +204,12 @@ def test_sets_of_matches_lie_in_their_own_table_in_parquet_alone(tmp_path: Path)
         (("--in", "x", "--schema", "v STRUCT"), "'v STRUCT' is not a field of a payload"),
     ],
 )
-def test_what_cannot_be_printed_is_refused(
-    options: Sequence[str], says: str, history: Path
-) -> None:
+def test_bad_options_are_refused(options: Sequence[str], says: str, history: Path) -> None:
     answer = inorder("spark", "views", "--topology", history / "t.yaml", *options)
     assert_refused(answer, 2, says)
 
 
-def test_a_name_that_json_paths_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_name_without_json_path_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     path.write_text(
         'streams: {s: {}}\nqueries: {w: {window: tumbling 1s, aggregate: {"it\'s.n": count()}}}\n'
@@ -218,7 +218,7 @@ def test_a_name_that_json_paths_cannot_hold_is_refused(tmp_path: Path) -> None:
     assert_refused(answer, 2, "spark has no JSON path for this name; rename it")
 
 
-def test_fields_are_read_by_their_path() -> None:
+def test_schema_reads_paths_of_fields() -> None:
     assert schema_of(" pos.x double,v INT ,") == {("pos", "x"): "DOUBLE", ("v",): "BIGINT"}
     with pytest.raises(ViewsRefused, match="write a path"):
         schema_of("v")

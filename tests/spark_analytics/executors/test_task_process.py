@@ -1,4 +1,4 @@
-"""Example: what a process of Spark's does between tasks reads no zip anew."""
+"""Example: a Python process of Spark reads no zip again between tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(one.second.NAME)
 """
 
 
-def test_what_is_forgotten_between_tasks_holds_no_zip(tmp_path: Path) -> None:
+def test_task_process_reads_no_zip_again(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "code.zip", "w") as file:
         for name in ("__init__", "first", "second"):
             file.writestr(f"one/{name}.py", f"NAME = {name!r}\n")

@@ -1,4 +1,4 @@
-"""Examples: which words of an error are told, from what Spark makes of it. No session is needed."""
+"""Examples: which part of an error from Spark is reported. No session is needed."""
 
 from __future__ import annotations
 
@@ -47,38 +47,38 @@ IN_STAGE = (
         f"{IN_STAGE}{TOO_MANY}{JAVA}",
     ],
 )
-def test_what_a_python_process_has_raised_is_told_by_its_own_words(text: str) -> None:
+def test_python_error_is_unwrapped(text: str) -> None:
     assert len(FRAMES) > MAX_CHARS
     assert first_line(RuntimeError(text)) == WAIT
 
 
-def test_the_error_counts_and_not_its_cause() -> None:
+def test_cause_of_error_is_left_out() -> None:
     later = "During handling of the above exception, another exception occurred:"
     text = f"{IN_STAGE}{TRACE}KeyError: 'raw'\n\n{later}\n\n{TRACE}{STATE}: two\nlines\n{JAVA}"
     assert find_raised(RuntimeError(text)) == Raised(STATE, "two lines")
 
 
-def test_an_error_of_others_is_told_with_its_class() -> None:
+def test_foreign_error_has_its_class() -> None:
     assert first_line(RuntimeError(f"{TRACE}KeyError: 'raw'\n")) == "KeyError: 'raw'"
     assert first_line(RuntimeError(f"{TRACE}MemoryError\n")) == "MemoryError"
     assert first_line(RuntimeError(f"{TRACE}cli.other.Silent\n")) == "cli.other.Silent"
 
 
-def test_without_a_trace_of_python_the_words_before_the_stack_are_told() -> None:
+def test_java_stack_is_left_out() -> None:
     assert first_line(RuntimeError(f"the disk\n is full\n{JAVA}")) == "the disk is full"
     assert find_raised(RuntimeError("the disk is full")) is None
     assert first_line(RuntimeError(f"gone: {TRACE}")).startswith("gone: Traceback")
 
 
 class RaisedByJava(Exception):
-    """As py4j has errors of Java."""
+    """An error of Java as py4j raises it."""
 
     def __init__(self, java: str) -> None:
         super().__init__("An error occurred while calling o1.collect")
         self.java_exception = java
 
 
-def test_an_error_of_java_is_looked_through() -> None:
+def test_java_error_is_unwrapped() -> None:
     assert first_line(RaisedByJava(f"{IN_STAGE}{TOO_MANY}{JAVA}")) == WAIT
 
 
@@ -94,12 +94,12 @@ def unreadables() -> list[Exception]:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_a_state_of_another_version_is_refused(number: int) -> None:
+def test_state_of_other_version_is_refused(number: int) -> None:
     with pytest.raises(Refused, match=UNREADABLE), plain_errors("backfill"):
         raise unreadables()[number]
 
 
-def test_too_many_lines_end_a_job_and_refuse_nothing() -> None:
+def test_too_many_lines_fail_the_job() -> None:
     from pyspark.errors import PythonException
 
     with pytest.raises(click.ClickException) as raised_error, plain_errors("live"):

@@ -1,4 +1,4 @@
-"""Examples: how queries end that nobody saw coming; what a session settles by itself."""
+"""Examples: how queries end unexpectedly, and which settings a session chooses by itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASLEEP = "java_method('java.lang.Thread', 'sleep', 600000L)"
 
 @dataclass
 class Slow:
-    """An output that takes ten minutes for a batch, and keeps with what it failed."""
+    """An output that takes ten minutes for a batch, and keeps the error that ended it."""
 
     has_begun: threading.Event = field(default_factory=threading.Event)
     errors: list[Exception] = field(default_factory=list)
@@ -58,11 +58,10 @@ def running(spark: SparkSession, output: Slow | Quick, path: Path) -> Running:
     return started
 
 
-def test_a_query_that_is_stopped_amid_a_batch_ends_quietly(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """What Java is told of the batch is short, and Spark knows it for an interruption; with
-    the trace that pyspark would hand over Spark's thread runs out of stack."""
+def test_query_stops_in_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Java gets a short message, which Spark recognizes as an interruption. With the trace that
+    pyspark would pass on, Spark's thread runs out of stack.
+    """
     output = Slow()
     started = running(spark, output, tmp_path)
     started.stop()
@@ -83,17 +82,15 @@ def test_a_query_that_is_stopped_amid_a_batch_ends_quietly(
     assert query.exception() is None
 
 
-def test_a_query_that_ends_unasked_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
-    """As one does whose thread has died of a fatal error: without an exception."""
+def test_ended_query_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    """A query whose thread dies of a fatal error ends like this, without an exception."""
     started = running(spark, Quick(), tmp_path)
     started.queries[0].stop()
     with pytest.raises(JobFailed, match="t: has ended; only the log of Spark"):
         started.wait()
 
 
-def test_state_lies_in_rocksdb_and_batches_write_what_changed(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_batches_write_changelogs(spark: SparkSession, tmp_path: Path) -> None:
     names = [name for name in SETTINGS if "stateStore" in name]
     before = {name: spark.conf.get(name) for name in names}
     for name in names:
@@ -114,9 +111,7 @@ def test_state_lies_in_rocksdb_and_batches_write_what_changed(
     assert len(before) == 2
 
 
-def test_on_one_machine_there_are_as_many_parts_as_cores(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_equal_cores_by_default(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     before = spark.conf.get(PARTS)
     assert before is not None
     spark.conf.set(PARTS, "7")

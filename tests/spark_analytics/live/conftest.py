@@ -1,4 +1,4 @@
-"""The store that a live job needs, in the session of all tests."""
+"""A fixture with the state store that a live job needs, in the session of all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of Kafka full of trouble, by a seed, and what the core says of them in one go."""
+"""Logs of Kafka with every kind of trouble, by seed, and the core's output for them in one go."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ def topology(rng: Random) -> str:
 
 
 def log(rng: Random, folder: Path, lines: int = 250, partitions: int = 2) -> Log:
-    """What a recording of the same kind says, as producers write it; times step back now and then,
-    as those of a new leader do."""
+    """Return a recording as producers write it to Kafka.
+
+    Times step back now and then, as those of a new leader do.
+    """
     path = streams.recording(rng, folder / "recording.jsonl", lines)
     found: Log = {(CLOCKS, 0): [], **{(RAW, at): [] for at in range(partitions)}}
     of_stream = {stream: rng.randrange(partitions) for stream in "abcd"}
@@ -75,7 +77,7 @@ def log(rng: Random, folder: Path, lines: int = 250, partitions: int = 2) -> Log
 def record(line: dict[str, Any], offset: int, ms: int, partition: int, topic: str) -> Record:
     if topic == CLOCKS:
         said = {key: value for key, value in line.items() if key != "clock"}
-        value = b"{}" if offset % 20 == 7 else json.dumps(said).encode()  # some are no words
+        value = b"{}" if offset % 20 == 7 else json.dumps(said).encode()  # some are no reports
         return Record(line["clock"].encode(), value, [], offset, ms, partition, topic)
     names = {"source": NAMES.source, "seq": NAMES.seq, "ts": NAMES.ts}
     names |= {"stream": NAMES.stream, "type": NAMES.type}
@@ -87,7 +89,7 @@ def record(line: dict[str, Any], offset: int, ms: int, partition: int, topic: st
 
 
 def values_of(each: Record) -> dict[str, Any]:
-    """As Spark gives it to a task that reads."""
+    """Return the record as Spark gives it to a task that reads."""
     headers = [{"key": name, "value": value} for name, value in each.headers]
     place = {"topic": each.topic, "partition": each.partition, "offset": each.offset}
     return {**place, "key": each.key, "value": each.value, "headers": headers} | {
@@ -102,7 +104,7 @@ def names_of(log: Log) -> list[PartitionName]:
 def dumped(
     topology: Topology, records: Iterable[Record], masters: tuple[bytes, ...] = ()
 ) -> list[dict[str, Any]]:
-    """The lines that `inorder dump` prints of them."""
+    """Return the lines that `inorder dump` prints of the records."""
     inputs = {stream.input for stream in topology.streams.values()}
     reads = TopicLines(topology, inputs, masters)
     clocks: dict[tuple[str, int], ArrivalClock] = {}
@@ -121,7 +123,7 @@ def dumped(
 
 
 def replayed(topology: Topology, lines: Sequence[dict[str, Any]], until_ns: int) -> Lines:
-    """What follows from them, and from nothing more having come up to then."""
+    """Return the output for these lines, where no other line has arrived by that time."""
     reader = LineReader(topology.reading())
     rows = (Row(at, orjson.loads(orjson.dumps(line))) for at, line in enumerate(lines, start=1))
     replay = Replay(topology)

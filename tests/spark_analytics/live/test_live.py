@@ -1,5 +1,6 @@
-"""End to end, without Kafka: the query over files of records, cut into batches, failing and started
-again; its tables against a replay and against the columns of a backfill."""
+"""End to end, without Kafka: a live query over files of records, in batches, failing and restarted.
+Its tables equal a replay, and have the columns of a backfill.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +43,14 @@ pytestmark = [*SPARK, pytest.mark.usefixtures("rocksdb")]
 
 MAX_WAITING = 100_000
 PAD = 20_000
-"""With it the state is larger than what a socket brings at once."""
+"""Bytes of padding, so that the state is larger than one read of a socket."""
 BEGIN_S = 1_700_000_000
 NEVER_QUIET_MS = 1 << 50
-"""The files are old: what is not in a batch may still come in the next."""
+"""The files are old, but a line that is not in a batch may still come in the next."""
 
 
 def stretches(rng: Random, log: Log) -> list[list[Record]]:
-    """The log in the order in which files of it come: of each partition in its order."""
+    """Cut the log into files, and mix them in an order that keeps each partition's order."""
     cut: list[list[list[Record]]] = []
     for records in log.values():
         at = sorted(rng.sample(range(1, len(records)), 3)) if len(records) > 3 else []
@@ -62,7 +63,7 @@ def stretches(rng: Random, log: Log) -> list[list[Record]]:
 
 
 def write(folder: Path, parts: Sequence[Sequence[Record]]) -> None:
-    """A file for each; Spark takes them by their age."""
+    """Write a file for each part; Spark reads them by their age."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, part in enumerate(parts, start=len(list(folder.iterdir()))):
         rows = [
@@ -102,7 +103,7 @@ def run_to_end(table: Table, output: Output, folder: Path) -> None:
 
 
 class Failing:
-    """An output that fails, before it writes or after, from that batch on; at that table, if so."""
+    """An output that fails from that batch on, before or after it writes, at all tables or one."""
 
     def __init__(self, output: Output, batch: int, *, late: bool, table: str = "") -> None:
         self._output = output
@@ -119,15 +120,15 @@ class Failing:
 
 
 def replay_of(text: str, log: Log) -> Lines:
-    """What a replay says up to when the log is known: no partition has ended before."""
+    """Return a replay up to the time when the log is known: no partition has ended before."""
     topology = parse(text)
     until_ns = min(max(each.stamp_ms for each in records) for records in log.values()) * MS
     lines = logs.dumped(topology, chain(*log.values()))
     return logs.replayed(topology, [each for each in lines if each["arrival"] < until_ns], until_ns)
 
 
-def test_its_tables_say_what_a_replay_says(spark: SparkSession, tmp_path: Path) -> None:
-    """In batches of four files; the first run fails twice and is started again."""
+def test_tables_equal_a_replay(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches have four files. The first run fails twice and is started again."""
     rng = Random(3)
     text = logs.topology(rng)
     log = padded(logs.log(rng, tmp_path, 60))
@@ -159,18 +160,18 @@ queries:
 
 
 def corrected(folder: Path) -> tuple[str, Log]:
-    """A topology and a log of it that have something to say in every table."""
+    """Return a topology and a log that fill every table."""
     rng = Random(8)
     text = logs.topology(rng).partition("queries:")[0] + QUERIES
     return f"{text}topics: {{clock: {logs.CLOCKS}, partitions: 2}}\n", logs.log(rng, folder, 120)
 
 
 PER_BATCH = 6
-"""Files, of twelve."""
+"""Files in a batch, of twelve."""
 
 
-def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path: Path) -> None:
-    """They have the same columns; each line comes into the table of its kind, results into two."""
+def test_lake_has_tables_of_backfill(spark: SparkSession, tmp_path: Path) -> None:
+    """Their columns are equal. Each line goes to the table of its kind, and results go to two."""
     text, log = corrected(tmp_path)
     topology = parse(text)
     said = replay_of(text, log)
@@ -202,12 +203,11 @@ def columns(frame: DataFrame) -> list[tuple[str, DataType]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
-@pytest.mark.timeout(900)  # a dozen tables, each of many commits, are minutes on a busy machine
-def test_in_a_lake_its_tables_are_those_of_a_backfill(
-    kind: Format, spark: SparkSession, tmp_path: Path
-) -> None:
-    """Each line once, and of each result its last word. The first run ends amid its last batch,
-    behind appends and a merge, which are done again."""
+@pytest.mark.timeout(900)  # a dozen tables with many commits each take minutes on a busy machine
+def test_failed_batch_is_redone_in_lake(kind: Format, spark: SparkSession, tmp_path: Path) -> None:
+    """Tables have each line once, and the newest revision of each result. The first run fails in
+    its last batch, after appends and a merge, which are done again.
+    """
     text, log = corrected(tmp_path)
     wanted = replay_of(text, log)
     assert {"event", "gap", "window", "match", "match_set", "join"} <= {at[1] for at in wanted}
@@ -254,7 +254,7 @@ def columns_are_those_of_a_backfill(spark: SparkSession, out: Path) -> None:
         assert [{**row, "line": ""} for row in found] == [{**row, "line": ""} for row in same]
 
 
-def test_a_session_without_rocksdb_is_refused(spark: SparkSession) -> None:
+def test_session_needs_rocksdb(spark: SparkSession) -> None:
     spark.conf.set(run.STORE, "another")
     with pytest.raises(JobRefused, match="RocksDB"):
         run.require(spark)

@@ -1,5 +1,6 @@
-"""End to end: `inorder spark live` on a real broker, run after run, killed in between; its tables
-against a replay of the dumped topic."""
+"""End to end: `inorder spark live` on a real broker, in several runs, killed in between. Its tables
+equal a replay of the dumped topic.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +31,15 @@ ROWS = crowd(900).rows
 PART = 300
 TO_END = ("--until-caught-up",)
 SILENCE_NS = 600 * S
-"""Sources are silent so long between two bursts, by their stamps. Were they not, a burst that comes
-half a minute after the last one would show a broker's clock that has leapt."""
+"""How long sources are silent between two bursts, by their timestamps. Without it, a burst half a
+minute after the last one would look like a jump of the broker's clock."""
 
 
 def lines_of_replay(setting: Setting, folder: Path) -> tuple[Lines, int]:
-    """The lines, and when the last record arrived: later output depends on how long one waits."""
+    """Return the lines of a replay, and when the last record arrived.
+
+    Later output depends on how long one waits.
+    """
     lines = folder / "raw.jsonl"
     dump(setting, lines)
     last_ns = json.loads(lines.read_text().splitlines()[-1])["arrival"]
@@ -65,11 +69,12 @@ def agree(spark: SparkSession, setting: Setting, folder: Path, least: int = PART
 
 
 @pytest.mark.long
-def test_marks_of_transactions_are_no_silence(
+def test_transaction_markers_are_no_silence(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Each batch takes one offset of a partition: a record, or its transaction's mark. What
-    comes behind the mark arrived before most of what that batch has of the other partition."""
+    """Each batch takes one offset of a partition: a record, or its transaction's marker. The record
+    after a marker arrived before most records that the batch has of the other partition.
+    """
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, others=("other",))
     plain = new_producer(kafka.bootstrap)
     own = {"transactional.id": setting.raw, "enable.idempotence": True}
@@ -96,20 +101,20 @@ def test_marks_of_transactions_are_no_silence(
 
 
 def last_of(commits: Path) -> int:
-    """The newest batch; -1 before the first."""
+    """Return the newest batch, or -1 before the first."""
     names = [path.name for path in commits.glob("*")]
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(1_200)  # three starts of Spark, each a minute where others are at work
-def test_killed_it_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.timeout(1_200)  # three starts of Spark, each a minute on a busy machine
+def test_killed_job_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
     conf = {**SETTINGS, STORE: ROCKSDB}
     commits = tmp_path / "checkpoints" / "live" / NAME / "commits"
-    for number in (0, 1):  # one of two partitions is empty: its log is known up to a batch's time
+    for number in (0, 1):  # one partition is empty: it is known up to a batch's time
         burst(setting, number)
-        wanted = last_of(commits) + 3  # a burst is six batches; what is told may be told in one
+        wanted = last_of(commits) + 3  # a burst is six batches; their output may come in one
 
         def has_done(wanted: int = wanted) -> bool:
             return last_of(commits) >= wanted

@@ -1,6 +1,6 @@
-"""Law: read in whatever batches, some of which bring marks of transactions alone, stopped, tried
-again and restored, a live job says what a replay of the same log says, byte for byte; of the groups
-themselves, without Spark."""
+"""Law: a live job gives the lines of a replay of the same log, byte for byte, without Spark.
+Batches vary, some have only transaction markers, and the job is stopped, retried and restored.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from topology.wire.json_lines import line_json
 FEW = range(12)
 MANY = range(1_000, 1_250)
 QUIET_MS = 100_000
-"""Beyond the end of the log: everything is due by then."""
+"""Time after the end of the log, by which every timer is due."""
 
 
 @dataclass
 class Store:
-    """What Spark keeps of a group."""
+    """A group's state as Spark keeps it."""
 
     snapshot: bytes = b""
     entries: list[bytes] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Store:
 
 
 class Job:
-    """A job in this process: reads what the log has by a time, in pieces of any size."""
+    """A job in this process that reads the log up to a time, in pieces of any size."""
 
     def __init__(self, topology: Topology, log: Log, rng: Random) -> None:
         self._topology = topology
@@ -66,7 +66,7 @@ class Job:
         taken: dict[int, list[PartitionParcel]] = defaultdict(list)
         for log, records in self._log.items():
             if self._is_new(log, records, now_ms) and self._rng.random() < 0.1:
-                for group, parcel in find_hidden(self._topology):  # its share were marks alone
+                for group, parcel in find_hidden(self._topology):  # only markers
                     taken[group].append(parcel)
                 continue
             for stretch in self._stretches(log, records, now_ms):
@@ -77,12 +77,12 @@ class Job:
             live = self._running.pop(group, None)
             if live is None or self._rng.random() < 0.3:
                 live = store.opened(self._topology, group, self.names)
-            if self._rng.random() < 0.1:  # an attempt that is lost, whatever it has done
+            if self._rng.random() < 0.1:  # an attempt that fails, whatever it has done
                 live.take(taken[group], quiet_ns) if taken else live.rest(quiet_ns)
                 live = store.opened(self._topology, group, self.names)
             due_ns = live.due_ns()
             if not taken and (due_ns is None or due_ns >= quiet_ns):
-                continue  # no timer
+                continue  # a batch has no timer
             self._rng.shuffle(taken[group])
             said = live.take(taken[group], quiet_ns) if taken else live.rest(quiet_ns)
             store.keep(live, self._rng)
@@ -114,7 +114,7 @@ class Job:
 
 
 def agrees(seed: int, folder: Path) -> set[str]:
-    """The kinds of lines that were said."""
+    """Assert that a live job equals a replay, and return the kinds of lines."""
     rng = Random(seed)
     topology = parse(logs.topology(rng))
     log = logs.log(rng, folder, 120, partitions=rng.choice((1, 1, 2, 3)))
@@ -132,12 +132,12 @@ def agrees(seed: int, folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", FEW)
-def test_a_live_job_says_what_a_replay_says(seed: int, tmp_path: Path) -> None:
+def test_live_job_equals_replay(seed: int, tmp_path: Path) -> None:
     assert agrees(seed, tmp_path) >= {"event", "gap"}
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-def test_many_live_jobs_say_what_replays_say(tmp_path: Path) -> None:
+def test_more_live_jobs_equal_replays(tmp_path: Path) -> None:
     kinds = set[str]().union(*each_apart(MANY, tmp_path, agrees))
     assert kinds >= {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}

@@ -1,5 +1,6 @@
-"""Examples: what a live job has kept is refused in a sentence where it is another version's, or
-damaged."""
+"""Examples: the state of a live job is read back, and refused if it is damaged or of another
+version.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from topology.wire.marked import StateUnreadable
 
 
 def kept() -> tuple[bytes, bytes]:
-    """A snapshot, and an entry behind it: of an event that is held, and of a word."""
+    """Return a snapshot and an entry after it, with a buffered event and a clock report."""
     replay, common = (
         Replay(parse("streams: {default: {reorder: {start: zero}}}")),
         Common(Partitions({})),
@@ -31,7 +32,7 @@ def kept() -> tuple[bytes, bytes]:
     return first, behind
 
 
-def test_what_was_kept_is_read() -> None:
+def test_saved_state_is_read_back() -> None:
     first, behind = kept()
     whole = fold(first, [behind])
     assert whole.now_ns == 10
@@ -50,7 +51,7 @@ def test_what_was_kept_is_read() -> None:
     ],
 )
 @pytest.mark.parametrize("which", [0, 1])
-def test_what_is_none_is_refused(changed: Callable[[bytes], bytes], says: str, which: int) -> None:
+def test_damaged_state_is_refused(changed: Callable[[bytes], bytes], says: str, which: int) -> None:
     contents = list(kept())
     contents[which] = changed(contents[which])
     with pytest.raises(StateUnreadable, match=rf"the state .*{says}"):

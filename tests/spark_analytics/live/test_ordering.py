@@ -1,6 +1,7 @@
-"""Law: a batch that is bounded is no silence. A timer that is due while a group has rows says
-nothing, so no line is overtaken, however far a job is behind. Spark is played here: rows, then what
-is due."""
+"""Law: a bounded batch does not mean that the log is idle. A timer that is due while a group has
+rows emits nothing, so no line is late, whatever the job's lag. Spark is simulated: rows, then
+due timers.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ TICK_LAG_MS = 1_000
 
 
 class TableForm:
-    """A state of Spark's, of one value or a list."""
+    """A state of Spark, of one value or a list."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -35,7 +36,7 @@ class TableForm:
         return self.values[0] if self.values else None
 
     def update(self, value: Any) -> None:
-        """A large value may be cut off on its way to Java."""
+        """Update the value, which must be small: a large one may be cut off on its way to Java."""
         assert len(repr(value)) < 200
         self.values = [value]
 
@@ -55,7 +56,7 @@ class Listed(TableForm):
 
 
 def handle_of(timers: set[int]) -> Any:
-    """The state of one group, with these timers."""
+    """Return the state of one group, with these timers."""
     return SimpleNamespace(
         getValueState=lambda name, schema: TableForm(),
         getListState=lambda name, schema: Listed(),
@@ -65,7 +66,7 @@ def handle_of(timers: set[int]) -> Any:
 
 
 def at(ms: int) -> Any:
-    """The time of a batch, or of a timer."""
+    """Return the time of a batch or of a timer."""
     return SimpleNamespace(getCurrentProcessingTimeInMs=lambda: ms, getExpiryTimeInMs=lambda: ms)
 
 
@@ -75,7 +76,7 @@ def frame(parcels: list[PartitionParcel]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_a_bounded_batch_leaves_is_not_overtaken(seed: int, tmp_path: Path) -> None:
+def test_bounded_batch_makes_no_line_late(seed: int, tmp_path: Path) -> None:
     rng = Random(seed)
     text = logs.topology(rng)
     topology = parse(text)

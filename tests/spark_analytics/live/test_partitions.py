@@ -1,5 +1,6 @@
-"""Examples: how long marks of transactions hold time, and what becomes of a record that comes after
-its time. How far time may go and what a line's number is, the law of test_live_law.py shows."""
+"""Examples: how long transaction markers hold back time, and records that arrive after their time.
+The law in test_live_law.py covers how far time may go and the numbers of lines.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +51,13 @@ def test_time_never_goes_back() -> None:
     known = partitions(A)
     known.release(50, 0)
     assert known.time_ns(LONG_AGO) == 50
-    known.add(stretch(A, 20))  # overtaken
+    known.add(stretch(A, 20))  # this line arrives after its time
     assert known.time_ns(LONG_AGO) == 50
     assert known.begin_of(A) == 50
 
 
-def test_marks_of_transactions_alone_hold_time_for_so_many_batches_and_no_longer() -> None:
-    """B has only aborted transactions, one in each batch; a restart in between changes nothing."""
+def test_markers_hold_time_for_some_batches() -> None:
+    """B has only aborted transactions, one in each batch. A restart in between changes nothing."""
     known = partitions(A, B)
     found = []
     for batch in range(1, 2 * MOST_HIDDEN):
@@ -69,8 +70,8 @@ def test_marks_of_transactions_alone_hold_time_for_so_many_batches_and_no_longer
 
 
 @pytest.mark.parametrize(("line", "held_ns"), [(True, 3), (False, 10 * (MOST_HIDDEN - 1) - 2)])
-def test_what_is_known_of_a_partition_ends_the_count(line: bool, held_ns: int) -> None:
-    """A line of it, or a batch without such a share, amid those that have one."""
+def test_line_or_quiet_batch_ends_count(line: bool, held_ns: int) -> None:
+    """Among batches with only markers comes a line of the partition, or a batch without markers."""
     known = partitions(A, B)
     found = []
     for batch in range(1, 2 * MOST_HIDDEN):
@@ -84,7 +85,7 @@ def test_what_is_known_of_a_partition_ends_the_count(line: bool, held_ns: int) -
     assert found[MOST_HIDDEN - 2 :] == [held_ns] * MOST_HIDDEN + [10 * MOST_HIDDEN - 2]
 
 
-def test_states_of_before_count_from_the_restart_on() -> None:
+def test_older_state_starts_count_at_zero() -> None:
     saved, clocks_released, advanced_ns = partitions(A, B).save()
     again = restore(([each[:-1] for each in saved], clocks_released, advanced_ns))
     assert [partition.hidden for partition in again.partitions.values()] == [[], []]
@@ -103,7 +104,7 @@ def taken(
     partition: int = 0,
     marks: Sequence[PartitionParcel] = (),
 ) -> list[OutputLine]:
-    """One event that arrives at `ms`."""
+    """Return the output of one event that arrives at `ms`."""
     line = {"source": "s", "seq": ms, "ts": ms * MS, "stream": "a", "type": "A", "payload": {}}
     record = logs.values_of(logs.record(line, ms, ms, partition, logs.RAW))
     parcels = [parcel for group, parcel in parcels_of(parse(TOPOLOGY), iter([record])) if not group]
@@ -112,8 +113,8 @@ def taken(
     return live.take(parcels, quiet_ms * MS)
 
 
-def test_a_record_that_comes_after_its_time_is_overtaken() -> None:
-    """It counts as arriving when time had been told, and is told of."""
+def test_record_after_its_time_is_reported() -> None:
+    """It counts as arriving at the time that was already reached."""
     live = LiveGroup(parse(TOPOLOGY), 0, [A, B])
     taken(live, 1_000, 2_000)
     live.rest(5_000 * MS)
@@ -122,7 +123,7 @@ def test_a_record_that_comes_after_its_time_is_overtaken() -> None:
     assert (line["source"], line["arrival"], line["at"]) == ("s", 4_000 * MS, 5_000 * MS)
 
 
-def test_an_overtaken_word_about_a_clock_names_its_source() -> None:
+def test_late_report_names_its_source() -> None:
     word = packed_as_read(Declared("s", 1, 2, 3, arrival_ns=4, offset=5))
     line = overtaken_line(word, 9)
     assert (line["source"], line["seq"], line["arrival"], line["at"]) == ("s", None, 4, 9)
@@ -136,7 +137,7 @@ def test_an_overtaken_word_about_a_clock_names_its_source() -> None:
     ],
     ids=["a slow partition", "marks of transactions alone"],
 )
-def test_what_waits_for_a_partition_is_bounded(marks: Sequence[PartitionParcel], says: str) -> None:
+def test_waiting_lines_are_bounded(marks: Sequence[PartitionParcel], says: str) -> None:
     live = LiveGroup(parse(TOPOLOGY), 0, [A, B], max_waiting=2)
     for ms in (1, 2):
         assert taken(live, ms, 0, marks=marks) == []

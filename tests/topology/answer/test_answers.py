@@ -1,6 +1,7 @@
-"""Laws: what a window, a pattern or a join with `answer: final` emits is what one that emits early
-says last; neither a restart nor a cut of the input changes it. The answer may be another one after
-a restart, and the same stands in the end."""
+"""Laws: a query with `answer: final` emits the last result that one with early results emits.
+Neither a restart nor a cut of the input changes it. The answer may change at a restart, and the
+final results stay the same.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ QUERIES = 11
 
 
 def _topology(answer: str, **settings: str) -> Topology:
-    """Windows, patterns and joins, without detectors."""
+    """Return windows, patterns and joins, without detectors."""
     wanted = {"late": "pass", "new_source_allowance": "2s", **settings}
     lines = [line for line in (TOPOLOGY + MORE).splitlines() if "detector:" not in line]
     return parse("\n".join(lines).format(other=answer, **wanted), detectors=DETECTORS)
@@ -48,7 +49,7 @@ def _found(
     *,
     each_alone: bool = False,
 ) -> list[Result]:
-    """`restart`: with what it begins again behind a batch, if it does."""
+    """Return the results; `restart` gives the topology of a restart after a batch, or None."""
     fate = Random(0)
     run = Replay(topology)
     kept: dict[str, Any] = {}
@@ -72,7 +73,7 @@ def _found(
 
 
 def _shuffled(state: dict[str, Any], fate: Random) -> dict[str, Any]:
-    """A log has the order of keys, or none."""
+    """Return the state with its keys in any order, as a compacted log may have them."""
     keys = sorted(state)
     fate.shuffle(keys)
     return {key: state[key] for key in keys}
@@ -90,13 +91,13 @@ def _cut(topology: Topology, sent: list[RawEvent], *, each_alone: bool = False) 
 
 
 def _said(found: list[Result]) -> list[tuple[Any, ...]]:
-    """What each query says, in the order of the ids."""
+    """Return the results of each query, in the order of the ids."""
     said = [(each.query, each.at_ns, each.id, each.confidence, content(each)) for each in found]
     return sorted(said, key=lambda each: each[:3])
 
 
 def _all(found: list[Result]) -> list[tuple[Any, ...]]:
-    """The results of each query, in its order."""
+    """Return the results of each query, in its order."""
     said = [
         (each.query, each.at_ns, each.op, each.revision, each.id, content(each)) for each in found
     ]
@@ -104,8 +105,10 @@ def _all(found: list[Result]) -> list[tuple[Any, ...]]:
 
 
 def _only_final(found: list[Result]) -> list[Result]:
-    """The oracle: the last word on each result that stands. What the end of the input alone
-    decides is not final."""
+    """Return the oracle: the last revision of each current result.
+
+    Results that only the end of the input decides are not final.
+    """
     end_ns = found[-1].at_ns
     left = [each for each in found if each.final and each.op != RETRACT]
     stands = standing(found)
@@ -120,7 +123,7 @@ def _only_final(found: list[Result]) -> list[Result]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("late", "allowance"), [("pass", "0s"), ("pass", "2s"), ("side", "200ms")])
-def test_final_says_what_is_said_last_through_restarts_and_cuts(late: str, allowance: str) -> None:
+def test_final_equals_last_early_results(late: str, allowance: str) -> None:
     settings = {"late": late, "new_source_allowance": allowance}
     topology = _topology("final", **settings)
     for seed in range(3):
@@ -141,7 +144,7 @@ def test_final_says_what_is_said_last_through_restarts_and_cuts(late: str, allow
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [("early", "final"), ("final", "early")])
-def test_another_answer_at_a_restart_and_the_same_stands(before: str, after: str) -> None:
+def test_answer_may_change_at_a_restart(before: str, after: str) -> None:
     ops = set()
     for seed in range(4):
         sent = events(seed, 70)

@@ -1,5 +1,6 @@
-"""Examples: what a wait is chosen by. Laws: it fits what is granted, and comes back from a
-burst."""
+"""Examples: how a wait is chosen. Laws: replays cost what is granted, and the wait falls again
+after a burst.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ def _spans(policy: Budget, count: int, late_ms: int, first_ppm: int) -> None:
         policy.weigh(SPAN, SPAN * first_ppm // 10**6, 1_000 * MS, items, again)
 
 
-def test_before_anything_is_known_it_waits_for_all() -> None:
+def test_first_wait_is_the_longest() -> None:
     assert Budget(500_000).wait_ns(7 * MS) == 7 * MS
 
 
-def test_it_halves_until_the_shortest_that_is_granted() -> None:
+def test_wait_halves_to_the_shortest() -> None:
     policy = Budget(500_000)
     waits = []
     for _ in range(6):
@@ -33,14 +34,14 @@ def test_it_halves_until_the_shortest_that_is_granted() -> None:
     assert waits == [500, 250, 125, 62, 31, 15]
 
 
-def test_without_room_it_waits_for_what_is_late() -> None:
-    """All the processor is taken: no wait is chosen under which anything is read again."""
+def test_full_load_waits_for_late() -> None:
+    """No wait is chosen that would need replays, because the processor is fully used."""
     policy = Budget(500_000)
     _spans(policy, 12, 40, 900_000)
     assert 40 * MS <= policy.wait_ns(1_000 * MS) <= 45 * MS or policy.wait_ns(10**9) == 10**9
 
 
-def test_a_burst_raises_it_at_once_and_lets_it_come_back_in_two_seconds() -> None:
+def test_burst_raises_wait_briefly() -> None:
     policy = Budget(500_000)
     _spans(policy, 20, 40, 300_000)
     assert policy.wait_ns(1_000 * MS) == 0
@@ -57,8 +58,8 @@ def test_nothing_late_needs_no_wait() -> None:
     assert policy.wait_ns(900 * MS) == 0
 
 
-def test_its_price_is_what_comes_to_pass() -> None:
-    """Late events of many kinds: what is read again costs no more than what was granted."""
+def test_replays_cost_the_grant() -> None:
+    """Late events of many kinds arrive, and replays cost no more than was granted."""
     dice = Random(1)
     policy = Budget(100_000)
     spent = []

@@ -1,7 +1,7 @@
-"""Law: when is told, what stands and how it is answered follows from the events and their instants,
-whatever stretches the time between them was cut into, and however often it was begun again, where
-an item is said to cost the same. A worker that was restarted reckons with 4 us until it has
-measured (agents.stage.item_price)."""
+"""Law: results and their instants depend on the events and their instants alone. Cuts of the time
+between them and restarts change nothing if the cost of an item is given. A restarted worker
+assumes 4 us until it has measured (agents.stage.item_price).
+"""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def event(source: str, seq: int, ts_ns: int, lag_ms: int, key: str) -> RawEvent:
 
 
 class Log(NamedTuple):
-    """Three sources, some of what they say late, and silences of all of them."""
+    """A log of three sources, some events of which are late, with idle times of all."""
 
     length: int
     longest_ms: int
@@ -82,7 +82,7 @@ def one_of_many(dice: Random, seq: int) -> str:
 
 FEW_KEYS = Log(60, 2_500, 0.1, 600, one_of_two)
 MANY_KEYS = Log(80, 1_500, 0.2, 250, one_of_many)
-"""They come and go."""
+"""Keys come and go."""
 
 
 def ran(
@@ -94,14 +94,19 @@ def ran(
     restarts: float = 0.0,
     step_ns: int | None = None,
 ) -> list[Any]:
-    """What is told. `cuts`, `restarts`: how often the time before an event is cut, the run begun
-    again from what it saved; `step_ns`: what an item is said to cost."""
+    """Return the output of a run.
+
+    Args:
+        cuts: How often the time before an event is cut.
+        restarts: How often the run is restarted from its saved state.
+        step_ns: The given cost of an item.
+    """
     contents: list[Any] = list(Reader(topology).contents(log.recorded(dice)))
     run = begun(topology, step_ns)
     found: list[Any] = []
     for before, content in zip([contents[0], *contents], contents, strict=False):
         rest_ns = content.at_ns - before.at_ns
-        if rest_ns and dice.random() < cuts:  # time goes on only when an instant is whole
+        if rest_ns and dice.random() < cuts:  # time advances only when an instant is complete
             found += run.on_time(before.at_ns + dice.randrange(rest_ns)).results
         if content is not before and dice.random() < restarts:
             saved = run.save()
@@ -160,12 +165,14 @@ CASES: dict[str, tuple[list[str], Log, float, float]] = {
     ),
     "by key": ([BY_KEY, "detector: grow, key: payload.k"], MANY_KEYS, 0.0, 0.15),
 }
-"""Queries, their log, and how often it is cut and the run begun again. The chain is over a detector
-that takes late events in, beside one of large states; where states are large by key, some are
-thinned out before others have come. In both an item is said to be dear, again after each restart.
+"""Queries, their log, and how often it is cut and the run restarted.
+
+The chain is over a detector that corrects late events, beside one of large states. If states are
+large by key, some are thinned out before others exist. Both get a high cost of an item, again after
+each restart.
 """
 OF_EACH_KEY = (72, 134, 146, 152, 162, 185)
-"""They differed where a key whose entries all had checkpoints was read again with fewer."""
+"""Seeds that once failed: a key whose entries all had checkpoints was read again with fewer."""
 
 
 def topology_of(*queries: str) -> Topology:
@@ -196,14 +203,14 @@ def said(name: str, seed: int, *, hurt: bool) -> list[Any]:
 def test_cuts_and_restarts_change_nothing(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where checkpoints are few."""
+    """It also holds with few checkpoints."""
     if name != "plain":
         monkeypatch.setattr("topology.detector.unit.MAX_KEPT", 400)
     assert said(name, seed, hurt=True) == said(name, seed, hurt=False)
 
 
-def test_figures_say_what_reading_ahead_wins() -> None:
-    """`early` wins nothing; of several queries no times are added up."""
+def test_figures_show_the_lead() -> None:
+    """A query with `answer: early` gains nothing. Times of several queries are not added up."""
     answers = ("early", "speculate", "speculate")
     topology = topology_of(*(f"detector: third, answer: {answer}" for answer in answers))
     run = begun(topology, None)
@@ -222,7 +229,7 @@ def test_figures_say_what_reading_ahead_wins() -> None:
         assert figures[f"detector_{name}"] == max(said[name] for said in asked_of.values()), name
 
 
-def test_in_time_alone_nothing_is_weighed() -> None:
+def test_idle_time_weighs_nothing() -> None:
     load = LoadModel(WHOLE, 0)
     before = load.budget.dump()
     for second in range(1, 4):

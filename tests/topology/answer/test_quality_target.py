@@ -1,4 +1,4 @@
-"""Examples: into which pieces time is cut where windows have no ends."""
+"""Examples: the pieces into which time is cut where windows have no ends, and their state."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def target(max_wait_ns: int = 2 * S) -> QualityTarget:
         (0, 300 * S, 1),
     ],
 )
-def test_a_piece(max_wait_ns: int, reach_ns: int, expected_ns: int) -> None:
+def test_length_of_a_piece(max_wait_ns: int, reach_ns: int, expected_ns: int) -> None:
     assert piece_ns(max_wait_ns, reach_ns) == expected_ns
 
 
-def test_what_waits_for_minutes_is_looked_at_seldom() -> None:
-    """An event a minute and a half, each of which may matter for five minutes: for an hour."""
+def test_sparse_events_are_settled_seldom() -> None:
+    """For an hour an event comes every 90 s, and each may matter for five minutes."""
     seldom, looks = target(), 0
     for number in range(40):
         at_ns = number * 90 * S
@@ -45,14 +45,15 @@ def test_what_waits_for_minutes_is_looked_at_seldom() -> None:
     assert looks <= 1.2 * 40 * 90 * 2, "twice a second"
 
 
-def test_before_anything_has_closed_nothing_was_waited_for() -> None:
+def test_new_target_has_no_wait() -> None:
     figures = target().figures()
     assert (figures["wait_mean_ns"], figures["wait_max_ns"]) == (0, 0)
 
 
-def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
-    """As after a change of `max_wait`: windows are counted by their length, so the number of the
-    next one would be another instant. Only what it has closed counts."""
+def test_state_of_other_pieces_is_dropped() -> None:
+    """After a change of `max_wait`, pieces have another length, so the number of a piece means
+    another instant. Only `closed_ns` is kept.
+    """
     before, after = target(2 * S), target(4 * S)
     before.observe(Event("s", "m", 0, 0, 1_700_000_000 * S, 1_700_000_000 * S))
     before.settle(1_700_000_100 * S, 1_700_000_090 * S)
@@ -60,7 +61,7 @@ def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
     assert after.closed_ns == before.closed_ns > 0
 
 
-def test_what_is_no_state_of_a_target_is_refused() -> None:
+def test_wrong_state_is_refused() -> None:
     waits, closed_ns, row = target().dump()
     for wrong in (None, [waits], [waits, "x", row], [waits, closed_ns, row[:-1]]):
         with pytest.raises(ShapeRefused):

@@ -1,5 +1,6 @@
-"""Examples: what is left of two seconds, and how far is read by it. Laws: what is read again keeps
-to it through heaps of late events and a load step, and a restart changes nothing."""
+"""Examples: what is left of two seconds, and how far a query may read with it. Laws: replays keep
+to it under bursts of late events and a load step, and a restart changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +43,11 @@ def _full(granted_ppm: int, first_ppm: int) -> Spending:
     return spending
 
 
-def test_before_anything_is_known_nothing_is_read_beyond_w() -> None:
+def test_new_spending_has_no_reach() -> None:
     assert Spending(500_000, SPAN).reach_ns == 0
 
 
-def test_what_is_left_is_what_is_granted_of_two_seconds() -> None:
+def test_grant_covers_two_seconds() -> None:
     spending = _full(granted_ppm=100_000, first_ppm=400_000)
     assert spending.left_ns == 200 * MS
     assert spending.reach_ns == 500 * MS // HEAPS
@@ -56,7 +57,7 @@ def test_what_is_left_is_what_is_granted_of_two_seconds() -> None:
     assert spending.reach_ns == 0, "amid the span"
 
 
-def test_what_is_spent_is_there_again_two_seconds_later() -> None:
+def test_spent_time_returns() -> None:
     spending = _full(100_000, 400_000)
     spending.spend(300 * MS)
     left = []
@@ -66,7 +67,7 @@ def test_what_is_spent_is_there_again_two_seconds_later() -> None:
     assert left == [-100] * (SPANS - 1) + [200, 200]
 
 
-def test_what_was_saved_before_a_load_is_not_there_under_it() -> None:
+def test_load_cancels_savings() -> None:
     spending = _full(500_000, 300_000)
     assert spending.left_ns == 1_000 * MS
     spending.end(SPAN, 30 * MS, 600_000)
@@ -74,7 +75,7 @@ def test_what_was_saved_before_a_load_is_not_there_under_it() -> None:
     assert spending.reach_ns == 0
 
 
-def test_a_long_silence_saves_no_more_than_two_seconds() -> None:
+def test_silence_saves_two_seconds() -> None:
     spending = _full(100_000, 400_000)
     spending.end(60_000 * MS, 0, 0)
     assert spending.left_ns == 200 * MS
@@ -83,15 +84,15 @@ def test_a_long_silence_saves_no_more_than_two_seconds() -> None:
     assert spending.reach_ns == 200 * MS * WHOLE // (HEAPS * 10_000), "and it was not"
 
 
-def test_silences_one_behind_the_other_save_little_more() -> None:
-    """An instant between two says little of what comes."""
+def test_next_silences_save_little() -> None:
+    """An instant between two silences predicts little of what follows."""
     spending = _full(100_000, 400_000)
     for most_ms in (500, 1_000, 2_000, 4_000):
         spending.end(5_000 * MS, 1 * MS, 0)
         assert spending.reach_ns <= most_ms * MS // HEAPS
 
 
-def test_spans_in_which_only_others_were_heard_save_nothing() -> None:
+def test_foreign_spans_save_nothing() -> None:
     spending = _full(100_000, 400_000)
     for _ in range(2 * SPANS):
         spending.end(SPAN, 0, 0)
@@ -100,11 +101,11 @@ def test_spans_in_which_only_others_were_heard_save_nothing() -> None:
     assert spending.reach_ns > 500 * MS, "it is cheap now"
 
 
-def test_where_nothing_was_ever_read_nothing_is_dear() -> None:
+def test_nothing_read_means_no_limit() -> None:
     assert _full(100_000, 0).reach_ns == NEVER
 
 
-def test_a_wait_is_as_long_as_what_is_left_asks_for() -> None:
+def test_wait_follows_what_is_left() -> None:
     budget = Budget(100_000)
     for _ in range(40):
         budget.weigh(SPAN, 40 * MS, 900 * MS, 100, 0)
@@ -114,18 +115,20 @@ def test_a_wait_is_as_long_as_what_is_left_asks_for() -> None:
     assert budget.wait_ns(900 * MS) == 900 * MS - 475 * MS // HEAPS
 
 
-# -- heaps of late events --------------------------------------------------------------------------
+# -- bursts of late events -------------------------------------------------------------------------
 
 
 def _after(state: int, event: Any) -> tuple[int, Any]:
-    """No state is as before once an event has come between."""
+    """Return a state that never repeats once another event has come between."""
     state = (31 * state + event.seq) % 1_000_003
     return state, {"state": state} if not state % 8 else None
 
 
 def _stream(seed: int, seconds: int) -> list[RawEvent]:
-    """Three sources; one is silent for 700 ms of every 5 s, and all that it has said then comes at
-    once; each is late now and then."""
+    """Return events of three sources, each late now and then.
+
+    One source is silent for 700 ms of every 5 s, and its events of that time come at once.
+    """
     dice = Random(seed)
     sent = []
     for source in range(3):
@@ -143,8 +146,11 @@ def _stream(seed: int, seconds: int) -> list[RawEvent]:
 def _run(
     text: str, others: Any, *, seed: int = 1, seconds: int = 30, restarts: float = 0.0
 ) -> tuple[list[tuple[int, int, int]], list[Any]]:
-    """What others took, span by span, what was read for the first time, and again, in ns; and all
-    that was told."""
+    """Return the load by span, and the output of the run.
+
+    The load of a span has the time of others, of items read for the first time, and of replays, in
+    ns.
+    """
     topology = parse(text, detectors={"after": Detector(_after, 1)})
     run, dice = Replay(topology), Random(1)
     step_ns = STEP_NS // text.count("detector:")
@@ -178,15 +184,17 @@ def _price(run: Replay, step_ns: int, others_ppm: int) -> None:
 
 
 def _read_by(run: Replay) -> tuple[int, int]:
-    """Items read so far, for the first time and again."""
+    """Return the number of items read by now, for the first time and again."""
     queries = run._stage.explain()["streams"]["default"]["detector"].values()
     return sum(each["processed"] for each in queries), sum(each["replayed"] for each in queries)
 
 
 def _beyond(spans: list[tuple[int, int, int]], but: int = 0) -> list[float]:
-    """What was read again in each two seconds beyond what all else had left of them, as a part of
-    them. The first two seconds, in which nothing is known, and the last are left out, and those
-    that were open `but` then."""
+    """Return the share of replays beyond the free time, for each two seconds.
+
+    It leaves out the first two seconds, which have no figures yet, the last, and those open at
+    `but`.
+    """
     beyond = []
     for at in range(SPANS, len(spans) - SPANS):
         if not at < but < at + SPANS:
@@ -207,14 +215,16 @@ def _step(second: float) -> int:
 @pytest.mark.in_turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
-def test_heaps_of_late_events_keep_to_what_is_free_of_two_seconds(text: str) -> None:
+def test_replays_keep_to_free_time(text: str) -> None:
     assert max(_beyond(_run(text, _steady)[0])) < 0.02
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
-def test_so_they_do_under_a_load_that_comes(text: str) -> None:
-    """From when it comes, for what was spent before is spent."""
+def test_replays_keep_to_free_time_at_step(text: str) -> None:
+    """Time that was spent before the load step stays spent, so spans that are open then are left
+    out.
+    """
     for seed in {1 + day % 4 for day in TODAY}:
         beyond = _beyond(_run(text, _step, seed=seed)[0], but=10 * SPANS // 2)
         assert max(beyond) < 0.12, "where the mean alone is kept to, it is more"
@@ -222,6 +232,6 @@ def test_so_they_do_under_a_load_that_comes(text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
-def test_a_restart_changes_nothing_of_what_is_told_and_when(text: str) -> None:
+def test_restart_changes_no_result(text: str) -> None:
     found = _run(text, _step, seconds=14)[1]
     assert _run(text, _step, seconds=14, restarts=0.05)[1] == found

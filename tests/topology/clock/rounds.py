@@ -1,4 +1,4 @@
-"""Rounds of time sync for tests: true times in, samples out."""
+"""Rounds of time sync for tests: from the server's times to samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def round_at(
     segment: int = 0,
     mono_ns: int = UNKNOWN_MONO,
 ) -> Sample:
-    """Begun at true time tau by a source that is behind by `offset_ns`."""
+    """Return a round that begins at time tau of the server, of a source that is behind by
+    `offset_ns`.
+    """
     heard_ns = tau_ns + there_ns
     end_ns = heard_ns + back_ns
     times = tau_ns - offset_ns, heard_ns, heard_ns, end_ns - offset_ns, end_ns
@@ -40,7 +42,7 @@ def round_at(
 def burst(
     at_ns: int, offset_ns: int = 0, n: int = 4, seed: int = 0, server: str = ""
 ) -> list[Sample]:
-    """`n` rounds 20 ms apart, delays of 0.1 ms and exp(0.2 ms) each way."""
+    """Return `n` rounds 20 ms apart, with delays of 0.1 ms and exp(0.2 ms) each way."""
     random = Random(seed * 1_000_003 + at_ns)
     there, back = (
         [100 * US + int(random.expovariate(1 / (200 * US))) for _ in range(n)] for _ in range(2)
@@ -56,7 +58,7 @@ def fed(samples: Iterable[Sample], into: MeasuredClock | None = None) -> Measure
 
 
 def golden() -> Sample:
-    """Spec 2.1; the truth is -1 000 ms."""
+    """Return the round of spec 2.1, whose true offset is -1 000 ms."""
     t1, t2, t3, t4 = 10_000 * MS, 9_005 * MS, 9_006 * MS, 10_013 * MS
     return Sample("s", t1, t2, t3, t4, t3)
 
@@ -68,7 +70,7 @@ def interval(clock: MeasuredClock, ts_ns: int) -> tuple[int, int]:
 
 
 def holds(clock: MeasuredClock, ts_ns: int, truth_ns: int) -> bool:
-    """Return whether the true offset lies inside of what is known then."""
+    """Return whether the interval at that time contains the true offset."""
     low_ns, high_ns = interval(clock, ts_ns)
     return low_ns <= truth_ns <= high_ns
 
@@ -79,6 +81,6 @@ def numbers(cell: ClockCell) -> tuple[object, ...]:
 
 
 def answers(clock: MeasuredClock, around_ns: int = AT) -> list[tuple[object, ...]]:
-    """Cells from two minutes before to an hour after."""
+    """Return the cells from two minutes before to an hour after."""
     after_s = (-120, -1, 0, 1, 30, 200, 3600)
     return [numbers(clock.cell(around_ns + s * S)) for s in after_s]

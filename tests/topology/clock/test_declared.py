@@ -1,4 +1,4 @@
-"""Examples for declared offsets that are wrong: they hurt their source little, others never.
+"""Examples: wrong declared offsets do little harm to their source, and none to others.
 
 A time is a number of milliseconds.
 """
@@ -40,7 +40,7 @@ def declared(offset_ns: int | None, error_ns: int = 0, at: int = 0, place: int =
 
 
 def steady(count: int, source: str = "s", since: int = NOW) -> list[Event]:
-    """Right clocks, five ms on the way, ten events a second."""
+    """Return ten events a second of a right clock, 5 ms on the way."""
     stamps_ns = [(since + 100 * seq) * MS for seq in range(count)]
     return [
         Event("default", source, 0, seq, ts_ns, ts_ns + 5 * MS, offset=seq)
@@ -70,9 +70,7 @@ def stamped(operator: Clock, events: Iterable[Event]) -> tuple[list[Event], list
         (-HUGE, 0),
     ],
 )
-def test_no_reference_time_lies_after_its_arrival_whatever_is_declared(
-    unsynced: Any, offset_ns: int, error_ns: int
-) -> None:
+def test_arrival_bounds_corrected_time(unsynced: Any, offset_ns: int, error_ns: int) -> None:
     operator = clock(unsynced, declared(offset_ns, error_ns))
     out, dead = stamped(operator, steady(50))
     assert len(out) + len(dead) == 50
@@ -83,8 +81,8 @@ def test_no_reference_time_lies_after_its_arrival_whatever_is_declared(
 
 
 @pytest.mark.parametrize("unsynced", ["estimate", "trust"])
-def test_a_declared_offset_that_events_refute_is_dropped(unsynced: Any) -> None:
-    """Three in a row say that it is wrong; until then they are stamped by the policy."""
+def test_refuted_offset_is_dropped(unsynced: Any) -> None:
+    """Three events in a row refute it. Until then their timestamps follow the policy."""
     operator = clock(unsynced, declared(HOUR * MS))
     out, _ = stamped(operator, steady(20))
     assert operator.jumps == 1
@@ -92,9 +90,10 @@ def test_a_declared_offset_that_events_refute_is_dropped(unsynced: Any) -> None:
     assert operator.explain()["clocks"][0]["state"] == "broken"
 
 
-def test_an_offset_that_its_error_explains_is_held_back_to_what_is_possible() -> None:
-    """Two seconds ahead by its word, give or take ten: at most a second after the arrival, and
-    the error reaches as far down as before."""
+def test_uncertain_offset_is_limited() -> None:
+    """A declared offset is two seconds ahead, give or take ten. Corrected timestamps are at most a
+    second after their arrival, and their errors keep the lower bound.
+    """
     operator = clock("estimate", declared(2 * S * MS, 10 * S * MS))
     out, _ = stamped(operator, steady(5))
     for each in out:
@@ -104,21 +103,22 @@ def test_an_offset_that_its_error_explains_is_held_back_to_what_is_possible() ->
 
 
 @pytest.mark.parametrize("unsynced", ["estimate", "trust"])
-def test_after_a_withdrawal_a_source_recovers_in_a_segment_of_its_own(unsynced: Any) -> None:
+def test_retracted_offset_begins_segment(unsynced: Any) -> None:
     words = (declared(HOUR * MS, HOUR * MS), declared(None, at=NOW + 2 * S, place=2))
     out, dead = stamped(clock(unsynced, *words), steady(60))
     assert (len(out), dead) == (60, [])
     before, after = out[:20], out[20:]
     assert {each.segment for each in before}.isdisjoint(each.segment for each in after)
-    # The reference times of a source never fall: a second ahead is made up for in a second.
+    # Corrected timestamps of a source never fall, so making up for a second takes a second.
     assert all(each.ref_time_ns == each.ts_ns for each in after[12:])
     for each in after:
         assert abs(each.ref_time_ns - each.ts_ns) <= each.error_ns
 
 
-def test_the_same_word_begins_no_segment_and_another_one_does() -> None:
-    """One that is less sure of the same offset is another one: what the clock is behind may differ
-    from what it was by as much as both errors."""
+def test_only_new_offset_begins_segment() -> None:
+    """An equal offset with a larger error counts as new, because the true offset may differ by both
+    errors.
+    """
     words = (
         declared(-7 * MS, MS),
         declared(-7 * MS, MS, at=NOW + S, place=2),
@@ -130,7 +130,7 @@ def test_the_same_word_begins_no_segment_and_another_one_does() -> None:
 
 
 @pytest.mark.parametrize("unsynced", POLICIES)
-def test_other_sources_are_not_touched(unsynced: Any) -> None:
+def test_other_sources_are_unchanged(unsynced: Any) -> None:
     words = (declared(HUGE, HUGE), declared(HUGE, 0, place=2))
     mixed = [each for pair in zip(steady(30), steady(30, "t"), strict=True) for each in pair]
     out, _ = stamped(clock(unsynced, *words), mixed)
@@ -142,7 +142,7 @@ def test_other_sources_are_not_touched(unsynced: Any) -> None:
     assert rendered(out) == rendered(alone)
 
 
-def test_a_state_remembers_which_word_was_refuted() -> None:
+def test_state_keeps_refuted_offset() -> None:
     first = clock("estimate", declared(HOUR * MS))
     events = steady(40)
     stamped(first, events[:20])
@@ -158,10 +158,8 @@ EXTREMES = (-(1 << 63), -(1 << 62), -1, 0, 1, NOW * MS, 1 << 62, (1 << 63) - 1)
 
 @pytest.mark.parametrize("unsynced", POLICIES)
 @pytest.mark.parametrize("made", [Clock, RoundTripClock])
-def test_extreme_stamps_rounds_and_words_leave_numbers_of_64_bits(
-    unsynced: Any, made: type[Clock]
-) -> None:
-    """Every event leaves or is dead; what leaves can be written and read."""
+def test_extremes_stay_in_64_bits(unsynced: Any, made: type[Clock]) -> None:
+    """Each event is emitted or becomes a dead letter; emitted ones can be written and read."""
     for ahead in EXTREMES:
         table = DriftTable()
         for i, behind in enumerate(EXTREMES):

@@ -1,4 +1,4 @@
-"""Examples for the table of what was heard about clocks. A time is a plain number."""
+"""Examples for the table of clock reports. A time is a plain number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def arrivals(words: list[Sample]) -> list[int]:
     return [word.arrival_ns for word in words]
 
 
-def test_what_arrived_behind_a_place_and_up_to_an_instant() -> None:
+def test_after_selects_by_place_and_time() -> None:
     track = table_of(10, 20, 30).use("s")
     assert arrivals(track.after(EVER, 20)) == [10, 20]
     assert arrivals(track.after((10, 0), 29)) == [20]
@@ -36,7 +36,7 @@ def test_what_arrived_behind_a_place_and_up_to_an_instant() -> None:
     assert after.arrival_ns == 20
 
 
-def test_two_that_arrived_together_go_by_their_place_in_the_topic() -> None:
+def test_equal_arrivals_go_by_offset() -> None:
     table = DriftTable()
     table.add(sample(10, offset=1))
     table.add(sample(10, offset=2))
@@ -44,7 +44,7 @@ def test_two_that_arrived_together_go_by_their_place_in_the_topic() -> None:
     assert [word.offset for word in track.after((10, 1), 10)] == [2]
 
 
-def test_what_is_read_twice_counts_once() -> None:
+def test_repeated_sample_counts_once() -> None:
     table = table_of(10, 20)
     version = table.use("s").version
     table.add(sample(10))
@@ -54,7 +54,7 @@ def test_what_is_read_twice_counts_once() -> None:
     assert track.version == version
 
 
-def test_the_newest_stay_however_old_they_are() -> None:
+def test_newest_samples_are_kept() -> None:
     table = table_of(*range(2 * KEPT))
     table.dropped = []
     table.forget_before(KEPT + 10)
@@ -62,14 +62,14 @@ def test_the_newest_stay_however_old_they_are() -> None:
     assert len(table.dropped) == KEPT
 
 
-def test_what_somebody_may_still_ask_for_stays() -> None:
+def test_samples_after_the_bound_are_kept() -> None:
     table = table_of(*range(2 * KEPT))
     table.forget_before(7)
     assert arrivals(table.use("s").samples) == list(range(7, 2 * KEPT))
 
 
 @pytest.mark.slow
-def test_at_most_so_many_samples_and_declared_offsets() -> None:
+def test_samples_and_offsets_are_bounded() -> None:
     table = table_of(*range(MAX_SAMPLES + 3))
     for at in range(MAX_DECLARED + 2):
         table.add(Declared("s", at, 0, 0, at, at))
@@ -78,7 +78,7 @@ def test_at_most_so_many_samples_and_declared_offsets() -> None:
     assert [word.at_ns for word in track.declared] == list(range(2, MAX_DECLARED + 2))
 
 
-def test_at_most_so_many_sources_but_those_in_use_stay() -> None:
+def test_unused_sources_are_bounded() -> None:
     table = DriftTable(max_sources=2)
     used = table.use("used")
     for arrival, source in enumerate(("a", "b", "c")):
@@ -89,7 +89,7 @@ def test_at_most_so_many_sources_but_those_in_use_stay() -> None:
     assert arrivals(used.samples) == [0]
 
 
-def test_what_nothing_was_heard_about_is_kept_for_those_who_ask_only() -> None:
+def test_leave_drops_sources_without_report() -> None:
     table = table_of(10)
     for source in ("s", "silent"):
         table.use(source)
@@ -97,7 +97,7 @@ def test_what_nothing_was_heard_about_is_kept_for_those_who_ask_only() -> None:
     assert ("s" in table, "silent" in table) == (True, False)
 
 
-def test_words_and_what_is_none() -> None:
+def test_bad_reports_are_refused() -> None:
     times = {"t1": 1, "t2": 2, "t3": 3, "t4": 4}
     assert read_word("s", times, 5, 6) == Sample("s", 1, 2, 3, 4, 5, 6)
     told = {**times, "server": "b", "segment": 2, "mono": -3}

@@ -1,4 +1,4 @@
-"""Examples and laws for intervals that vote."""
+"""Examples and laws of voting intervals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_majority(n: int, least: int) -> None:
 
 
 @given(intervals)
-def test_it_is_the_lowest_point_of_those_that_most_cover(given_intervals: list[Interval]) -> None:
+def test_lowest_most_covered_point(given_intervals: list[Interval]) -> None:
     best, point = most_covered(given_intervals)
     cover = {at: sum(low <= at <= high for low, high in given_intervals) for at in range(-20, 31)}
     assert best == max(cover.values())
@@ -29,9 +29,7 @@ def test_it_is_the_lowest_point_of_those_that_most_cover(given_intervals: list[I
 
 
 @given(intervals, st.integers(1, 4))
-def test_one_without_a_quorum_has_no_such_point(
-    given_intervals: list[Interval], quorum: int
-) -> None:
+def test_true_ones_have_a_quorum(given_intervals: list[Interval], quorum: int) -> None:
     cover = {at: sum(low <= at <= high for low, high in given_intervals) for at in range(-20, 31)}
     expected = [
         at

@@ -30,12 +30,11 @@ HOUR = 3_600 * S
 
 
 UNKNOWN_RATE_NS = 140 * US
-"""After one burst the rate is anything: by the end of its cell that is 250 ppm of a second, on
-either side of its middle."""
+"""The width from the unknown rate after one burst: 250 ppm up to the end of its cell, each way."""
 
 
-def test_the_thesis_golden_round() -> None:
-    """Spec 2.1: three such rounds are an answer."""
+def test_golden_round_of_thesis() -> None:
+    """Three such rounds sync the clock (spec 2.1)."""
     clock = model()
     for later_ns in (0, 1, 2):
         sample = golden()
@@ -46,7 +45,7 @@ def test_the_thesis_golden_round() -> None:
     assert high_ns - low_ns == pytest.approx(12 * MS, abs=2 * UNKNOWN_RATE_NS)
 
 
-def test_three_different_rounds_are_an_answer() -> None:
+def test_three_different_rounds_sync() -> None:
     first, second, third = burst(AT, 5 * MS, n=3)
     clock = fed([first, second, second, first])
     assert clock.cell(AT).state == UNSYNCED
@@ -54,8 +53,8 @@ def test_three_different_rounds_are_an_answer() -> None:
     assert clock.cell(AT).state == SYNCED
 
 
-def test_one_of_several_servers_alone_is_no_answer() -> None:
-    """It lies by two seconds and is the quickest."""
+def test_one_of_many_servers_does_not_sync() -> None:
+    """Its offset is wrong by two seconds, and its rounds arrive first."""
     liar = burst(AT, 2 * S, server="a", n=10)
     others = [burst(AT + S, server=name, n=2) for name in "bc"]
     told = fed(liar, model(servers=3))
@@ -70,7 +69,7 @@ def test_one_of_several_servers_alone_is_no_answer() -> None:
         assert low_ns <= 0 <= high_ns < 20 * MS
 
 
-def test_of_two_that_disagree_neither_is_believed() -> None:
+def test_two_servers_that_disagree() -> None:
     clock = fed(burst(AT, 2 * S, server="a") + burst(AT, server="b"), model(servers=3))
     assert clock.cell(AT).state == UNSYNCED  # the span of both is wider than `max_error`
     wide = fed(burst(AT, 2 * S, server="a") + burst(AT, server="b"), model(max_error_ns=HOUR))
@@ -79,7 +78,7 @@ def test_of_two_that_disagree_neither_is_believed() -> None:
     assert low_ns <= 0 < 2 * S <= high_ns
 
 
-def test_when_most_servers_fall_silent_what_they_said_holds_over() -> None:
+def test_bounds_of_silent_servers_hold_over() -> None:
     names = "abc"
     first = [sample for name in names for sample in burst(AT, server=name, n=10)]
     alone = [
@@ -91,18 +90,18 @@ def test_when_most_servers_fall_silent_what_they_said_holds_over() -> None:
     assert cell.state in (SYNCED, STALE)
     low_ns, high_ns = interval(clock, late_ns)
     assert low_ns <= 0 <= high_ns
-    assert high_ns - low_ns > 50 * MS  # ten minutes at 250 ppm less three, on the silent ones' word
+    assert high_ns - low_ns > 50 * MS  # ten minutes at 250 ppm less three, from the silent servers
     assert fed(first + alone, model(servers=3)).cell(late_ns).state == UNSYNCED
-    assert fed(first + alone, model()).cell(late_ns).state == SYNCED  # nobody said three
+    assert fed(first + alone, model()).cell(late_ns).state == SYNCED  # no number of servers was set
 
 
-def test_states_as_the_rounds_grow_old() -> None:
+def test_states_by_age_of_rounds() -> None:
     clock = fed(burst(AT, n=10) + burst(AT + 60 * S) + burst(AT + 120 * S))
     states = [clock.cell(AT + (120 + s) * S).state for s in (-303, -299, 0, 179, 183, 600)]
     assert states == [STALE, SYNCED, SYNCED, SYNCED, STALE, UNSYNCED]
 
 
-def test_stale_error_grows_with_max_skew_and_the_rate() -> None:
+def test_stale_error_grows_with_skew() -> None:
     clock = fed(burst(AT, n=10) + burst(AT + 60 * S), model(max_error_ns=HOUR))
     one, two = (clock.cell(AT + (60 + s) * S) for s in (1_000, 2_000))
     rate_ppb: Any = clock.skew_ppb()
@@ -111,8 +110,8 @@ def test_stale_error_grows_with_max_skew_and_the_rate() -> None:
     assert (two.offset_ns - one.offset_ns) / seconds == pytest.approx(rate_ppb, abs=9)
 
 
-def test_a_cell_joins_the_next() -> None:
-    """The straight pieces meet, but for rounding."""
+def test_cell_joins_the_next() -> None:
+    """Straight pieces meet, up to rounding."""
     clock = fed(burst(AT, 7 * S, n=10) + burst(AT + 60 * S, 7 * S))
     for cells in range(-300, 300, 7):
         cell = clock.cell(AT + cells * CELL_NS)
@@ -125,8 +124,8 @@ def test_a_cell_joins_the_next() -> None:
     ("t1", "t2", "t3", "t4", "good"),
     [
         (0, 5, 6, 11, True),
-        (0, 5, 4, 11, False),  # answered before it was asked
-        (0, 5, 6, -1, False),  # back before it was sent
+        (0, 5, 4, 11, False),  # the answer comes before the request
+        (0, 5, 6, -1, False),  # the round ends before it begins
         (0, 5, 16, 9, True),  # T = -2, two granularities of 1
         (0, 5, 17, 9, False),
         (0, 5, 1_006, 1_010, False),  # the server took more than a second
@@ -154,19 +153,19 @@ def test_granularity_widens_both_ends() -> None:
 # -- falsetickers and jumps ------------------------------------------------------------------------
 
 
-def test_a_false_round_is_doubted_then_dropped() -> None:
+def test_false_round_is_doubted_then_dropped() -> None:
     clock = fed(burst(AT, 0, n=10))
     before = answers(clock, AT)
     clock.add(round_at(AT + 300 * MS, offset_ns=S))
     assert clock.cell(AT).state == SUSPECT
-    assert [row[2:] for row in answers(clock)] == [row[2:] for row in before]  # the old bounds
+    assert [row[2:] for row in answers(clock)] == [row[2:] for row in before]  # the old bounds stay
     clock.add(round_at(AT + 320 * MS, 0))
     assert clock.cell(AT).state == SYNCED
     assert (clock.falsetickers, clock.jumps, clock.segment) == (1, 0, 0)
 
 
 @pytest.mark.parametrize("jump_ns", [2 * S, -2 * S, HOUR, -HOUR, 55 * 365 * 24 * HOUR])
-def test_three_rounds_that_agree_are_a_jump(jump_ns: int) -> None:
+def test_three_agreeing_rounds_are_a_jump(jump_ns: int) -> None:
     clock = fed(burst(AT, 0, n=10))
     new = burst(AT + 60 * S, jump_ns)
     fed(new[:2], clock)
@@ -178,22 +177,22 @@ def test_three_rounds_that_agree_are_a_jump(jump_ns: int) -> None:
     assert high_ns - low_ns < 2 * MS
 
 
-def test_a_false_first_round_is_outnumbered() -> None:
-    """No jump: what it said was no answer yet."""
+def test_false_first_round_is_outnumbered() -> None:
+    """It is no jump, since one round does not sync the clock."""
     clock = fed([round_at(AT, S), *burst(AT + 20 * MS, 0, n=3)])
     assert (clock.falsetickers, clock.jumps, clock.segment) == (1, 0, 0)
     assert holds(clock, AT, 0)
 
 
-def test_a_majority_of_the_doubted_is_enough() -> None:
-    """One false round among those after a jump."""
+def test_majority_of_doubted_rounds_wins() -> None:
+    """One false round lies among those after a jump."""
     new = burst(AT + 60 * S, 5 * S)
     false = round_at(AT + 60 * S + 30 * MS, 9 * S)
     clock = fed([*burst(AT, 0, n=10), *new[:2], false, *new[2:]])
     assert (clock.segment, clock.falsetickers) == (1, 1)
 
 
-def test_rounds_of_before_the_jump_are_late() -> None:
+def test_rounds_before_jump_are_late() -> None:
     old, new = burst(AT, 0, n=10), burst(AT + 60 * S, HOUR)
     clock = fed(old + new)
     known = answers(clock, AT - HOUR)
@@ -202,7 +201,7 @@ def test_rounds_of_before_the_jump_are_late() -> None:
     assert clock.late == len(old)
 
 
-def test_mono_tells_a_step_at_once() -> None:
+def test_mono_shows_a_step_at_once() -> None:
     clock = fed([round_at(AT + i, 0, mono_ns=7) for i in range(5)])
     clock.add(round_at(AT + 10 * S, 2 * MS, mono_ns=7 - 2 * MS))
     assert (clock.segment, clock.jumps) == (1, 1)
@@ -211,17 +210,17 @@ def test_mono_tells_a_step_at_once() -> None:
     assert (clock.segment, clock.late) == (1, 1)
 
 
-def test_a_millisecond_of_mono_is_no_step() -> None:
+def test_1_ms_of_mono_is_no_step() -> None:
     clock = fed([round_at(AT + i, 0, mono_ns=i * 900 * US) for i in range(5)])
     assert (clock.segment, clock.cell(AT).state) == (0, SYNCED)
 
 
-def test_a_step_back_to_where_it_was_is_a_step() -> None:
+def test_step_back_is_a_step() -> None:
     clock = fed([round_at(AT + i * S, 0, mono_ns=mono) for i, mono in enumerate((0, S, 0, S, 0))])
     assert clock.segment == 4
 
 
-def test_the_source_may_name_its_segment() -> None:
+def test_source_may_name_its_segment() -> None:
     clock = fed([round_at(AT + i, 0, segment=3) for i in range(3)])
     assert clock.segment == 0
     clock.add(round_at(AT + S, 50 * MS, segment=4))
@@ -229,13 +228,13 @@ def test_the_source_may_name_its_segment() -> None:
     assert (clock.segment, clock.late) == (1, 1)
 
 
-def test_a_source_that_starts_anew_counts_its_segments_anew() -> None:
+def test_restarted_source_restarts_segments() -> None:
     clock = fed([round_at(AT + i, 0, segment=3) for i in range(3)])
     fed((round_at(AT + S + i, 0, segment=0) for i in range(3)), clock)
     assert (clock.segment, clock.late, clock.cell(AT).state) == (1, 0, SYNCED)
 
 
-def test_begin_segment_drops_what_is_known() -> None:
+def test_begin_segment_drops_old_rounds() -> None:
     old = burst(AT, 0, n=10)
     clock = fed(old)
     clock.begin_segment()
@@ -243,7 +242,7 @@ def test_begin_segment_drops_what_is_known() -> None:
     assert (clock.segment, clock.cell(AT).state, clock.late) == (1, UNSYNCED, len(old))
 
 
-def test_dates_of_2200_displace_nothing_until_three_agree() -> None:
+def test_one_round_of_2200_changes_nothing() -> None:
     far_ns = 180 * 365 * 24 * HOUR
     clock = fed(burst(AT, 0, n=10) + burst(AT + far_ns, 0, n=1))
     assert clock.cell(AT).state == SYNCED
@@ -252,15 +251,15 @@ def test_dates_of_2200_displace_nothing_until_three_agree() -> None:
     assert clock.jumps == 0
 
 
-def test_a_true_round_that_overtook_many_is_not_called_false() -> None:
-    """It was kept aside as too new; those it had overtaken bring it in."""
+def test_early_round_is_not_false() -> None:
+    """It was set aside as too new, and rounds that arrive later bring it in."""
     clock = fed(burst(AT, 0, n=10) + burst(AT + 400 * S, n=1))
     fed(burst(AT + 250 * S, n=1) + burst(AT + 450 * S, n=1), clock)
     assert (clock.falsetickers, clock.cell(AT + 450 * S).state) == (0, SYNCED)
 
 
-def test_back_from_a_wrong_date() -> None:
-    """The server's clock was wrong when it started; its append times never were."""
+def test_recovery_from_a_wrong_date() -> None:
+    """Arrival times were always right; only the server's clock was wrong at its start."""
     far_ns = 180 * 365 * 24 * HOUR
     wrong = burst(AT + far_ns, 0)
     for sample in wrong:
@@ -269,7 +268,7 @@ def test_back_from_a_wrong_date() -> None:
     assert clock.cell(AT + S).state == SYNCED
 
 
-def test_after_a_long_silence_three_rounds_are_believed() -> None:
+def test_three_rounds_sync_after_silence() -> None:
     clock = fed(burst(AT, 0, n=10))
     new = burst(AT + 24 * HOUR, S)  # 11 ppm
     fed(new[:2], clock)
@@ -289,31 +288,31 @@ def three(at_ns: int, lie_ns: int) -> list[Sample]:
 
 
 @pytest.mark.parametrize("lie_ns", [10 * MS, -S, HOUR, -24 * HOUR])
-def test_a_lying_server_of_three_moves_nothing_and_is_counted(lie_ns: int) -> None:
+def test_false_server_of_three_is_counted(lie_ns: int) -> None:
     rounds = three(AT, lie_ns)
     clock = fed(rounds)
     honest = fed([sample for sample in rounds if sample.server != "liar"])
     assert interval(clock, AT) == interval(honest, AT)
     assert clock.cell(AT).state == SYNCED
-    assert clock.falsetickers == 2  # of its four rounds those since it has an answer
+    assert clock.falsetickers == 2  # two of its four rounds: those since the clock is synced
     assert clock.segment == 0
 
 
-def test_a_lie_that_overlaps_the_truth_does_not_cut_it_off() -> None:
+def test_overlapping_lie_is_harmless() -> None:
     for lie_us in range(-600, 601, 25):
         assert holds(fed(three(AT, lie_us * US)), AT, 0), lie_us
 
 
-def test_a_jump_that_all_servers_see_is_one() -> None:
+def test_jump_seen_by_all_servers_counts() -> None:
     clock = fed(three(AT, S))
-    fed(three(AT + 60 * S, HOUR + S), clock)  # nobody is back at the truth: by HOUR
+    fed(three(AT + 60 * S, HOUR + S), clock)  # all three servers jump by HOUR
     for server in ("a", "b"):
         fed(burst(AT + 70 * S, HOUR, seed=4, server=server), clock)
     assert (clock.segment, clock.jumps) == (1, 1)
     assert holds(clock, AT + 70 * S - HOUR, HOUR)
 
 
-def test_a_server_that_jumps_alone_ends_no_segment() -> None:
+def test_one_server_makes_no_jump() -> None:
     clock = fed(three(AT, 0))
     fed(burst(AT + 60 * S, HOUR, server="liar"), clock)
     assert clock.segment == 0
@@ -333,7 +332,7 @@ def test_servers_are_bounded() -> None:
 
 @pytest.mark.slow
 def test_state_is_bounded() -> None:
-    """Rounds ten times a second for eight minutes, and a thousand that contradict."""
+    """It gets ten rounds a second for eight minutes, and a thousand that contradict."""
     clock = fed(sample for i in range(480) for sample in burst(AT + i * S, n=10))
     (view,) = clock._views.values()
     assert len(view.belief._uppers.times_ns) <= MAX_BOUNDS
@@ -346,7 +345,7 @@ def test_state_is_bounded() -> None:
     assert len(view.doubted) <= MAX_DOUBTED
 
 
-def test_a_server_that_came_back_under_another_name_leaves_no_vote_behind() -> None:
+def test_renamed_server_loses_its_old_vote() -> None:
     clock = fed([round_at(AT + i * S, 0, server="pod-1") for i in range(3)])
     later = AT + 200 * S  # beyond STALE_AFTER_NS
     fed((round_at(later + i * S, 500 * MS, server="pod-2") for i in range(3)), clock)

@@ -39,7 +39,7 @@ def session(seed: int, rate_ppm: int = 0, bursts: int = 4) -> list[Sample]:
 
 
 def shifted(sample: Sample, by_ns: int) -> Sample:
-    """The same round of a source whose clock shows so much more."""
+    """Return the same round, of a source whose clock shows so much more."""
     times = sample.t1_ns + by_ns, sample.t2_ns, sample.t3_ns, sample.t4_ns + by_ns
     return Sample(sample.source, *times, sample.arrival_ns)
 
@@ -47,7 +47,7 @@ def shifted(sample: Sample, by_ns: int) -> Sample:
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, rate_ppm=st.integers(-200, 200))
 def test_order_and_repeats_change_nothing(seed: int, rate_ppm: int) -> None:
-    """The law is about rounds within `sync_window` that do not contradict."""
+    """All rounds lie within `sync_window` and do not contradict."""
     rounds = session(seed, rate_ppm)
     random = Random(seed)
     mixed = rounds + random.choices(rounds, k=10)
@@ -57,7 +57,7 @@ def test_order_and_repeats_change_nothing(seed: int, rate_ppm: int) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(seed=seeds)
-def test_repeating_a_false_round_changes_nothing(seed: int) -> None:
+def test_repeated_false_round_is_ignored(seed: int) -> None:
     rounds = session(seed)
     false = round_at(AT + 30 * S, 5 * S)
     clock = fed([*rounds[:10], false, *rounds[10:]])
@@ -69,8 +69,8 @@ def test_repeating_a_false_round_changes_nothing(seed: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, by_cells=st.integers(-(1 << 22), 1 << 22))
-def test_a_constant_moves_the_offset_and_nothing_else(seed: int, by_cells: int) -> None:
-    """By whole cells of the source's time, so that the grid lies alike."""
+def test_constant_moves_only_the_offset(seed: int, by_cells: int) -> None:
+    """It moves by whole cells of the source's time, so the grid is the same."""
     by_ns = by_cells << 30
     rounds = session(seed)
     here, there = fed(rounds), fed(shifted(sample, by_ns) for sample in rounds)
@@ -86,10 +86,11 @@ delays = st.tuples(st.integers(0, 5 * MS), st.integers(0, 5 * MS))
 
 @settings(max_examples=60, deadline=None)
 @given(ways=st.lists(delays, min_size=4, max_size=12))
-def test_more_rounds_in_the_same_instant_never_widen(ways: list[tuple[int, int]]) -> None:
-    """They begin at once and end at once, by the source; what differs is the server's time
-    between. It is what is possible that never widens: the guess moves inside of it, and the
-    error, which reaches to the farther end, may grow by as much."""
+def test_more_rounds_never_widen_the_span(ways: list[tuple[int, int]]) -> None:
+    """All rounds begin and end together by the source, and differ in the server's time. Only the
+    possible span never widens. The estimate moves inside of it, and the error reaches to the
+    farther end, so it may grow.
+    """
     clock = model(max_error_ns=HOUR)
     before = None
     for there_ns, back_ns in ways:
@@ -116,8 +117,8 @@ def possible(clock: MeasuredClock) -> tuple[int, int]:
     offset_ns=st.integers(-HOUR, HOUR),
     at_s=st.sampled_from((0, 1_750_000_000, 7_258_118_400)),
 )
-def test_the_true_offset_is_inside(seed: int, rate_ppm: int, offset_ns: int, at_s: int) -> None:
-    """Any delays, any hour, any year."""
+def test_true_offset_is_inside(seed: int, rate_ppm: int, offset_ns: int, at_s: int) -> None:
+    """Delays, hour and year vary."""
     random = Random(seed)
 
     def true_offset(tau_ns: int) -> int:
@@ -140,8 +141,8 @@ def test_the_true_offset_is_inside(seed: int, rate_ppm: int, offset_ns: int, at_
 
 @settings(max_examples=20, deadline=None)
 @given(seed=seeds)
-def test_the_line_of_a_cell_lies_outside_of_what_is_possible(seed: int) -> None:
-    """Within a cell the bounds are convex: the straight piece contains them."""
+def test_line_of_a_cell_contains_the_bounds(seed: int) -> None:
+    """Within a cell the bounds are convex, so the straight piece contains them."""
     clock = fed(session(seed))
     polygon = clock._views[""].belief.polygon
     assert polygon is not None
@@ -156,8 +157,8 @@ def test_the_line_of_a_cell_lies_outside_of_what_is_possible(seed: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 11, 14, 18])
-def test_restoring_gives_the_same_cells_and_goes_on_alike(cut: int) -> None:
-    """Through JSON, so it is plain; with false rounds, a jump and two servers."""
+def test_restored_clock_has_the_same_cells(cut: int) -> None:
+    """Its state passes through JSON, with false rounds, a jump and two servers."""
     rounds = session(5)
     rounds[12:12] = [round_at(AT + 61 * S, 9 * S)]
     rounds += burst(AT + 300 * S, HOUR) + burst(AT + 301 * S, HOUR, server="b")
@@ -175,7 +176,7 @@ def test_restoring_gives_the_same_cells_and_goes_on_alike(cut: int) -> None:
     assert straight.segment == broken.segment == 1
 
 
-def test_a_snapshot_is_not_the_state_itself() -> None:
+def test_snapshot_does_not_follow_the_clock() -> None:
     clock = fed(session(1))
     state = clock.dump()
     known = answers(clock)
@@ -187,7 +188,7 @@ def test_a_snapshot_is_not_the_state_itself() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(seed=seeds, lie_ns=st.integers(-HOUR, HOUR))
-def test_one_lying_server_of_three_never_hides_the_truth(seed: int, lie_ns: int) -> None:
+def test_false_server_never_hides_the_truth(seed: int, lie_ns: int) -> None:
     servers = [burst(AT, 0, seed=seed + i, server=name) for i, name in enumerate("ab")]
     servers.append(burst(AT, lie_ns, seed=seed + 3, server="liar"))
     clock = fed(sample for samples in servers for sample in samples)

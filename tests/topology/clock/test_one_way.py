@@ -23,25 +23,25 @@ def edge(one_way: OneWay, ts: int) -> float:
     return one_way.edge(ts * MS)[0] / MS
 
 
-def test_the_third_smallest_of_a_bin_counts_and_until_then_the_smallest() -> None:
+def test_third_smallest_counts() -> None:
     assert edge(noted((0, 50)), 0) == 50
     assert edge(noted((0, 50), (1, 60)), 1) == 50
     assert edge(noted((0, 50), (1, 60), (2, 55)), 2) == 60
     assert edge(noted((0, 50), (1, 60), (2, 55), (3, 54)), 3) == 55
 
 
-def test_what_an_earlier_bin_has_seen_is_carried_by_the_largest_skew() -> None:
+def test_bound_of_earlier_bin_grows_by_skew() -> None:
     one_way = noted((0, 5), (1, 5), (2, 5), (20_000, 30))
     assert edge(one_way, 20_000) == pytest.approx(5 + 15_000 * 1e-4)  # from the middle of the bin
-    assert edge(one_way, 5_000 + 300_000) == 30  # after five minutes 35, so the newer holds
+    assert edge(one_way, 5_000 + 300_000) == 30  # the older one is 35 by now, so the newer holds
 
 
-def test_a_bound_is_carried_through_an_outage() -> None:
+def test_bound_survives_an_outage() -> None:
     one_way = noted((0, 5), (1, 5), (2, 5), *((600_000 + i, 400_000) for i in range(9)))
     assert edge(one_way, 600_000) == pytest.approx(5 + 595_000 * 1e-4)
 
 
-def test_what_is_said_not_to_matter_does_not() -> None:
+def test_larger_reading_is_ignored() -> None:
     one_way = noted((0, 50), (1, 60), (2, 55))
     assert one_way.notable_ns == 60 * MS
     assert one_way.bin_end_ns == BIN_NS
@@ -54,36 +54,35 @@ OFFSETS = st.integers(-(10**12), 10**12)
 
 
 @given(upper=OFFSETS, floor=st.integers(2, 10**9))
-def test_a_clock_is_ahead_by_more_than_is_unknown_or_left_alone(upper: int, floor: int) -> None:
+def test_only_clock_clearly_ahead_is_moved(upper: int, floor: int) -> None:
     offset = believe(upper, floor)
     if upper >= -floor:
         assert offset == 0
     else:
         assert upper - floor <= offset < 0
     if upper < -3 * floor:
-        assert offset == upper - floor // 2  # far off: the middle
+        assert offset == upper - floor // 2  # far ahead: the middle of the interval
 
 
 @given(upper=OFFSETS, by=st.integers(0, 1_000))
-def test_it_moves_at_most_twice_as_far_as_the_edge(upper: int, by: int) -> None:
+def test_offset_moves_at_most_twice_the_edge(upper: int, by: int) -> None:
     first, second = believe(upper, 10**7), believe(upper + by, 10**7)
     assert 0 <= second - first <= 2 * by
 
 
-def test_a_clock_that_is_behind_is_mended_when_readings_agree_for_two_seconds() -> None:
+def test_clock_behind_is_corrected_after_2_s() -> None:
     readings = [(100 * i, 5_000 + i % 30) for i in range(20)]
     assert not noted(*readings).mends
     assert noted(*readings, (2_000, 5_000)).mends
 
 
-def test_readings_that_fall_or_rise_move_no_clock() -> None:
-    """A backlog that is drained at twice the pace at which it arose, and old data that is
-    played at half the pace at which it happened."""
+def test_backlogs_move_no_clock() -> None:
+    """A backlog drains at twice the pace at which it arose, or old data plays at half its pace."""
     assert not noted(*((100 * i, 60_000 - 50 * i) for i in range(1_000))).mends
     assert not noted(*((100 * i, 60_000 + 100 * i) for i in range(1_000))).mends
 
 
-def test_a_clock_is_left_alone_again_only_where_little_is_left_to_mend() -> None:
+def test_correction_ends_near_zero() -> None:
     settled = [(100 * i, 1_000) for i in range(30)]
     assert noted(*settled, *((3_000 + i, 300) for i in range(3))).mends
     assert not noted(*settled, *((3_000 + i, 240) for i in range(3))).mends
@@ -95,7 +94,7 @@ def test_a_clock_is_left_alone_again_only_where_little_is_left_to_mend() -> None
     delays=st.lists(st.integers(0, 40), min_size=5, max_size=60),
     every=st.integers(1, 20_000),
 )
-def test_the_true_offset_lies_inside_where_delays_stay_below_the_floor(
+def test_true_offset_is_inside_small_delays(
     offset: int, skew_ppm: int, delays: list[int], every: int
 ) -> None:
     one_way = OneWay(100_000, MEND_ABOVE)

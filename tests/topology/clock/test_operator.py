@@ -1,4 +1,4 @@
-"""Examples for CLOCK: the policies, samples that apply, contradictions and jumps.
+"""Examples for CLOCK: the policies, clock reports, contradictions and jumps.
 
 A time is a number of milliseconds.
 """
@@ -50,12 +50,12 @@ def stamps(events: list[Event]) -> list[tuple[int, int]]:
 
 
 def steady(count: int, behind: int = 0) -> list[Event]:
-    """Ten events a second, 5 ms on the way, by a clock that is so far behind."""
+    """Return ten events a second, 5 ms on the way, of a clock that is behind by `behind` ms."""
     return [event(seq, 100 * seq, 100 * seq + 5 + behind) for seq in range(count)]
 
 
 def jumped(by: int, count: int = 20) -> list[Event]:
-    """The same by a clock that was right until its tenth event, and is ahead by so much since."""
+    """Return the same of a clock that is right until its tenth event, and then `by` ms ahead."""
     events = steady(count)
     for each in events[10:]:
         each.ts_ns += by * MS
@@ -70,7 +70,7 @@ def stamped(operator: Clock, *events: Event) -> list[Event]:
 
 
 def round_at(arrival: int, behind: int, each_way: int = 2, server: str = "") -> Sample:
-    """A round that ended when it was appended, of a source whose clock is behind."""
+    """Return a round that ended at its arrival, of a source whose clock is behind."""
     t1 = arrival - 2 * each_way - behind
     t2 = arrival - each_way
     times = (t1, t2, t2, t1 + 2 * each_way)
@@ -88,12 +88,12 @@ def synced(behind: int, rounds: int = 10) -> DriftTable:
 # -- trust -----------------------------------------------------------------------------------------
 
 
-def test_a_trusted_timestamp_that_falls_stands() -> None:
+def test_trusted_falling_timestamp_is_kept() -> None:
     events = [event(0, 10, 50), event(1, 7, 50), event(2, 9, 50, source="other"), event(3, 11, 50)]
     assert stamps(clock().on_batch(events, 50 * MS).released) == [(10, 0), (7, 0), (9, 0), (11, 0)]
 
 
-def test_time_is_raised_if_only_the_offset_has_fallen() -> None:
+def test_falling_offset_raises_the_time() -> None:
     table = DriftTable()
     table.add(Declared("s", 0, 100 * MS, 5 * MS, 0, 1))
     table.add(Declared("s", 60 * MS, 40 * MS, 5 * MS, 60 * MS, 2))
@@ -102,49 +102,49 @@ def test_time_is_raised_if_only_the_offset_has_fallen() -> None:
     assert out == [(100, 5), (100, 45), (130, 5)]
 
 
-def test_an_arrival_in_place_of_a_timestamp_is_raised() -> None:
-    """Numbers 0 and 2 have come, then 1: without timestamps the numbers give the order."""
+def test_arrival_as_timestamp_is_raised() -> None:
+    """Numbers 0 and 2 arrive before 1. Without timestamps the numbers give the order."""
     unstamped = [event(0, 10, 10), event(1, 30, 30), event(2, 20, 20)]
     out = stamped(clock(), *unstamped, event(3, 15, 40))
     assert stamps(out) == [(10, 0), (30, 0), (30, 10), (15, 0)]
 
 
-def test_a_fall_widens_the_error_up_to_where_it_would_have_been_raised() -> None:
+def test_falling_timestamp_widens_error() -> None:
     events = [event(0, 10, 50), event(1, 7, 50), event(2, 11, 52)]
     (_, (fallen, error), after) = stamps(stamped(clock("estimate"), *events))
     assert (fallen, error) == (7, 43 + 2 * 3)
     assert after == (11, 41)
 
 
-def test_a_declared_set_back_widens_no_error() -> None:
+def test_allowed_set_back_widens_no_error() -> None:
     events = [event(0, 10, 50), event(1, 7, 50), event(2, 1, 50)]
     out = stamps(stamped(clock("estimate", max_set_back_ns=5 * MS), *events))
     assert out == [(10, 40), (7, 43), (1, 43 + 2 * 9)]
 
 
-def test_events_of_a_source_that_sets_back_share_no_clock() -> None:
+def test_set_back_begins_a_segment() -> None:
     events = [event(seq, ts, 50) for seq, ts in enumerate([8, 10, 7, 11, 12])]
     assert [e.segment for e in stamped(clock("estimate"), *events)] == [0, 0, 1, 2, 3]
     assert [e.segment for e in stamped(clock("trust"), *events)] == [0, 0, 0, 0, 0]
 
 
-def test_a_late_event_is_stamped_as_it_stands_and_raises_nothing() -> None:
+def test_late_event_raises_no_time() -> None:
     late = event(1, 30, 50)
     late.late = GAP
     step = clock().on_batch([event(0, 10, 50), late, event(2, 20, 50)], 50 * MS)
     assert stamps(step.released) == [(10, 0), (30, 0), (20, 0)]
 
 
-def test_a_stamp_too_far_ahead_of_its_own_arrival_is_dead() -> None:
+def test_timestamp_too_far_ahead_is_dead() -> None:
     step: Any = clock().on_batch([event(0, 150, 50), event(1, 151, 50), event(2, 149, 50)], 50 * MS)
-    assert [e.kind for e in step.released] == ["", DEAD, ""]  # its number is not missing
+    assert [e.kind for e in step.released] == ["", DEAD, ""]  # its sequence number is not missing
     assert stamps([step.released[0], step.released[2]]) == [(150, 0), (149, 0)]
     (dead,) = step.reports
     assert (dead.reason, dead.seq, dead.offset) == ("ahead", 1, 1)
     assert "raise clock.max_ahead" in dead.detail
 
 
-def test_what_reorder_says_of_a_source_passes() -> None:
+def test_control_events_of_reorder_pass() -> None:
     step = clock().on_batch([event(0, 10, 50), event(1, 0, 50, kind=BLOCKED)], 50 * MS)
     assert [e.kind for e in step.released] == ["", BLOCKED]
 
@@ -152,56 +152,56 @@ def test_what_reorder_says_of_a_source_passes() -> None:
 # -- reject ----------------------------------------------------------------------------------------
 
 
-def test_an_unsynced_source_is_refused_and_leaves_no_hole() -> None:
+def test_reject_leaves_no_gap() -> None:
     step: Any = clock("reject").on_batch([event(0, 10, 50)], 50 * MS)
     assert [e.kind for e in step.released] == [DEAD]
     (dead,) = step.reports
     assert (dead.reason, dead.seq) == ("unsynced", 0)
 
 
-def test_under_reject_a_synced_source_passes() -> None:
+def test_synced_source_passes_reject() -> None:
     operator = clock("reject", table=synced(behind=HOUR))
     later = NOW + 5 * S
     (out,) = stamped(operator, event(0, later - HOUR, later))
     ((ref_time, error),) = stamps([out])
     assert (out.kind, ref_time) == ("", later)
-    assert error <= 4  # 2 ms each way, and the drift of five seconds
+    assert error <= 4  # 2 ms each way, plus the drift of five seconds
 
 
 # -- estimate --------------------------------------------------------------------------------------
 
 
-def test_a_clock_that_may_be_right_is_left_alone_and_the_error_is_honest() -> None:
+def test_plausible_clock_is_kept() -> None:
     assert stamps(stamped(clock("estimate"), *steady(5))) == [(100 * seq, 35) for seq in range(5)]
 
 
-def test_a_clock_an_hour_behind_is_mended_as_soon_as_its_arrivals_agree() -> None:
+def test_clock_behind_is_corrected_after_2_s() -> None:
     out = stamps(stamped(clock("estimate"), *steady(40, HOUR)))
     for seq, (ref_time, error) in enumerate(out):
-        if seq < 20:  # two seconds: until then it may be a backlog of a clock that is right
+        if seq < 20:  # for two seconds it may be a backlog of a right clock
             assert (ref_time, error) == (100 * seq, 500)
         else:
             assert ref_time == HOUR + 100 * seq + 5 - 20
-            assert 480 <= error <= 481  # and the drift of the bin so far
+            assert 480 <= error <= 481  # plus the drift since the begin of the bin
 
 
-def test_a_clock_an_hour_ahead_is_mended_at_once_and_its_error_shrinks_as_they_agree() -> None:
+def test_clock_ahead_is_corrected_at_once() -> None:
     out = stamps(stamped(clock("estimate"), *steady(40, -HOUR)))
     for seq, (ref_time, error) in enumerate(out):
         assert ref_time == 100 * seq + 5 - HOUR - 20
         assert 0 <= error - (480 + 10 * S if seq < 20 else 480) <= 1
 
 
-def test_one_wild_stamp_hurts_only_itself() -> None:
+def test_one_wild_timestamp_stays_alone() -> None:
     events = steady(20)
     events[10].ts_ns += 100 * HOUR * MS
     out = stamped(clock("estimate"), *events)
-    assert stamps(out[10:11]) == [(1005 - 20, 480)]  # by its own arrival
+    assert stamps(out[10:11]) == [(1005 - 20, 480)]  # corrected by its own arrival
     assert stamps(out[11:]) == [(100 * seq, 35) for seq in range(11, 20)]
     assert [e.segment for e in out] == [0] * 10 + [1] + [2] * 9
 
 
-def test_three_that_agree_are_a_jump_of_the_clock() -> None:
+def test_three_agreeing_events_are_a_jump() -> None:
     operator = clock("estimate")
     out = stamped(operator, *jumped(2 * HOUR))
     assert operator.jumps == 1
@@ -210,7 +210,7 @@ def test_three_that_agree_are_a_jump_of_the_clock() -> None:
     assert [e.segment for e in out] == [0] * 10 + [1] * 10
 
 
-def test_a_clock_set_back_jumps_once_the_fall_has_lasted() -> None:
+def test_lasting_set_back_is_a_jump() -> None:
     operator = clock("estimate")
     out = stamped(operator, *jumped(-HOUR, 200))
     assert operator.jumps == 1
@@ -223,20 +223,22 @@ def test_a_clock_set_back_jumps_once_the_fall_has_lasted() -> None:
 
 
 @pytest.mark.parametrize("by", [1_200, 3 * S, 15 * S, 30 * S, HOUR])
-def test_the_error_covers_a_clock_that_was_set_back(by: int) -> None:
+def test_error_covers_a_set_back(by: int) -> None:
     for seq, (ref_time, error) in enumerate(stamps(stamped(clock("estimate"), *jumped(-by, 200)))):
         assert abs(ref_time - 100 * seq) <= error
 
 
-def test_a_first_timestamp_years_ahead_costs_three_events() -> None:
-    """The clock was considered to be ahead; timestamps that are right without that count."""
+def test_wrong_start_costs_three_events() -> None:
+    """A first timestamp years ahead makes the clock count as ahead, until three right events refute
+    it.
+    """
     events = steady(60)
     events[0].ts_ns += 12 * 365 * 24 * HOUR * MS
     out = stamps(stamped(clock("estimate"), *events))
     assert all(abs(ref_time - 100 * seq) <= 20 for seq, (ref_time, _) in enumerate(out) if seq > 3)
 
 
-def test_a_clock_set_back_further_than_a_gateway_falls_jumps() -> None:
+def test_large_set_back_of_gateway_is_a_jump() -> None:
     operator = clock("estimate")
     events = jumped(-60 * S, 300)
     for each in events:
@@ -248,16 +250,16 @@ def test_a_clock_set_back_further_than_a_gateway_falls_jumps() -> None:
     assert max(late) <= 4 * S
 
 
-def test_without_arrivals_a_timestamp_that_falls_stands() -> None:
-    """There the arrival is the largest timestamp so far."""
+def test_falling_time_without_arrivals_stays() -> None:
+    """Without arrival times, the largest timestamp is the arrival time."""
     events = [event(0, 10, 10), event(1, 900, 900), event(2, 20, 900), event(3, 900, 900)]
     events[3].is_stamped = False
     out = stamps(stamped(clock(has_arrivals=False), *events))
     assert out == [(10, 0), (900, 0), (20, 0), (900, 0)]
 
 
-def test_falls_of_a_gateway_are_no_jump() -> None:
-    """Two sensors are read in turn; three times the records of one are delayed by some seconds."""
+def test_falling_gateway_times_are_no_jump() -> None:
+    """A gateway reads two sensors in turn, and some records of one are delayed by three seconds."""
     operator = clock("trust", table=synced(behind=50))
     start = NOW + 2 * S
     events = [event(seq, start + 300 * seq - 50, start + 300 * seq) for seq in range(200)]
@@ -270,7 +272,7 @@ def test_falls_of_a_gateway_are_no_jump() -> None:
         assert abs(ref_time - (events[seq].ts_ns // MS + 50)) <= 3
 
 
-def test_one_event_that_took_long_is_no_jump() -> None:
+def test_delayed_event_is_no_jump() -> None:
     operator = clock("estimate")
     events = steady(20)
     events[10].ts_ns -= 5 * S * MS  # measured long ago, sent in sequence
@@ -278,24 +280,24 @@ def test_one_event_that_took_long_is_no_jump() -> None:
     assert operator.jumps == 0
     (old_ref, old_error), after = stamps(out[10:12])
     assert (old_ref, after) == (1000 - 5 * S, (1100, 35))
-    assert 35 + 2 * 4900 <= old_error <= 35 + 2 * 4900 + 2  # and the drift of five seconds
+    assert 35 + 2 * 4900 <= old_error <= 35 + 2 * 4900 + 2  # plus the drift of five seconds
 
 
 # -- samples ---------------------------------------------------------------------------------------
 
 
-def test_a_sample_applies_from_its_arrival_and_activation_on() -> None:
+def test_sample_applies_after_activation() -> None:
     operator = clock("trust", table=synced(behind=50))
     last = NOW + 9 * 20
     before = event(0, NOW - 50, last + 999)
     after = event(1, NOW - 40, last + 1000)
     (ref_before, error_before), (ref_after, _) = stamps(stamped(operator, before, after))
-    assert error_before > 0  # nine of the ten applied
+    assert error_before > 0  # only nine of the ten samples apply
     assert abs(ref_before - NOW) <= 3
     assert abs(ref_after - (NOW + 10)) <= 3
 
 
-def test_when_the_table_was_filled_does_not_matter() -> None:
+def test_order_of_filling_is_ignored() -> None:
     events = [event(seq, NOW + 300 * seq, NOW + 300 * seq + 55) for seq in range(12)]
     samples = [round_at(NOW + 20 * i, 50) for i in range(10)]
     at_once, by_and_by = DriftTable(), DriftTable()
@@ -314,15 +316,13 @@ def test_when_the_table_was_filled_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(("rounds", "settings"), [(2, {}), (10, {"sync": "none"})])
-def test_too_few_rounds_or_no_sync_leave_a_source_unsynced(
-    rounds: int, settings: dict[str, Any]
-) -> None:
+def test_too_few_rounds_do_not_sync(rounds: int, settings: dict[str, Any]) -> None:
     operator = clock(table=synced(50, rounds=rounds), **settings)
     (out,) = stamped(operator, event(0, NOW, NOW + 5 * S))
     assert stamps([out]) == [(NOW, 0)]
 
 
-def test_a_declared_offset_stands_above_samples_until_it_is_taken_back() -> None:
+def test_declared_offset_beats_samples() -> None:
     table = synced(behind=50)
     begin = (NOW + 10 * S) * MS
     table.add(Declared("s", begin, 7 * MS, 3 * MS, begin, 100))
@@ -337,8 +337,10 @@ def test_a_declared_offset_stands_above_samples_until_it_is_taken_back() -> None
     assert all(abs(each - 50) <= 3 for each in (added[0], added[3]))
 
 
-def test_a_second_server_that_is_new_takes_nothing_away_from_what_is_known() -> None:
-    """Until it has an answer too the clock is unsynced; under `trust` what was measured goes on."""
+def test_new_server_keeps_measured_offset() -> None:
+    """Until the new server has enough rounds the clock is unsynced. Under `trust` the measured
+    offset stays.
+    """
     table = synced(behind=HOUR)
     operator = clock("trust", table=table)
     first = NOW + 5 * S
@@ -352,8 +354,8 @@ def test_a_second_server_that_is_new_takes_nothing_away_from_what_is_known() -> 
     assert explained["state"] == "unsynced"
 
 
-def test_a_new_segment_is_not_proven_by_the_one_before() -> None:
-    """The source says that its clock was set; one server of two, which lies, is quicker."""
+def test_new_segment_needs_its_own_proof() -> None:
+    """A source reports a new segment, and the faster of its two servers is wrong."""
     table = DriftTable()
     for server in "ab":
         for i in range(10):
@@ -369,7 +371,7 @@ def test_a_new_segment_is_not_proven_by_the_one_before() -> None:
     assert stamps([out]) == [(later, 0)]
 
 
-def test_an_event_that_refutes_a_synced_clock_is_stamped_by_its_arrival() -> None:
+def test_refuting_event_gets_its_arrival() -> None:
     operator = clock("estimate", table=synced(behind=0))
     base = NOW + 5 * S
     good = [event(seq, base + 100 * seq, base + 100 * seq + 5) for seq in range(3)]
@@ -381,7 +383,7 @@ def test_an_event_that_refutes_a_synced_clock_is_stamped_by_its_arrival() -> Non
     assert operator.contradicted == 1
 
 
-def test_a_source_whose_events_refute_its_clock_for_good_is_broken_until_it_syncs() -> None:
+def test_refuted_clock_is_broken_until_sync() -> None:
     table = synced(behind=0)
     operator = clock("estimate", table=table)
     base = NOW + 5 * S
@@ -407,7 +409,7 @@ def test_a_source_whose_events_refute_its_clock_for_good_is_broken_until_it_sync
 # -- the distant past ------------------------------------------------------------------------------
 
 
-def test_a_time_from_the_distant_past_is_dead_where_a_bound_is_set() -> None:
+def test_too_old_timestamp_is_dead() -> None:
     for unsynced in ("trust", "estimate"):
         operator = clock(unsynced, max_behind_ns=HOUR * MS)
         old = event(1, NOW - 2 * HOUR, NOW + 10)
@@ -421,7 +423,7 @@ def test_a_time_from_the_distant_past_is_dead_where_a_bound_is_set() -> None:
 # -- settings that change between two runs ---------------------------------------------------------
 
 
-def test_a_state_of_other_settings_is_taken_as_far_as_it_goes() -> None:
+def test_state_of_other_settings_is_used() -> None:
     table = synced(behind=50)
     first = clock("estimate", table=table)
     stamped(first, event(0, NOW + 5 * S, NOW + 5 * S + 55))
@@ -444,7 +446,7 @@ def inside(out: list[Event], true_of: dict[int, int]) -> bool:
     return all(abs(each.ref_time_ns - true_of[each.seq] * MS) <= each.error_ns for each in out)
 
 
-def test_a_backlog_after_an_outage_is_no_clock_set_back() -> None:
+def test_backlog_is_no_set_back() -> None:
     operator = clock("estimate")
     steady = [(100 * seq, 100 * seq + 5) for seq in range(100)]
     outage = [(10 * S + 100 * i, 700 * S + i) for i in range(6_900)]
@@ -456,8 +458,8 @@ def test_a_backlog_after_an_outage_is_no_clock_set_back() -> None:
 
 
 @pytest.mark.parametrize("unsynced", ["estimate", "trust", "reject"])
-def test_a_ground_that_changes_with_the_time_alone_is_saved(unsynced: str) -> None:
-    """No round and no contradiction comes: cells begin, and rounds grow too old to count."""
+def test_change_by_time_alone_is_saved(unsynced: str) -> None:
+    """No round and no contradiction comes, but cells begin, and rounds become too old."""
     clock, log = measured_clock(unsynced), Log()
     stamps = [*range(START, START + 400, 5), *range(START + 1_000, START + 200_000_000, 2_000_000)]
     for seq, ms in enumerate(stamps):
@@ -466,10 +468,10 @@ def test_a_ground_that_changes_with_the_time_alone_is_saved(unsynced: str) -> No
         log.checkpoint(clock)
 
 
-# -- what is no state of this version --------------------------------------------------------------
+# -- states of another version ---------------------------------------------------------------------
 
 
-def test_a_state_of_another_layout_is_refused() -> None:
+def test_state_of_other_layout_is_refused() -> None:
     operator = clock("estimate", table=synced(behind=50))
     stamped(operator, event(0, NOW + 5 * S, NOW + 5 * S + 55))
     state = operator.snapshot()
@@ -481,7 +483,7 @@ def test_a_state_of_another_layout_is_refused() -> None:
         clock("estimate").restore({**state, "stamp/s": [0, 7, *row[2:]]}, ())
 
 
-def test_all_that_were_silent_too_long_are_forgotten_when_a_new_one_comes() -> None:
+def test_new_source_drops_idle_ones() -> None:
     operator = Clock(ClockConfig(max_sources=10, forget_after_ns=5 * MS))
     for arrival, source in ((50, "a"), (51, "b"), (55, "c"), (60, "d")):
         operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
@@ -490,7 +492,7 @@ def test_all_that_were_silent_too_long_are_forgotten_when_a_new_one_comes() -> N
 
 
 def slow(seed: int) -> list[Event]:
-    """A source that sends about once in a cell, by a clock that may be wrong and jump."""
+    """Return events of a source that sends about once in a cell, by a clock that may jump."""
     rng = Random(seed)
     now, skew = NOW, rng.choice((0, 0, -3_000, 3_000, 90_000))
     events = []
@@ -503,7 +505,7 @@ def slow(seed: int) -> list[Event]:
 
 
 def run(events: list[Event], cells: list[int], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """All that an estimating CLOCK says of the events; `cells` gets a time for each cell."""
+    """Return all output of an estimating CLOCK; `cells` gets a time for each computed cell."""
     cell = OneWay.cell
 
     def count(one_way: OneWay, ts_ns: int) -> tuple[ClockCell, int]:
@@ -517,8 +519,8 @@ def run(events: list[Event], cells: list[int], monkeypatch: pytest.MonkeyPatch) 
         return stamps(released), [each.segment for each in released], it.snapshot()
 
 
-def test_a_noted_reading_costs_one_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The general way computes the cell before each note, too, and says the same."""
+def test_note_computes_one_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the shortcut, the cell is also computed before each note, with the same output."""
     if not hasattr(SourceClock.enter, "__code__"):
         pytest.skip("methods of the compiled core cannot be replaced")
     once: list[int] = []

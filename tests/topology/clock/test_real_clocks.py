@@ -1,14 +1,15 @@
-"""Examples: real clocks, against the truth as it was recorded.
+"""Examples: real clocks, compared with their recorded offsets.
 
-* jr_umts: eight phones, up to 30 s wrong, t1 to t4 of every message over UMTS. The record
-  holds the offset that the phone had from NTP, itself an estimate and held fixed over ten
-  minutes; t1 and t4 are turned back to the phone's own clock with it. So the truth is good to
-  the few ms that NTP over UMTS gives.
-* balloon_clocks: loggers 83 to 142 s behind GPS, both clocks in whole seconds. Every row is a
-  reading of both: a round without travel, good to a second. What is known from the rows so
-  far is held against rows later.
+The phones are eight phones of jr_umts, up to 30 s wrong, with t1 to t4 of every message over UMTS.
+The record holds the phone's offset by NTP, itself an estimate that is constant for ten minutes. It
+turns t1 and t4 back to the phone's own clock. So the recorded offset is good to the few ms that NTP
+over UMTS gives.
 
-The traces are read where they lie (`benchmarks.traces`); without them, skipped.
+The balloons are loggers 83 to 142 s behind GPS, with both clocks in whole seconds. Every row is a
+reading of both: a round without travel, good to a second. Later rows check the estimate from
+earlier rows.
+
+The traces lie outside of the project (`benchmarks.traces`). The tests are skipped without them.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ FIRST = 10
 """Rounds before the first comparison, as in a burst."""
 
 EVERY = 4
-"""One of so many messages, one every two seconds."""
+"""Every fourth message is used, one in two seconds."""
 
 SECOND_HAND = 1
-"""Both clocks are read to the second."""
+"""The granularity of both clocks in seconds."""
 
 
 class Found(NamedTuple):
-    """What was found of one source, in ms: over all comparisons."""
+    """One source's figures over all comparisons, in ms."""
 
     mean_error: float
     mean_bound: float
@@ -74,8 +75,9 @@ def phone(rows: list[TraceRow], model: MeasuredClock | ThesisClock) -> Found:
 @pytest.mark.slow
 @pytest.mark.parametrize("session", ["d1", "d2", "d4"])
 def test_phones_over_umts(session: str) -> None:
-    """The least round trip of a whole session is hard to beat where a clock is steady and
-    the best round there comes with the best back: the model must come close."""
+    """It must come close to the least round trip of a whole session. This is hard to beat where a
+    clock is steady and the fastest ways there and back coincide.
+    """
     config = ClockConfig(granularity_ns=MS, max_error_ns=WIDE_NS)
     ours_ms = theirs_ms = 0.0
     for name, rows in sources(f"jr_umts/{session}").items():
@@ -108,6 +110,6 @@ def test_balloons_against_gps(name: str, offset_s: int) -> None:
     for row in later:
         cell = model.cell(row.ts_ns)
         read_ns = int(row.payload["gps_s"]) * S - row.ts_ns
-        # The reading is itself good to the granularity.
+        # The reading itself is only exact to the granularity.
         error_ns = cell.error_at(row.ts_ns) + SECOND_HAND * S
         assert abs(cell.offset_at(row.ts_ns) - read_ns) <= error_ns

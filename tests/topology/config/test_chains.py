@@ -1,5 +1,4 @@
-"""Examples: queries that read each other's results: what a file may say, what is refused, and the
-stages that follow."""
+"""Examples: queries that read each other's results, what is refused, and the resulting stages."""
 
 from __future__ import annotations
 
@@ -46,21 +45,21 @@ CASES = [
 
 
 @pytest.mark.parametrize(("queries", "wrong"), CASES)
-def test_what_cannot_be_is_refused_with_what_to_write(queries: str, wrong: str) -> None:
+def test_bad_reads_are_refused(queries: str, wrong: str) -> None:
     with pytest.raises(TopologyError) as refused:
         topology(queries)
     assert wrong in str(refused.value)
     assert str(refused.value).count("reads itself") <= 1, "a circle is told once"
 
 
-def test_what_reads_another_stream_is_refused() -> None:
+def test_reading_other_stream_is_refused() -> None:
     queries = "a: {detector: d, stream: default, reads: [b]}\nb: {detector: d, stream: other}"
     with pytest.raises(TopologyError) as refused:
         topology(queries, STREAMS)
     assert "`b` finds its results in stream `other`" in str(refused.value)
 
 
-def test_across_stages_is_refused_and_the_cut_that_is_right_comes_by_itself() -> None:
+def test_reader_shares_the_stage() -> None:
     queries = f"a: {{detector: d, reads: [w]}}\n{WINDOW}"
     found: object = topology(queries)
     (stage,) = found.stages  # type: ignore[attr-defined]
@@ -71,7 +70,7 @@ def test_across_stages_is_refused_and_the_cut_that_is_right_comes_by_itself() ->
     topology(queries, f"{ONE}stages: [reorder, merge+window+detector]\n")
 
 
-def test_levels_types_and_patience_follow_from_what_is_read() -> None:
+def test_levels_follow_from_reads() -> None:
     found: object = topology(
         f"{WINDOW}\n"
         "low: {detector: d, reads: [default, w], correct_for: 2s}\n"

@@ -1,4 +1,4 @@
-"""Examples: which stages run where the file names none, and why."""
+"""Examples: the stages of a file that names none, and why."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ BY_STREAM = "a: {keyed_by: stream}, b: {keyed_by: stream}"
         ("streams: {default: {}}\nstages: [reorder+merge]", ["reorder+merge"], "names the stages"),
     ],
 )
-def test_the_stages_are_one_where_the_file_names_none(
-    text: str, stages: list[str], why: str
-) -> None:
-    """Its name is the same, whatever the file needs, so that it keeps its state."""
+def test_stages_are_one_by_default(text: str, stages: list[str], why: str) -> None:
+    """Its name is the same whatever the file needs, so the stage keeps its state."""
     topology = parse(text)
     assert [stage.name for stage in topology.stages] == stages
     assert why in topology.cut.why
@@ -37,8 +35,8 @@ def test_the_stages_are_one_where_the_file_names_none(
 
 
 @pytest.mark.parametrize("stages", ["all, window", "reorder, all", "all, all", "detector, all"])
-def test_all_names_all_operators(stages: str) -> None:
-    """One line says it, however many operators are named twice."""
+def test_only_detector_may_follow_all(stages: str) -> None:
+    """One line reports it, however many operators are named twice."""
     said = (
         "stages (line 2): `all` has all operators, so only `detector` can follow it;"
         " write [all] alone, or name each stage: [reorder+merge, window]"
@@ -64,15 +62,15 @@ JOINED = f"queries: {{q: {{join: interval 40ms, {SIDES}}}}}\n"
         ("a: {}, b: {input: o}, c: {input: p}", JOINED, [["events.raw", "o"], ["p"]]),
     ],
 )
-def test_the_partitions_in_which_a_stream_may_be_are_read_together(
-    streams: str, joined: str, groups: list[list[str]]
-) -> None:
-    """So are those of streams that a query joins."""
+def test_topics_read_together(streams: str, joined: str, groups: list[list[str]]) -> None:
+    """Partitions in which a stream may be are read together, and so are those of joined streams."""
     assert parse(f"streams: {{{streams}}}\n{joined}").topics_read_together == groups
 
 
-def test_detectors_have_a_stage_of_their_own_unless_they_need_the_merge() -> None:
-    """A function that hangs holds up nothing else."""
+def test_detectors_have_their_own_stage() -> None:
+    """A function that hangs then holds up nothing else. A detector that needs MERGE shares its
+    stage.
+    """
     text = """
 streams: {default: {}}
 queries:

@@ -1,4 +1,4 @@
-"""The sections `experimental`: examples of what is made, and of what is refused."""
+"""Examples: the sections `experimental`, the operators that they make, and what is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def operators(topology: Topology) -> list[Operator]:
 
 
 @pytest.mark.parametrize("method", ["thesis", "rfc"])
-def test_the_methods_take_the_place_of_ours(method: str) -> None:
+def test_methods_replace_operators(method: str) -> None:
     sections = f"experimental: {{reorder: {method}, clock: thesis, merge: thesis}}"
     made = [type(each) for each in operators(stream(sections))]
     assert made == [PacedReorder, RoundTripClock, PacedMerge]
@@ -46,7 +46,7 @@ def test_mp_k_slack_orders_by_time() -> None:
     assert type(reorder._policy()) is MPKSlack
 
 
-def test_every_method_of_a_query_has_a_strategy() -> None:
+def test_each_query_method_has_a_strategy() -> None:
     assert set(QUALITY) == set(get_args(QualityMethod))
     for method in QUALITY:
         text = f"{QUERY}, quality: {{accuracy: 90%}}, experimental: {{quality: {method}}}}}}}"
@@ -73,17 +73,17 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("sections", "path", "words"), REFUSED, ids=[each[0] for each in REFUSED])
-def test_refused_in_a_stream(sections: str, path: str, words: str) -> None:
+def test_bad_stream_method_is_refused(sections: str, path: str, words: str) -> None:
     (problem,) = refusal(f"streams: {{a: {{{sections}}}}}")
     assert problem.path == f"streams.a.{path}"
     assert words in str(problem)
 
 
-def test_refused_in_a_query() -> None:
+def test_bad_query_method_is_refused() -> None:
     (problem,) = refusal(f"{QUERY}, experimental: {{quality: aq}}}}}}")
     assert problem.path == "queries.q.experimental.quality"
     assert "write quality: {accuracy: 99%}" in str(problem)
 
 
-def test_the_wait_of_merge_may_be_named() -> None:
+def test_default_wait_may_be_written() -> None:
     assert stream("merge: {wait: delay}") == stream("merge: {}")

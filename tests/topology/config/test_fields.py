@@ -1,5 +1,6 @@
-"""`fields`, `format` and `schema` of a stream: example tables of what is taken, and of what is
-refused and why."""
+"""Example tables for `fields`, `format` and `schema` of a stream: what is accepted, and what is
+refused and why.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def made(lines: str) -> StreamConfig:
     return parse(stream_of(f"{MAPPED}; {lines}")).streams["a"]
 
 
-def test_places_become_the_mapping() -> None:
+def test_places_become_a_mapping() -> None:
     topology = parse(SOUND)
     assert topology.streams["presses"].mapping() == Fields(
         Where("payload", ("device",)),
@@ -52,7 +53,7 @@ def test_places_become_the_mapping() -> None:
     assert parse("streams: {a: }").streams["a"].mapping() is None
 
 
-def test_a_preset_is_taken_over_name_by_name() -> None:
+def test_preset_gives_missing_fields() -> None:
     mapping = FieldsConfig(preset="cloudevents", source="key").places()
     preset = FIELD_PRESETS["cloudevents"]
     assert (mapping.source, mapping.seq) == (Where("key"), preset.seq)
@@ -60,7 +61,7 @@ def test_a_preset_is_taken_over_name_by_name() -> None:
     assert not FieldsConfig(preset="plain", ts="payload.t").places().ts_optional
 
 
-def test_when_a_row_arrived_is_of_files_and_no_difference_to_a_topic() -> None:
+def test_arrival_field_is_for_files_only() -> None:
     arriving = SOUND.replace("payload.time}", "payload.time, arrival: payload.`got at`}")
     with_it, without = (parse(each).streams["presses"] for each in (arriving, SOUND))
     assert with_it.fields is not None
@@ -69,7 +70,7 @@ def test_when_a_row_arrived_is_of_files_and_no_difference_to_a_topic() -> None:
     assert reading_of(with_it) == reading_of(without)
 
 
-def test_all_of_it_filled_in_is_the_same() -> None:
+def test_filled_mapping_is_the_same() -> None:
     whole = fill(yaml.safe_load(SOUND))
     assert parse(whole).streams["presses"].mapping() == parse(SOUND).streams["presses"].mapping()
 
@@ -158,13 +159,13 @@ SCHEMAS = [
     (f"format: avro; schema: {{{REGISTRY}, subjects: t}}", "their names in the registry"),
     (f"format: bytes; schema: {{{REGISTRY}}}", "has no effect on bytes"),
 ]
-"""The same of streams whose fields have places."""
+"""The same for streams whose fields have places."""
 
 
 @pytest.mark.parametrize(
     ("text", "said"), [*REFUSED, *((f"{MAPPED}; {lines}", said) for lines, said in SCHEMAS)]
 )
-def test_what_does_not_fit_is_refused(text: str, said: str) -> None:
+def test_bad_mapping_is_refused(text: str, said: str) -> None:
     with pytest.raises(TopologyError) as refused:
         parse(stream_of(text))
     assert said in str(refused.value)
@@ -184,11 +185,11 @@ def test_what_does_not_fit_is_refused(text: str, said: str) -> None:
         "key_format: int64; format: avro; schema: {file: press.avsc}",
     ],
 )
-def test_what_is_taken(lines: str) -> None:
+def test_good_mapping_is_accepted(lines: str) -> None:
     assert made(lines).mapping() is not None
 
 
-def test_streams_of_one_topic_share_a_mapping_that_names_the_stream() -> None:
+def test_streams_of_a_topic_share_mapping() -> None:
     one = "{input: t, fields: {source: key, seq: payload.n, stream: payload.s}}"
     parse(f"streams:\n  a: {one}\n  b: {one}\n")
     with pytest.raises(TopologyError, match="with another mapping or format than stream `a`"):
@@ -201,7 +202,7 @@ def test_streams_of_one_topic_share_a_mapping_that_names_the_stream() -> None:
         parse(f"streams: {{a: {avro}, b: {avro.replace('A', 'B')}}}")
 
 
-def test_without_true_arrivals_stamps_are_believed() -> None:
+def test_clock_is_trusted_without_arrivals() -> None:
     by_stamp = parse("streams: {a: {arrival: timestamp}}")
     assert by_stamp.streams["a"].clock.unsynced == "trust"
     assert parse(fill({"streams": {"a": {"arrival": "read"}}})).streams["a"].arrival == "read"
@@ -210,7 +211,7 @@ def test_without_true_arrivals_stamps_are_believed() -> None:
         parse("streams: {a: {arrival: read, clock: {unsynced: estimate}}}")
 
 
-def test_a_file_is_sought_beside_the_topology_file() -> None:
+def test_schema_file_is_beside_topology() -> None:
     stream = made("format: avro; schema: {file: press.avsc}")
     located = stream.with_schema_from("/etc/inorder").value_schema
     assert located

@@ -1,4 +1,4 @@
-"""Joins in the topology file: an example table of what is read, and one of what is refused."""
+"""Example tables for joins in the topology file: what is read, and what is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_kinds_are_read(spelling: str, condition: JoinCondition) -> None:
     assert parse(f"{BASE}    join: {spelling}\n").queries["seen"].join == condition
 
 
-def test_what_the_operator_gets() -> None:
+def test_settings_reach_the_operator() -> None:
     topology = in_code(
         f"{JOIN}"
         "    key: payload.ball\n"
@@ -61,7 +61,7 @@ def test_what_the_operator_gets() -> None:
     )
 
 
-def test_a_side_has_its_own_key_and_the_only_stream() -> None:
+def test_side_may_have_its_own_key() -> None:
     topology = parse(
         "streams: {only: {}}\nqueries:\n  q: {join: tumbling 1s, key: payload.x,"
         " sides: {a: {type: A}, b: {type: B, key: payload.y}}}"
@@ -70,7 +70,7 @@ def test_a_side_has_its_own_key_and_the_only_stream() -> None:
     assert (query.streams, query.key_paths) == (["only", "only"], [("x",), ("y",)])
 
 
-def test_streams_that_are_joined_meet_under_one_name() -> None:
+def test_joined_streams_share_a_name() -> None:
     more = "  other: {join: tumbling 1s, sides: {a: {stream: video}, b: {stream: sound}}}\n"
     assert [parse(JOIN).partition_name_of(name) for name in ("pitch", "video", "sound")] == [
         "pitch",
@@ -149,5 +149,5 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "path", "words"), REFUSED, ids=range(len(REFUSED)))
-def test_refused(text: str, path: str, words: str) -> None:
+def test_bad_join_is_refused(text: str, path: str, words: str) -> None:
     assert_refused(text, path, words)

@@ -1,4 +1,4 @@
-"""The topology file: an example table of broken files, each with path and remedy."""
+"""Example table of broken topology files, each with path and remedy."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ STREAM = [
     ("output: events.raw", "output", "the input of stream `a`"),
     ("output: events.dead", "output", "`topics.dead` already"),
 ]
-"""The same of keys of a stream."""
+"""The same for keys of a stream."""
 
 REORDER = [
     ("late: drop, late: side", "keep one of the two"),
@@ -196,7 +196,7 @@ REORDER = [
     ("seq_range: 1-255", "is not a range of numbers"),
     ("seq_range: 5", "is not a range of numbers"),
 ]
-"""Lines of `reorder`, and what is wrong with the first key of each."""
+"""Lines of `reorder`, and the problem with the first key of each."""
 
 QUERIES = [
     ("stream: a", "", "is not a window, join, pattern or detector; write exactly one of"),
@@ -282,7 +282,7 @@ WINDOWS = [
     ("answer: auto", ".answer", "write one of: final, early, speculate"),
     ("uncertainty: nominal", ".uncertainty", "ignore, thesis3, expected, bo"),
 ]
-"""The same of queries that begin with `ONE`."""
+"""The same for queries that begin with `ONE`."""
 
 BROKEN += [(MINIMAL + text, path, words) for text, path, words in TOP]
 BROKEN += [
@@ -301,11 +301,11 @@ BROKEN += [(QUERY + ONE + text, f"queries.q{path}", words) for text, path, words
 
 
 @pytest.mark.parametrize(("text", "path", "words"), BROKEN, ids=range(len(BROKEN)))
-def test_broken(text: str | bytes, path: str, words: str) -> None:
+def test_broken_file_is_refused(text: str | bytes, path: str, words: str) -> None:
     assert_refused(text, path, words)
 
 
-def test_all_problems_at_once_in_the_order_of_the_file() -> None:
+def test_problems_come_in_file_order() -> None:
     problems = refusal(
         "delivery: never\n"
         "streams:\n"
@@ -328,7 +328,7 @@ def test_all_problems_at_once_in_the_order_of_the_file() -> None:
     )
 
 
-def test_a_mapping_has_no_lines() -> None:
+def test_mapping_has_no_lines() -> None:
     (problem,) = refusal({"streams": {"a": {"reorder": {"max_wait": 500}}}})
     assert problem.line is None
     assert str(problem) == "streams.a.reorder.max_wait: `500` has no unit; write 500ms"
@@ -337,7 +337,7 @@ def test_a_mapping_has_no_lines() -> None:
 @pytest.mark.parametrize(
     "url", ["http://user:secret@host", "redis://:secret@host/0", "unix:///s?password=secret"]
 )
-def test_a_password_is_refused_and_not_repeated(url: str) -> None:
+def test_password_is_not_repeated(url: str) -> None:
     (problem,) = refusal(f"{MINIMAL}redis: {url}")
     assert "secret" not in str(problem)
     assert url.startswith("http") or "INORDER_REDIS_PASSWORD" in str(problem)

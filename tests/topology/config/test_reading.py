@@ -1,4 +1,4 @@
-"""The topology file: example tables of good files."""
+"""Example tables of good topology files."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ DEFAULT = ("reorder", "merge", "window", "pattern", "join")
         "streams: {default: {}}\nqueries:\ntopics:\n",
     ],
 )
-def test_a_stream_named_default_is_enough(source: Any) -> None:
+def test_default_stream_is_enough(source: Any) -> None:
     assert parse(source) == Topology(streams={"default": StreamConfig()})
 
 
-def test_what_the_page_of_defaults_does_not_say() -> None:
-    """What MERGE takes over from others, and the stages."""
+def test_defaults_not_on_the_page() -> None:
+    """MERGE takes over settings from others, and the stages have defaults too."""
     topology = parse(MINIMAL)
     stream = topology.streams["default"]
     assert (stream.input, stream.output) == ("events.raw", "events.ordered")
@@ -82,7 +82,7 @@ transaction_timeout: 20s
 """
 
 
-def test_every_key_has_its_meaning() -> None:
+def test_every_key_is_read() -> None:
     topology = parse(EVERY_KEY)
     stream = topology.streams["pitch"]
     assert stream.reorder == ReorderConfig(
@@ -132,15 +132,13 @@ def test_every_key_has_its_meaning() -> None:
         ("headers: {ts_unit: ns}", None),
     ],
 )
-def test_a_clock_is_as_fine_as_the_unit_of_its_times(
-    stream: str, granularity_ns: int | None
-) -> None:
+def test_granularity_follows_the_unit(stream: str, granularity_ns: int | None) -> None:
     found = parse(f"streams: {{a: {{{stream}}}}}").streams["a"].clock
     assert found.granularity_ns == granularity_ns
     assert found.play.granularity_ns == (granularity_ns or 0)
 
 
-def test_anchors_serve_streams_that_are_alike() -> None:
+def test_anchors_share_settings() -> None:
     topology = parse(
         "streams:\n"
         "  a: &base {reorder: {rule: fixed}}\n"

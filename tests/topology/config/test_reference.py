@@ -1,5 +1,6 @@
-"""Laws of the topology file's reference: the page is up to date, every key has its words, a file
-with everything filled in says the same, and the schema takes what the reader takes."""
+"""Laws of the topology file's reference: every key has a description, and a file with all keys
+filled in means the same. The schema accepts what the reader accepts.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_a_file_with_everything_filled_in_says_the_same_and_the_schema_takes_both(
+def test_filled_file_means_the_same(
     text: str,
 ) -> None:
     document = yaml.safe_load(text)
@@ -101,8 +102,8 @@ MAPPING_KEYS = {
 SECTIONS_UNSAID = {("fields",), ("schema",)}
 
 
-def test_everything_is_filled_in() -> None:
-    """But for what has no default, and what says nothing under the rule that is there."""
+def test_every_default_is_filled_in() -> None:
+    """Only keys without a default, and keys without effect under the given rule, stay out."""
     whole = yaml.safe_load(reference.fill({"streams": {"default": {}}}))
     unsaid = {
         ("functions",),
@@ -146,18 +147,18 @@ def test_everything_is_filled_in() -> None:
         ),
     ],
 )
-def test_what_excludes_another_key_is_filled_in(stream: dict[str, Any], absent: str) -> None:
+def test_excluded_key_is_not_filled_in(stream: dict[str, Any], absent: str) -> None:
     text = reference.fill({"streams": {"a": stream}})
     assert parse(text).streams["a"] == parse({"streams": {"a": stream}}).streams["a"]
     assert absent not in text.replace("headers:\n      preset: plain\n      ts_unit: ns", "")
 
 
-def test_what_is_refused_is_refused_filled_in_too() -> None:
+def test_fill_refuses_a_bad_file() -> None:
     with pytest.raises(TopologyError, match=r"streams\.a\.colour"):
         reference.fill({"streams": {"a": {"colour": "red"}}})
 
 
-def test_every_key_has_its_words() -> None:
+def test_every_key_has_a_description() -> None:
     for section in SECTIONS.values():
         words = reference.words_of(section)
         assert words.keys() >= section.model_fields.keys(), section
@@ -168,13 +169,13 @@ def test_every_key_has_its_words() -> None:
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_the_schema_refuses_what_is_wrong_in_itself(text: str) -> None:
+def test_schema_refuses_bad_files(text: str) -> None:
     with pytest.raises(TopologyError):
         parse(text)
     assert not VALIDATOR.is_valid(yaml.safe_load(text))
 
 
-def test_defaults_in_the_schema_are_what_it_takes() -> None:
+def test_schema_accepts_its_defaults() -> None:
     entries = [
         entry
         for described in (SCHEMA, *SCHEMA["$defs"].values())

@@ -1,4 +1,4 @@
-"""Examples: a pattern of the topology file that is written as MATCH_RECOGNIZE."""
+"""Examples: a pattern of the topology file, written as MATCH_RECOGNIZE."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_from_names_the_stream() -> None:
         (file(SQL.replace(" WITHIN INTERVAL '5' SECOND", "")), "queries.q.pattern", "time limit"),
     ],
 )
-def test_what_is_wrong_has_its_place(document: dict[str, Any], path: str, says: str) -> None:
+def test_problem_names_its_place(document: dict[str, Any], path: str, says: str) -> None:
     (problem,) = refusal(document)
     assert problem.path == path
     assert says in problem.message
 
 
-def test_a_dump_has_it_as_it_was_written_and_is_read_back() -> None:
+def test_dump_keeps_the_sql() -> None:
     query = QueryConfig(pattern=pattern(SQL))
     dumped = query.model_dump(exclude_unset=True)
     assert dumped == {"pattern": SQL}

@@ -1,4 +1,4 @@
-"""Examples: values in code pass the checks of their text, and what to write is told in Python."""
+"""Examples: values in code pass the checks of their text, and their remedies are in Python."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def stages(*value: Any) -> Callable[[], Topology]:
         (partial(QualityConfig, accuracy_ppm=1_000_000), "out of range"),
     ],
 )
-def test_a_value_is_refused_as_its_spelling_is(make: Callable[[], Any], said: str) -> None:
+def test_bad_value_is_refused_like_text(make: Callable[[], Any], said: str) -> None:
     with pytest.raises(ValidationError) as refused:
         make()
     assert said in str(refused.value)
 
 
-def test_what_is_refused_in_code_is_told_in_a_sentence_for_code() -> None:
+def test_message_hides_internals() -> None:
     wrong: list[Callable[[], Any]] = [
         lambda: QueryConfig(window=Window("tumbling", S_NS)),
         lambda: QueryConfig(window="tumblin 1s", aggregate={"n": 3}),  # type: ignore[dict-item, arg-type]
@@ -118,7 +118,7 @@ def test_what_is_refused_in_code_is_told_in_a_sentence_for_code() -> None:
             assert internal not in said
 
 
-def test_what_a_file_says_and_a_value_are_the_same() -> None:
+def test_text_and_values_are_equal() -> None:
     said = """
 streams: {default: {}}
 stages: [reorder+merge, window, join]
@@ -153,7 +153,7 @@ queries:
     )
 
 
-def test_a_topology_is_made_again_from_its_fields_and_from_its_dump() -> None:
+def test_topology_survives_a_dump() -> None:
     topology = Topology(
         streams={"default": StreamConfig()},
         stages_written=(StageConfig(("reorder", "merge")), StageConfig(("window",))),
@@ -174,14 +174,14 @@ def test_a_topology_is_made_again_from_its_fields_and_from_its_dump() -> None:
     assert (changed.checkpoint_ns, changed.queries) == (5, topology.queries)
 
 
-def test_a_default_that_a_file_spells_out_still_counts() -> None:
+def test_written_default_counts() -> None:
     said = 'streams: {default: {}}\nqueries: {p: {pattern: "PATTERN A a WITHIN 1 s", early: 0s}}'
     with pytest.raises(ValueError, match="early.*belongs to a window"):
         parse(said)
 
 
-def test_a_pattern_with_a_parameter_is_refused_however_it_is_given() -> None:
-    """A topology gives parameters no values; so none is asked for when events are there."""
+def test_parameter_is_refused() -> None:
+    """A topology gives no values to parameters, so the pattern is refused before events arrive."""
     text = "PATTERN SEQ(D d, R r) WHERE r.x > $least WITHIN 1 s"
     with pytest.raises(QueryRefused, match=r"`\$least` has no value"):
         pattern(text)
@@ -190,7 +190,7 @@ def test_a_pattern_with_a_parameter_is_refused_however_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("share", ["0", "1", "0.000001", "0.5", ".999999"])
-def test_a_quantile_reads_back(share: str) -> None:
+def test_quantile_is_read_back(share: str) -> None:
     said = f"{{window: tumbling 1s, aggregate: {{q: 'quantile(payload.v, {share})'}}}}"
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{w: {said}}}")
     assert topology.queries["w"].aggregate == {"q": Aggregate("quantile", V, _ppm(share))}
@@ -202,7 +202,7 @@ def _ppm(share: str) -> int:
     return int(Decimal(share) * 1_000_000)
 
 
-def test_a_flag_in_quotes_is_to_be_written_without() -> None:
+def test_quoted_flag_is_refused() -> None:
     with pytest.raises(ValueError, match="`true` is not known here; write true, without quotes"):
         parse({"streams": {"default": {}}, "watermark": "true"})
     for said, remedy in (("true", "write True, without"), ("no", "write one of: True, False")):
@@ -222,11 +222,11 @@ def test_a_flag_in_quotes_is_to_be_written_without() -> None:
         ("write one of: true, false", "write one of: true, false"),
     ],
 )
-def test_what_a_remedy_writes_is_python_in_code(remedy: str, in_code: str) -> None:
+def test_remedy_in_code_is_python(remedy: str, in_code: str) -> None:
     assert str(refuse("wrong", remedy)) == f"wrong; {in_code}"
 
 
-def test_a_remedy_of_a_pattern_is_of_its_language_in_code() -> None:
+def test_remedy_of_a_pattern_is_unchanged() -> None:
     said = "PATTERN SEQ(A+ a[], B b) WHERE a[lim].x > 1 AND b[2:1].x = 1 WITHIN 5 s"
     with pytest.raises(ValidationError) as in_code:
         QueryConfig(pattern=said)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Examples: texts that ask for more than they are, and what is said of them at once."""
+"""Examples: texts that expand to far more than their length, and their errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def waits(length: str) -> str:
         pytest.param(waits("0x" + "f" * 900_000), "streams.s.reorder.max_wait", id="a huge number"),
     ],
 )
-def test_it_is_refused_at_once(text: str, said: str) -> None:
+def test_costly_text_is_refused_at_once(text: str, said: str) -> None:
     began_s = time.process_time()
     with pytest.raises(TopologyError) as refused:
         parse(text)
@@ -50,13 +50,13 @@ def test_it_is_refused_at_once(text: str, said: str) -> None:
     assert len(str(refused.value)) < 10_000
 
 
-def test_functions_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+def test_unreadable_functions_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("streams: {s: {}}\nfunctions: /proc/self/mem\n")
     refused = inorder("check", str(tmp_path / "t.yaml"))
     assert refused.code == 2
     assert "/proc/self/mem cannot be read" in refused.err
 
 
-def test_what_lives_in_several_streams_may_be_merged() -> None:
+def test_merge_keys_are_applied() -> None:
     text = "a: &a {x: 1, y: 2}\nb: &b {<<: *a, z: 3}\nc: {<<: [*a, *b], x: 4}\n"
     assert load(text).value["c"] == {"x": 4, "y": 2, "z": 3}

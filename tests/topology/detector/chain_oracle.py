@@ -1,5 +1,6 @@
-"""What a chain of detectors says of events in order: level by level, each over all that the one
-below has told. Slow, and plain to see."""
+"""An oracle for chains of detectors over events in order. It runs level by level, each over all
+results of the levels below. It is slow and simple.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from topology.detector.item import Seen
 
 @dataclass(frozen=True)
 class Level:
-    """`key`: a name in the payload. `reads`: queries; `stream`: the events, too."""
+    """A level of a chain.
+
+    Attributes:
+        key: A name in the payload.
+        reads: The queries whose results it reads.
+        stream: Whether it reads the events, too.
+    """
 
     query: str
     detector: Any
@@ -24,8 +31,11 @@ class Level:
 
 
 class Item(NamedTuple):
-    """At one instant, events come by their sources, then results by level, query, and the item at
-    which each was told."""
+    """An item of a level's input.
+
+    At one instant, events come by source, then results by level, query, and the item that caused
+    each.
+    """
 
     time_ns: int
     order: tuple[Any, ...]
@@ -33,7 +43,7 @@ class Item(NamedTuple):
 
 
 Emitted = dict[tuple[str, Any], dict[str, Any]]
-"""What stands of each query: by key and id, or by where it was told."""
+"""The current results of each query: by key and id, or by the place that caused them."""
 
 
 def chain_truth(
@@ -41,7 +51,7 @@ def chain_truth(
     events: Iterable[Seen],
     others: Mapping[str, Sequence[Item]] | None = None,
 ) -> dict[str, Emitted]:
-    """`others`: what stands of windows and patterns, by query."""
+    """Return the current results of each query; `others` has those of windows and patterns."""
     items = [Item(each.time_ns, (0, each.source, each.epoch, each.seq), each) for each in events]
     last_ns = max(each.time_ns for each in items)
     for found in (others or {}).values():

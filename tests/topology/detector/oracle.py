@@ -1,6 +1,9 @@
-"""What a detector says of events in order: sort, read, fire timers between. Slow, and plain to see.
+"""An oracle for detectors over events in order: sort, read, fire timers between. It is slow and
+simple.
 
-Detectors for the laws, too: each of another kind, all with few states, so that replays converge."""
+It also has detectors for the laws, each of another kind, all with few states, so that replays
+converge.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from topology.detector.detector import Detector, Found, behaviour_of
 from topology.detector.item import Seen
 
 Emitted = dict[tuple[Any, ...], dict[str, Any]]
-"""What stands, by key and id, or by key, item and place where there is none."""
+"""The current results, by key and id, or by key, item and place for those without an id."""
 
 ENDED = 1 << 70
 TIMER, END = -1, -2
 
 
 class Told(NamedTuple):
-    """What is told at once. `cause`: the number of an event in the log, TIMER or END."""
+    """A group of results at once. `cause` is the number of an event in the log, TIMER or END."""
 
     found: list[Found]
     time_ns: int
@@ -30,8 +33,11 @@ class Told(NamedTuple):
 def told_in_order(
     detector: Any, log: Sequence[Seen], until_ns: int, *, ended: bool
 ) -> Iterator[Told]:
-    """What events of one key up to that instant tell, and timers before it; `ended`: that is all,
-    so a timer that is due later tells once, and then the end."""
+    """Yield the results of one key's events up to that instant, and of timers before it.
+
+    If `ended`, there are no more events: a timer that is due later fires once, and then comes the
+    end.
+    """
     rules = behaviour_of(detector)
     state = rules.initial()
     passed_ns = -(1 << 80)
@@ -69,7 +75,7 @@ def _found_in(said: Any) -> list[Found]:
 def truth(
     detector: Any, events: Mapping[str, Iterable[Seen]], until_ns: int, *, ended: bool = False
 ) -> Emitted:
-    """What stands of all keys."""
+    """Return the current results of all keys."""
     emitted: Emitted = {}
     for key, seen in events.items():
         log = sorted(seen, key=lambda event: event.key)
@@ -94,7 +100,7 @@ def _mod(state: int, event: Seen) -> tuple[int, Any]:
 
 
 def _follows(state: tuple[int, ...], event: Seen) -> tuple[tuple[int, ...], Any]:
-    """An A, then a C within 8, and no B between."""
+    """Find an A, then a C within 8, with no B between."""
     if event.type == "A":
         return (event.time_ns,), None
     if event.type == "B":
@@ -105,7 +111,7 @@ def _follows(state: tuple[int, ...], event: Seen) -> tuple[tuple[int, ...], Any]
 
 
 def _pairs(state: tuple[Seen, ...], event: Seen) -> tuple[tuple[Seen, ...], Any]:
-    """The event before, of the same type."""
+    """Find two events of one type in turn with a rising payload."""
     last = next((each for each in state if each.type == event.type), None)
     others = tuple(each for each in state if each.type != event.type)
     if last is None or last.payload >= event.payload:
@@ -131,7 +137,7 @@ def _largest(state: int, event: Seen) -> tuple[int, Any]:
 
 
 def _beat(state: tuple[int, int], event: Seen) -> tuple[tuple[int, int], Any]:
-    """A timer each 5, at most three after an event."""
+    """Start a timer every 5, at most three times after an event."""
     return (event.time_ns + 5, 3), None
 
 
@@ -140,7 +146,7 @@ def _beaten(state: tuple[int, int], time_ns: int) -> tuple[tuple[int, int], Any]
 
 
 class Counter:
-    """Changes itself."""
+    """A detector that changes its own attributes."""
 
     def __init__(self) -> None:
         self.seen: dict[str, int] = {}
@@ -171,7 +177,7 @@ class Track:
 
 
 class Last:
-    """Slots, and events in them."""
+    """A detector with slots, which keeps events in them."""
 
     __slots__ = ("events", "told")
 
@@ -210,7 +216,7 @@ class Speed(IntEnum):
 
 
 class Machine:
-    """Its state is members of enumerations."""
+    """A detector whose state has members of enumerations."""
 
     classes = (Mode, Speed)
 

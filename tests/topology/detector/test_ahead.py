@@ -1,6 +1,7 @@
-"""Law: detectors ahead of the merge say the same after a restart where a late copy of an event
-waits in their merge beside the event itself, in order; also where events are given other offsets
-before it, as a worker that begins behind a history gives them."""
+"""Law: speculative detectors give the same results after a restart, while their MERGE buffers a
+late copy of an event beside the event itself. It also holds if the events before it get other
+offsets, as when a worker starts after a history.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds_of_today(8))
-def test_a_late_copy_is_not_taken_for_the_event_in_order(seed: int) -> None:
+def test_late_copy_is_not_the_event(seed: int) -> None:
     events = with_copies(Random(seed))
     for event in events:
         event.value = {"key": "ab"[event.seq % 2], "v": event.seq}

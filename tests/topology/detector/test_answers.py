@@ -1,5 +1,7 @@
-"""Laws: whatever a query answers, the same stands after the last correction; and what is told early
-is told earlier. Whole topologies, over seeded streams whose sources lag, stall, and lose events."""
+"""Laws: every `answer` of a query has the same results after the last correction, and speculative
+results come earlier. Whole topologies run over seeded streams whose sources lag, stall, and lose
+events.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,15 @@ queries:
 
 
 def text_of(answer: str, more: str = "", **settings: str) -> str:
-    """With detectors that answer so; the others do, if they can, or `early`."""
+    """Return the topology with detectors of that `answer`; other queries have it if it is `final`,
+    else `early`.
+    """
     other = answer if answer == "final" else "early"
     return TOPOLOGY.format(answer=answer + more, other=other + more, **settings)
 
 
 def _pairs(state: tuple[Seen, ...], event: Seen) -> Any:
-    """An A and a C of one key, and no B between."""
+    """Find an A and a C of one key with no B between."""
     if event.type == "C" and state:
         found = Found(
             {"v": state[0].payload["v"]}, start_ns=state[0].time_ns, events={"a": state[0]}
@@ -92,7 +96,7 @@ def content(each: Any) -> tuple[Any, ...]:
 
 
 def standing(records: Sequence[Any]) -> dict[str, Any]:
-    """What stands, by id. Each chain of revisions is sound."""
+    """Return the current results by id, and assert that each chain of revisions is valid."""
     stands: dict[str, Any] = {}
     revisions: dict[str, int] = {}
     finals = set()
@@ -111,7 +115,7 @@ def standing(records: Sequence[Any]) -> dict[str, Any]:
 
 
 def waited(records: list[Any], *but: str) -> bool:
-    """All are final, but for what the end of the input let be emitted, and those queries."""
+    """Return whether all results are final, except of these queries and at the input's end."""
     last_ns = max(each.at_ns for each in records)
     opened = [each for each in records if not each.final and each.query not in but]
     return all(each.at_ns == last_ns for each in opened)
@@ -120,7 +124,7 @@ def waited(records: list[Any], *but: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("late", ["pass", "side"])
 @pytest.mark.parametrize("allowance", ["0s", "2s"])
-def test_all_answers_stand_alike(late: str, allowance: str) -> None:
+def test_all_answers_agree(late: str, allowance: str) -> None:
     for seed in range(2):
         runs: dict[str, list[Any]] = {}
         for answer in ("final", "early", "speculate"):
@@ -137,8 +141,8 @@ def test_all_answers_stand_alike(late: str, allowance: str) -> None:
 
 
 @pytest.mark.slow
-def test_how_sure_is_that_of_the_telling_and_with_finals_that_of_final() -> None:
-    """Windows and sessions say `uncertain` until nothing can come any more."""
+def test_confidence_with_and_without_finals() -> None:
+    """Windows and sessions are `uncertain` until no event can change them."""
     sent = events(0, 70)
 
     def sure(answer: str, finals: str = "") -> dict[str, tuple[str, bool]]:
@@ -158,7 +162,7 @@ def test_how_sure_is_that_of_the_telling_and_with_finals_that_of_final() -> None
     assert {id_: said for id_, (said, _) in last.items()} == sure_of
 
 
-def test_what_runs_ahead_is_told_earlier() -> None:
+def test_speculative_results_come_earlier() -> None:
     sent = events(1, 500)
 
     def first_ns(answer: str) -> dict[str, int]:
@@ -175,7 +179,7 @@ def test_what_runs_ahead_is_told_earlier() -> None:
 
 
 @pytest.mark.slow
-def test_it_does_not_matter_how_much_is_granted() -> None:
+def test_share_changes_no_result() -> None:
     text = text_of("speculate", late="pass", new_source_allowance="0s")
     stands = []
     for share in ("0.01%", "100%"):

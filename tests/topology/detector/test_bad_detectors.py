@@ -1,5 +1,6 @@
-"""Examples: detectors that raise, do not end, grow, or are no functions; each is counted and
-named."""
+"""Examples: detectors that raise, do not end, grow, or are no functions. Each fault is counted and
+named.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ from topology.detector.values import GLANCE, glance
 
 
 def run(detector: Any, payloads: list[Any]) -> tuple[Unit, list[Record]]:
-    """Events a nanosecond apart, then the rest of the time; the numbers are multiples of 64."""
+    """Return a unit with events a nanosecond apart, and its output up to a late instant.
+
+    Sequence numbers are multiples of 64, at which states are checked.
+    """
     unit = Unit(behaviour_of(detector), b"")
     for time_ns, payload in enumerate(payloads):
         unit.put("", LogEntry(Seen("A", time_ns, payload, "s", 0, 64 * time_ns)))
@@ -46,8 +50,9 @@ def note(records: list[Record], stand: dict[str, Any]) -> None:
 
 
 def read(unit: Unit, seq: int, stand: dict[str, Any], *, is_speculative: bool) -> None:
-    """One more event, at the instant and with the payload that its number is; final unless it is
-    read ahead."""
+    """Add an event whose instant and payload equal its number; it is final unless it is
+    speculative.
+    """
     unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
     note(unit.advance(behind(seq), before(0) if is_speculative else behind(seq)), stand)
 
@@ -55,7 +60,7 @@ def read(unit: Unit, seq: int, stand: dict[str, Any], *, is_speculative: bool) -
 ahead_or_not = pytest.mark.parametrize("is_speculative", [False, True], ids=["in order", "ahead"])
 
 
-def test_one_that_raises_keeps_the_state_it_had() -> None:
+def test_failed_step_keeps_the_state() -> None:
     def step(state: int, event: Seen) -> Any:
         return state + 10 // event.payload, {"sum": state + 10 // event.payload}
 
@@ -66,7 +71,7 @@ def test_one_that_raises_keeps_the_state_it_had() -> None:
     assert "s/0/64 at 1" in unit.counts.why
 
 
-def test_what_was_told_is_taken_back_where_it_raises_now() -> None:
+def test_failed_replay_retracts_the_result() -> None:
     def step(state: int, event: Seen) -> Any:
         return state + event.payload, {"share": 10 / (state + event.payload)}
 
@@ -77,7 +82,7 @@ def test_what_was_told_is_taken_back_where_it_raises_now() -> None:
     assert ops[0] == ("retract", {"share": 10.0})
 
 
-def test_one_that_tells_without_end() -> None:
+def test_endless_results_are_cut() -> None:
     class Chatter:
         def on_event(self, event: Seen) -> Iterator[dict[str, int]]:
             return ({"n": n} for n in count())
@@ -95,7 +100,7 @@ interpreted = pytest.mark.skipif(
 
 @interpreted
 @pytest.mark.parametrize("step_ns", [0, 1])
-def test_a_timer_that_does_not_move_on(step_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stuck_timer_stops_key(step_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cursor_module, "MAX_TICKS", 100)
     detector = Detector(
         lambda state, event: (event.time_ns, None),
@@ -110,7 +115,7 @@ def test_a_timer_that_does_not_move_on(step_ns: int, monkeypatch: pytest.MonkeyP
 
 
 @interpreted
-def test_a_state_of_ever_more_values_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growing_state_stops_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cursor_module, "MAX_SIZE", 50)
     unit, records = run(Detector(lambda s, e: ((*s, e.payload), {"n": len(s)}), ()), [1] * 90)
     assert unit.counts.stopped == 1
@@ -157,9 +162,7 @@ FAULTS: list[tuple[Any, set[str], str]] = [
 
 
 @pytest.mark.parametrize(("detector", "counts", "why"), FAULTS)
-def test_a_fault_is_counted_and_named_and_nothing_is_told(
-    detector: Any, counts: set[str], why: str
-) -> None:
+def test_fault_is_counted_and_named(detector: Any, counts: set[str], why: str) -> None:
     unit, records = run(detector, [1])
     assert records == []
     figures = unit.counts.figures()
@@ -173,7 +176,9 @@ class Peer:
 
 
 def holding(value: Any, first: int) -> Any:
-    """A class whose state comes to hold it at an event with that payload, or a greater one."""
+    """Return a class whose state contains the value from an event with that payload or a greater
+    one on.
+    """
 
     class Holder:
         classes = (type(value),)
@@ -194,10 +199,8 @@ def holding(value: Any, first: int) -> Any:
 @pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("kind", ["class", "pure", "undeclared"])
 @ahead_or_not
-def test_a_first_state_that_is_no_value_stops_its_key_at_once(
-    is_speculative: bool, kind: str, value: Any
-) -> None:
-    """As much stands where it is read in order as where it is read ahead."""
+def test_bad_first_state_stops_key(is_speculative: bool, kind: str, value: Any) -> None:
+    """Read in order or speculatively, the same results remain."""
     classes = (type(value),) if kind == "pure" else ()
     pure = Detector(lambda state, event: ((value,), {"n": 1}), (), classes=classes)
     unit = Unit(behaviour_of(holding(value, 0) if kind == "class" else pure), b"")
@@ -226,10 +229,10 @@ def _ring() -> Peer:
     ids=[*(type(each).__name__ for each in NO_VALUES), "ring"],
 )
 @ahead_or_not
-def test_one_that_comes_to_hold_what_is_no_value_stops_its_key(
-    is_speculative: bool, value: Any, why: str
-) -> None:
-    """Between the events that are looked at, at the same event in order and read ahead."""
+def test_bad_later_state_stops_key(is_speculative: bool, value: Any, why: str) -> None:
+    """It stops at the same event in order and speculatively, between the events whose state is
+    checked.
+    """
     unit = Unit(behaviour_of(holding(value, 3)), b"", spacing=64)
     stand: dict[str, Any] = {}
     for seq in (1, 2, 4, 5, 3) if is_speculative else range(1, 6):
@@ -244,10 +247,8 @@ HIDDEN = [*range(GLANCE), deque([1])]
 
 
 @pytest.mark.parametrize(("is_speculative", "seen"), [(False, 64), (True, 3)])
-def test_what_a_glance_does_not_show_is_seen_at_the_next_look(
-    is_speculative: bool, seen: int
-) -> None:
-    """In order; read ahead it is seen where the state is copied."""
+def test_hidden_bad_value_is_found_later(is_speculative: bool, seen: int) -> None:
+    """In order the next full check finds it, and speculatively the next copy of the state."""
     unit = Unit(behaviour_of(holding(HIDDEN, 3)), b"")
     stand: dict[str, Any] = {}
     for seq in range(1, 70):
@@ -255,7 +256,7 @@ def test_what_a_glance_does_not_show_is_seen_at_the_next_look(
     assert [each["n"] for each in stand.values()] == [*range(1, seen + 1)]
 
 
-def test_one_that_is_stopped_where_the_base_moves_takes_back_what_lies_behind() -> None:
+def test_stop_at_base_retracts_later_ones() -> None:
     unit = Unit(behaviour_of(holding(HIDDEN, 3)), b"", spacing=8)
     stand: dict[str, Any] = {}
     for seq in range(1, 7):
@@ -268,8 +269,8 @@ def test_one_that_is_stopped_where_the_base_moves_takes_back_what_lies_behind() 
     assert unit.advance(behind(8), behind(8)) == []
 
 
-def test_a_state_that_cannot_be_read_back_stops_its_key() -> None:
-    """Its class has lost a member between two runs."""
+def test_unreadable_state_stops_key() -> None:
+    """Its enumeration has lost a member between two runs."""
 
     class Fewer(Enum):
         IDLE = 0
@@ -297,9 +298,10 @@ GROWING: list[Any] = [
 
 @pytest.mark.parametrize("detector", GROWING, ids=["text", "bytes", "int", "tuple"])
 @ahead_or_not
-def test_one_value_that_grows_is_given_up(is_speculative: bool, detector: Detector) -> None:
-    """At the same event in order and read ahead, between those that are looked at; and of what is
-    kept to go back to there is a bound."""
+def test_growing_value_stops_key(is_speculative: bool, detector: Detector) -> None:
+    """It stops at the same event in order and speculatively, between checks. The kept states have a
+    bound.
+    """
     unit = Unit(behaviour_of(detector), b"")
     unit.max_kept = 100_000
     stand: dict[str, Any] = {}
@@ -315,15 +317,15 @@ def test_one_value_that_grows_is_given_up(is_speculative: bool, detector: Detect
     assert is_speculative == (most > 0)
 
 
-def test_results_that_are_long_are_left_out() -> None:
-    """All that would go beyond, and what is told behind them."""
+def test_long_results_are_left_out() -> None:
+    """Results after the first one beyond the bound are left out too."""
     texts = ["x" * (MAX_RESULTS_BYTES // 2), "y", "z" * (MAX_RESULTS_BYTES // 2), "w"]
     unit, records = run(_tells([{"t": each} for each in texts]), [1])
     assert [each.output.values["t"][0] for each in records] == ["x", "y"]
     assert unit.counts.too_many_results == 1
 
 
-def test_a_text_that_is_none_stops_its_key_and_is_no_hindrance_to_a_checkpoint() -> None:
+def test_lone_surrogate_stops_key() -> None:
     unit = Unit(behaviour_of(Detector(lambda s, e: ("\ud800"[: e.seq // 3], None), "")), b"")
     for seq in (1, 3):
         read(unit, seq, {}, is_speculative=False)
@@ -360,6 +362,6 @@ class _Shared:
         (Detector(lambda s, e: (s, None), Counter()), "contains a Counter, whose content"),
     ],
 )
-def test_what_is_no_detector_is_refused_with_what_to_write(detector: Any, wrong: str) -> None:
+def test_wrong_detector_is_refused(detector: Any, wrong: str) -> None:
     with pytest.raises(TypeError, match=wrong):
         behaviour_of(detector)

@@ -51,18 +51,18 @@ def results_of(name: str, answer: str = "final") -> list[Any]:
     return [each for each in replay(topology, _events(STREAMS[name])) if hasattr(each, "op")]
 
 
-def test_a_stop_is_told_after_three_seconds_and_again_when_it_is_over() -> None:
+def test_stop_is_found_and_updated() -> None:
     values = [(each.op, each.values["stopped_s"]) for each in results_of("stop")]
     assert values == [("emit", None), ("update", 5.0)] * 2
 
 
-def test_a_stray_measurement_is_told_and_not_believed() -> None:
+def test_stray_measurement_is_found() -> None:
     (found,) = results_of("stray")
     assert found.end_ns == START + 40 * 500 * MS
     assert abs(found.values["expected"] - 40.0) < 1.0
 
 
-def test_the_top_three_is_told_when_it_changes() -> None:
+def test_top_three_is_found_on_change() -> None:
     tops = [[name for name, _ in each.values["top"]] for each in results_of("top_three")]
     points: dict[str, int] = {}
     expected: list[list[str]] = []
@@ -77,7 +77,7 @@ def test_the_top_three_is_told_when_it_changes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
-def test_they_are_sound(name: str) -> None:
+def test_detectors_pass_the_checks(name: str) -> None:
     report = check_detector(DETECTORS[name], _events(STREAMS[name]))
     assert report.state_bytes < 500
     text = TOPOLOGY.format(name=name, answer="speculate")

@@ -1,5 +1,6 @@
-"""Laws: whatever is read ahead, and however often it goes back, what stands is what an in-order run
-tells. The oracle is `oracle.truth`; each law names the one it is in the module of the unit."""
+"""Laws: however far a detector speculates, and however often it goes back, its current results are
+those of an in-order run. The oracle is `oracle.truth`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ NAMES = list(DETECTORS)
         ),
     ],
 )
-def test_what_stands_is_what_an_in_order_run_tells(seeds: range, name: str) -> None:
+def test_results_equal_in_order_run(seeds: range, name: str) -> None:
     detector = DETECTORS[name]
     for seed in seeds:
         of = world(seed)
@@ -51,7 +52,7 @@ def _plain_buffering(found: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("spacing", [1, 3, 1_000])
-def test_checkpoints_and_the_end_of_a_replay_change_nothing(name: str, spacing: int) -> None:
+def test_checkpoints_change_nothing(name: str, spacing: int) -> None:
     detector = DETECTORS[name]
     for seed in seeds_of_today(8):
         of = world(seed)
@@ -60,7 +61,7 @@ def test_checkpoints_and_the_end_of_a_replay_change_nothing(name: str, spacing: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_key_is_as_if_it_were_alone(name: str) -> None:
+def test_keys_are_independent(name: str) -> None:
     detector = DETECTORS[name]
     for seed in seeds_of_today(8):
         of = world(seed)
@@ -74,8 +75,8 @@ def test_a_key_is_as_if_it_were_alone(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_replays_do_converge(name: str) -> None:
-    """Else the laws would not have met that end."""
+def test_some_replays_converge(name: str) -> None:
+    """Otherwise the laws would not cover the early end of a replay."""
     counts = [run(DETECTORS[name], world(seed), everything).counts for seed in range(40)]
     assert sum(each.replayed for each in counts) > 0
     assert sum(each.converged for each in counts) > 0

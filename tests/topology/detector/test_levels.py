@@ -1,5 +1,6 @@
-"""Laws of chains: what stands at last is what the levels say, run one after the other over the
-events in order, whatever each answers, however early, and in whatever order all arrived."""
+"""Laws of chains: the current results equal those of the levels run one after the other over the
+events in order. Answers and orders of arrival vary.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def _paused(state: int | None, time_ns: int) -> Any:
 
 
 def _pass(state: tuple[Any, ...], event: Seen) -> Any:
-    """Two hits of different keys, and no pause of any between; which was how long ago."""
+    """Find two hits of different keys with no pause between, and the time between them."""
     if event.type == "pause":
         return (), None
     found = None
@@ -46,7 +47,7 @@ def _pass(state: tuple[Any, ...], event: Seen) -> Any:
 
 
 def _most(state: tuple[tuple[Any, int], ...], event: Seen) -> Any:
-    """Who was passed to most; told again, changed, each time that is somebody else."""
+    """Find who was passed to most, and emit again, under one id, when that changes."""
     counts = Counter(dict(state))
     before = counts.most_common(1)
     counts[event.payload["to"]] += 1
@@ -58,7 +59,7 @@ def _most(state: tuple[tuple[Any, int], ...], event: Seen) -> Any:
 
 
 class Tally:
-    """Everything of a chain, and of the stream, in the order in which it comes."""
+    """A detector that reads all results of a chain, and the stream, in their order."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -115,8 +116,10 @@ def seen_of(sent: Sequence[RawEvent]) -> list[Seen]:
 def results_of(
     text: str, sent: Sequence[RawEvent], own: Mapping[str, Any]
 ) -> tuple[list[Any], list[RawEvent]]:
-    """The results, and what was accepted: what REORDER takes for older than a source's beginning
-    is late for all."""
+    """Return the results and the accepted events.
+
+    Events that REORDER takes for older than a source's beginning are late for all.
+    """
     said: list[Any] = list(replay(parse(text, detectors=own), sent))
     late = {(each.source, each.seq) for each in said if isinstance(each, LateRecord)}
     accepted = [each for each in sent if (each.source, each.seq) not in late]
@@ -124,7 +127,7 @@ def results_of(
 
 
 def values_of(records: Sequence[Any]) -> dict[str, list[str]]:
-    """What stands of each query."""
+    """Return the current values of each query."""
     stands: dict[str, list[str]] = {}
     for query, values, *_ in standing(records).values():
         stands.setdefault(query, []).append(repr(values))
@@ -147,7 +150,7 @@ def law(seed: int, answers: Sequence[str]) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_chain_stands_as_its_levels_run_one_after_the_other(answer: str) -> None:
+def test_chain_equals_its_levels_in_turn(answer: str) -> None:
     ops: Counter[tuple[str, str]] = Counter()
     for seed in range(4):
         records = law(seed, [answer] * 5)
@@ -171,13 +174,13 @@ def test_a_chain_stands_as_its_levels_run_one_after_the_other(answer: str) -> No
         ),
     ],
 )
-def test_each_level_may_answer_in_its_own_way(seeds: range) -> None:
+def test_levels_may_mix_answers(seeds: range) -> None:
     for seed in seeds:
         law(seed, [ANSWERS[(seed + at * at * (seed % 2 + 1)) % 3] for at in range(5)])
 
 
 def item_of(query: str, each: Any) -> Item:
-    """A window or a match that stands."""
+    """Return the item of a current window or match."""
     payload: dict[str, Any] = {"start_ns": each.start_ns, "end_ns": each.end_ns}
     if each.key is not None:
         payload["key"] = each.key
@@ -186,13 +189,13 @@ def item_of(query: str, each: Any) -> Item:
 
 
 def _spread(state: int | None, event: Seen) -> Any:
-    """How much more than in the window before."""
+    """Find how much more there is than in the window before."""
     n = event.payload["n"]
     return n, None if state is None else {"more": n - state, "key": event.payload.get("key")}
 
 
 def _near(state: tuple[int, ...], event: Seen) -> Any:
-    """Matches close together."""
+    """Find two matches close together."""
     if state and event.payload["end_ns"] - state[-1] < 40 * MS:
         return (), {"two": [*state, event.payload["end_ns"]]}
     return (event.payload["end_ns"],), None
@@ -217,7 +220,7 @@ BESIDE_LEVELS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", ["final", "early"])
-def test_windows_and_matches_are_read_alike(answer: str) -> None:
+def test_windows_and_matches_are_read(answer: str) -> None:
     for seed in range(4):
         sent = events(seed, 80)
         own = {"near": NEAR, "spread": SPREAD}
@@ -242,7 +245,7 @@ def test_windows_and_matches_are_read_alike(answer: str) -> None:
 
 
 def _stage_run(seed: int, restarts: float) -> list[Any]:
-    """All operators in one stage, restored from what it says of itself now and then."""
+    """Run all operators in one stage, which is restored now and then from its snapshot."""
     own = {"near": NEAR, "spread": SPREAD}
     topology = parse(STREAM + BESIDE.format(answer="early"), detectors=own)
     dice = Random(seed)
@@ -266,6 +269,6 @@ def _stage_run(seed: int, restarts: float) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_a_restart_in_an_instant_in_which_something_was_found_changes_nothing() -> None:
+def test_restart_within_an_instant() -> None:
     for seed in range(4):
         assert _stage_run(seed, 0.2) == _stage_run(seed, 0.0), seed

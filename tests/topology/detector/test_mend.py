@@ -1,5 +1,6 @@
-"""Law 10: a late event taken in by a detector's own `correct` gives what a replay gives; and one
-that does not is found."""
+"""Law 10: a detector's own `correct` gives the results of a replay for a late event. A `correct`
+that does not is found.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +20,15 @@ SEEDS = 150
 
 
 def _sum(state: int, event: Seen) -> tuple[int, Any]:
-    """Where a C comes, what has come in all."""
+    """Emit the sum of all payloads at each C."""
     state += event.payload
     return state, {"sum": state} if event.type == "C" else None
 
 
 def _add(state: int, event: Seen, told: list[Emitted]) -> Any:
-    """A late C would tell what had come before it, which is not known."""
+    """Add a late event to later sums; a late C needs a replay, since the sum before it is not
+    known.
+    """
     if event.type == "C":
         return None
     now = [each.with_values({"sum": each.values["sum"] + event.payload}) for each in told]
@@ -36,7 +39,7 @@ State = tuple[tuple[int, str], ...]
 
 
 def _pairs(state: State, event: Seen) -> tuple[State, Any]:
-    """Each C with each A before it, two for one C at most; none that a B of its instant spoils."""
+    """Pair each C with the last two As before it, except those that a B at their time removed."""
     found = [{"a": a_ns} for a_ns, _ in state[-2:]] if event.type == "C" else []
     if event.type == "A":
         state = (*state, (event.time_ns, event.source))
@@ -46,7 +49,7 @@ def _pairs(state: State, event: Seen) -> tuple[State, Any]:
 
 
 def _pair(state: State, event: Seen, told: list[Emitted]) -> Any:
-    """A late B takes away what it spoils, alone at its C; the rest is read again."""
+    """Correct for a late B that removes no A, and leave all other events to a replay."""
     if event.type != "B" or any(each.time_ns == event.time_ns for each in told):
         return None
     left: State = tuple(each for each in state if each[0] != event.time_ns)
@@ -56,7 +59,7 @@ def _pair(state: State, event: Seen, told: list[Emitted]) -> Any:
 
 
 def _odd(state: int, event: Seen) -> tuple[int, Any]:
-    """A count, told at each B whether it is odd; and under an id, again and again."""
+    """Count events, and emit at each B whether the count is odd, under an id that comes again."""
     state += 1
     if event.type == "B":
         return state, [Found({"odd": state % 2}, id=event.payload)]
@@ -70,7 +73,7 @@ def _even(state: int, event: Seen, told: list[Emitted]) -> Any:
 
 
 def _last_b(state: tuple[int, ...], event: Seen) -> tuple[tuple[int, ...], Any]:
-    """The times of all B, told at each C, and taken away where there is none."""
+    """Emit at each C that has no B before it."""
     if event.type == "B":
         return (*state, event.time_ns), None
     return state, {"clean": True} if event.type == "C" and not state else None
@@ -94,7 +97,7 @@ CORRECTING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORRECTING)
-def test_a_correction_gives_what_a_replay_gives_in_fewer_steps(name: str) -> None:
+def test_correction_equals_a_replay(name: str) -> None:
     detector = CORRECTING[name]
     corrected = saved = 0
     for seed in range(SEEDS):
@@ -112,7 +115,7 @@ def test_a_correction_gives_what_a_replay_gives_in_fewer_steps(name: str) -> Non
 
 
 def _late(detector: Detector, seq: int) -> Unit:
-    """Twenty in order, and then one before all of them."""
+    """Return a unit with twenty events in order, and then one before all of them."""
     unit = Unit(behaviour_of(detector), b"")
     for number in range(20):
         unit.put("", LogEntry(Seen("C", 100 + number, 1, "s", 0, number + 1)))
@@ -122,7 +125,7 @@ def _late(detector: Detector, seq: int) -> Unit:
     return unit
 
 
-def test_one_that_differs_is_found_where_it_is_looked_at() -> None:
+def test_wrong_correction_is_found() -> None:
     wrong = Detector(_sum, 0, correct=lambda state, event, told: (state + 1, None, told))
     assert _late(wrong, 7).counts.nondeterministic == 0
     found = _late(wrong, 64).counts
@@ -131,7 +134,7 @@ def test_one_that_differs_is_found_where_it_is_looked_at() -> None:
     assert _late(CORRECTING["sum"], 64).counts.nondeterministic == 0
 
 
-def test_one_that_raises_or_says_nonsense_is_read_again() -> None:
+def test_bad_correction_is_replayed() -> None:
     for correct in (
         lambda state, event, told: 1 // 0,
         lambda state, event, told: (state, None, told[1:]),
@@ -142,7 +145,7 @@ def test_one_that_raises_or_says_nonsense_is_read_again() -> None:
         assert (counts.corrected, counts.replayed) == (0, 20)
 
 
-def test_the_test_kit_finds_one_that_differs() -> None:
+def test_kit_finds_wrong_correction() -> None:
     events = [
         RawEvent(source="s", seq=n, ts_ns=10**9 + n, type="ABC"[n % 3], payload=n)
         for n in range(40)

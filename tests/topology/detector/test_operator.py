@@ -1,4 +1,6 @@
-"""Examples: what a detector's results say, what is counted, and what is refused when it is read."""
+"""Examples: the fields of a detector's results, its counts, and what is refused when the file is
+read.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def results(run: TopologyDriver) -> list[Any]:
     return [each for each in run.read() if hasattr(each, "op")]
 
 
-def test_a_result_says_where_it_comes_from() -> None:
+def test_result_names_its_events() -> None:
     run = driver("detector: large, key: payload.k")
     send(run, 0, {"k": "left", "v": 11})
     send(run, 1, {"k": "left", "v": 1})
@@ -51,7 +53,7 @@ def test_a_result_says_where_it_comes_from() -> None:
     assert [(each.alias, each.source, each.seq) for each in found.events] == [("it", "s", 0)]
 
 
-def test_what_it_does_not_look_at_is_left_and_what_has_no_key_counted() -> None:
+def test_unfit_events_give_no_result() -> None:
     run = driver("detector: large, key: payload.k")
     send(run, 0, {"k": 1, "v": 12}, type_="B")
     send(run, 1, {"v": 12})
@@ -61,7 +63,7 @@ def test_what_it_does_not_look_at_is_left_and_what_has_no_key_counted() -> None:
     assert run.balance().holds
 
 
-def test_a_failure_is_noted_by_the_test_kit() -> None:
+def test_driver_notes_a_failure() -> None:
     run = driver("detector: large")
     send(run, 1, {"w": 1})
     run.end()
@@ -81,19 +83,19 @@ def test_a_failure_is_noted_by_the_test_kit() -> None:
         ("window: count 3, aggregate: {n: count()}, max_keys: 3", "belongs to a detector"),
     ],
 )
-def test_a_bad_query_is_refused_with_what_to_write(query: str, wrong: str) -> None:
+def test_bad_query_is_refused(query: str, wrong: str) -> None:
     with pytest.raises(TopologyError, match=re.escape(wrong)):
         driver(query)
 
 
 @pytest.mark.parametrize("merge", ["merge", "reorder+merge"])
-def test_a_stage_that_cannot_be_is_refused(merge: str) -> None:
+def test_speculation_apart_from_merge_fails(merge: str) -> None:
     stages = f"[{merge}, detector]" if "+" in merge else f"[reorder, {merge}, detector]"
     with pytest.raises(TopologyError, match=re.escape(f"join them: {merge}+detector")):
         driver("detector: large, answer: speculate", f"stages: {stages}\n")
 
 
-def test_what_runs_ahead_is_in_the_stage_of_the_merge() -> None:
+def test_speculation_shares_stage_of_merge() -> None:
     own = {"large": Detector(_large, 0)}
     query = "queries: {q: {detector: large, answer: speculate}}"
     (stage,) = parse(f"{STREAM}{query}", detectors=own).stages
@@ -104,7 +106,7 @@ def test_what_runs_ahead_is_in_the_stage_of_the_merge() -> None:
     assert behind.reads_of("detector") == "ordered"
 
 
-def test_a_file_of_bad_detectors_names_them(tmp_path: Path) -> None:
+def test_bad_detector_in_file_is_named(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("detectors = {'large': 3}\n")
     with pytest.raises(BadFunctions, match="the detector 'large': it is neither"):

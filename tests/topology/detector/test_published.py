@@ -13,7 +13,7 @@ from topology.detector.unit import Unit
 from topology.model.operator import NEVER
 
 TICK = 3_000_000
-"""A unit of the figures, so fine that no third of it is lost."""
+"""A unit of the figures in ns, which is divisible by three."""
 
 
 def _arrivals(text: str) -> list[tuple[str, int]]:
@@ -25,9 +25,11 @@ def _is_purged(time_ns: int, slack: KSlack) -> bool:
 
 
 def reads(text: str, alpha_ppm: int) -> tuple[list[str], dict[str, int]]:
-    """What the detector is given, in order; and K when each event arrives. As the figure has it:
-    all is purged that lies before `clk - K`, and what comes behind the last of these is no late
-    one (algorithm 2; the engine's own rule is `<=`)."""
+    """Return the events in the order in which the detector reads them, and K as each event arrives.
+
+    In the figure, all before `clk - K` is purged. Events after the last purged one are not late
+    (algorithm 2; the engine's own rule is `<=`).
+    """
     told: list[str] = []
 
     def step(state: Any, event: Seen) -> tuple[Any, None]:
@@ -54,8 +56,9 @@ def reads(text: str, alpha_ppm: int) -> tuple[list[str], dict[str, int]]:
 
 
 def test_figure_8() -> None:
-    """A late event behind what was read is read with all behind it; C5 comes before what waits yet,
-    so nothing is read again."""
+    """A late event is read again with all after it. C5 comes before the events that are still
+    buffered, so it needs no replay.
+    """
     for text in (
         "A0 A2 C1 A3 B4 A6 C5 B8 C7 A11 B10 A12 C9",
         "A0 A2 C1 A3 B4 A6 C5 B8 C7 B10 A11 A12 C9",
@@ -67,7 +70,7 @@ def test_figure_8() -> None:
 
 
 def test_figure_4() -> None:
-    """K is measured when the clock rises; so long each waits."""
+    """K is measured when the clock advances, and each event is buffered that long."""
     slack = KSlack("A")
     k_at = {}
     for type_, time in _arrivals("A0 A2 C1 A4 B3 A6 C5"):
@@ -79,7 +82,7 @@ def test_figure_4() -> None:
     assert slack.final_ns == 3 * TICK, "all up to B3 is final when the clock is 6"
 
 
-def test_k_does_not_shrink_and_is_bounded() -> None:
+def test_k_only_grows_up_to_a_bound() -> None:
     slack = KSlack(initial_ns=5, max_ns=20)
     assert slack.final_ns == -NEVER
     for time in (10, 4, 30, 31, 32):

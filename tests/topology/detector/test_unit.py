@@ -1,4 +1,4 @@
-"""Examples: what is read again, what is told of it, and what is kept."""
+"""Examples: which events are replayed, which results that gives, and what is kept."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def put(unit: Unit, time_ns: int, payload: Any = 1, key: str = "", source: str =
 
 
 def told(unit: Unit, until_ns: int, final_ns: int = 0) -> list[tuple[str, int, bool, Any]]:
-    """Operation, revision, whether it is final, and values of what is told up to that instant."""
+    """Return operation, revision, finality and values of the results up to that instant."""
     records = unit.advance(behind(until_ns), before(final_ns))
     return [(each.op, each.revision, each.final, each.output.values) for each in records]
 
 
 def filled(detector: Detector) -> Unit:
-    """One that has read an event each ten nanoseconds."""
+    """Return a unit that has read an event every ten nanoseconds."""
     unit = unit_of(detector)
     for time_ns in range(10, 1_000, 10):
         put(unit, time_ns)
@@ -44,7 +44,7 @@ def filled(detector: Detector) -> Unit:
     return unit
 
 
-def test_a_late_event_corrects_what_comes_behind_it() -> None:
+def test_late_event_corrects_later_results() -> None:
     unit = unit_of(Detector(_sum, 0))
     for time_ns in (10, 30):
         put(unit, time_ns)
@@ -60,7 +60,7 @@ def test_a_late_event_corrects_what_comes_behind_it() -> None:
     assert put(unit, 25) == EXPIRED
 
 
-def test_a_replay_ends_where_the_state_is_as_before() -> None:
+def test_replay_ends_at_equal_state() -> None:
     unit = filled(Detector(lambda state, event: ((state + event.payload) % 2, None), 0))
     put(unit, 15, 2)
     unit.advance(behind(1_000), before(0))
@@ -77,7 +77,7 @@ def test_many_late_events_are_one_replay() -> None:
     assert (unit.counts.processed, unit.counts.replayed) == (99 + 49, 99 - 1)
 
 
-def test_a_late_event_has_its_own_key_read_again() -> None:
+def test_late_event_replays_only_its_key() -> None:
     unit = unit_of(Detector(_sum, 0))
     for time_ns in range(10, 100):
         put(unit, time_ns, key="ab"[time_ns % 2])
@@ -87,12 +87,12 @@ def test_a_late_event_has_its_own_key_read_again() -> None:
     assert unit.counts.replayed == 5
 
 
-def test_the_same_event_again_is_a_copy_and_another_content_a_conflict() -> None:
+def test_repeat_is_duplicate_or_conflict() -> None:
     unit = unit_of(Detector(_sum, 0))
     assert [put(unit, 10), put(unit, 10), put(unit, 10, 2)] == [STORED, COPY, CONFLICT]
 
 
-def test_keys_are_bounded_and_those_without_a_state_are_free() -> None:
+def test_keys_without_state_are_free() -> None:
     unit = unit_of(Detector(lambda state, event: ((state + 1) % 2, None), 0), max_keys=1)
     assert put(unit, 10, key="a") == STORED
     assert put(unit, 10, key="b") == REFUSED
@@ -104,7 +104,7 @@ def test_keys_are_bounded_and_those_without_a_state_are_free() -> None:
 
 
 @interpreted
-def test_ids_that_stay_open_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_module, "MAX_IDS", 5)
     unit = unit_of(Detector(lambda s, e: (s, Found({"v": 1}, id=e.time_ns))))
     for time_ns in range(40):
@@ -115,7 +115,7 @@ def test_ids_that_stay_open_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert unit.forgotten >= 30
 
 
-def test_what_may_truly_lie_before_another_is_unsure() -> None:
+def test_overlap_is_unsure() -> None:
     unit = unit_of(Detector(_sum, 0))
     for time_ns, error_ns in ((10, 0), (20, 5), (24, 0), (40, 5)):
         unit.put("", LogEntry(Seen("A", time_ns, 1, "s", 0, time_ns, error_ns)))
@@ -123,9 +123,9 @@ def test_what_may_truly_lie_before_another_is_unsure() -> None:
     assert unsure == [False, False, True, False]
 
 
-def test_a_key_that_came_while_few_were_kept_is_read_again_with_as_few() -> None:
+def test_spacing_of_a_key_survives_restart() -> None:
     unit = unit_of(Detector(_sum, 0))
-    unit.spacing = 2  # the key comes behind this
+    unit.spacing = 2  # the spacing when the key is new
     for time_ns in range(10, 100, 10):
         put(unit, time_ns)
         unit.advance(behind(time_ns), before(-1))
@@ -145,7 +145,7 @@ def test_a_key_that_came_while_few_were_kept_is_read_again_with_as_few() -> None
 
 
 class Hoard:
-    """Its state is a thousand values; it tells where they come round."""
+    """A detector with a state of a thousand values, which emits at every seventh event."""
 
     def __init__(self) -> None:
         self.seen = [0] * 1_000
@@ -173,7 +173,7 @@ def _hoarded(max_kept: int) -> tuple[list[Any], int, list[int]]:
     return said, most, kept
 
 
-def test_copies_of_large_states_are_thinned_out_and_nothing_else_changes() -> None:
+def test_large_states_are_thinned() -> None:
     plenty, every, _ = _hoarded(10**9)
     scarce, spacing, kept = _hoarded(20_000)
     assert every == 1

@@ -1,4 +1,4 @@
-"""Examples and laws: values are told apart, copied, and written down."""
+"""Examples and laws: values are compared, copied, and serialized."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Point:
 
 
 class Pairs(Pair):
-    """One that may have attributes besides, and has none."""
+    """A tuple that may have other attributes, and has none."""
 
 
 class Row(tuple[int, ...]):
-    """As long as it likes."""
+    """A tuple of any length."""
 
     __slots__ = ()
 
@@ -98,7 +98,7 @@ class Slotted:
 
 
 class Below(Slotted):
-    """Slots of its own and of the one above, and other attributes besides."""
+    """A class with slots of its own and of its parent, and with other attributes."""
 
     __slots__ = ("__dict__", "y")
 
@@ -145,15 +145,17 @@ NO_VALUES = [*DICTS, *GROUPS, *NUMBERS, *CALLS, object(), _pairs_with_more()]
 
 
 def _named(value: Any) -> str:
-    """The same in each process: sets are spelled in the order of their members' names."""
+    """Return an id that is the same in each process: sets are spelled in the order of their
+    members.
+    """
     if isinstance(value, set | frozenset):
         return f"{type(value).__name__}-{'-'.join(sorted(map(repr, value)))}"
     return repr(value)
 
 
 @pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
-def test_what_has_a_content_besides_its_attributes_is_no_value(value: Any) -> None:
-    """Also where its class is known; and it is equal to itself alone."""
+def test_hidden_content_is_no_value(value: Any) -> None:
+    """It is refused even if its class is known, and it equals only itself."""
     kind = type(value)
     for state in (value, [value], {"a": (value,)}, Pair(1, value)):
         with pytest.raises(NotAValue, match=f"contains a {kind.__name__}, whose content is not"):
@@ -164,20 +166,20 @@ def test_what_has_a_content_besides_its_attributes_is_no_value(value: Any) -> No
     assert same([value], [value])
 
 
-def test_nan_is_equal_to_itself_alone() -> None:
+def test_nan_equals_only_itself() -> None:
     nan = float("nan")
     assert same((nan,), (nan,))
     assert not same(nan, float("nan"))
 
 
 @pytest.mark.parametrize("kind", [Counter, OrderedDict, Table])
-def test_dicts_of_a_class_are_never_the_same(kind: Any) -> None:
+def test_dict_subclasses_are_unequal(kind: Any) -> None:
     assert not same(kind(a=1), kind(a=2))
     assert not same(kind(a=1), kind(a=1))
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_a_member_of_an_enum_stays_itself(member: Any) -> None:
+def test_enum_member_stays_itself(member: Any) -> None:
     assert copy(member) is member
     assert unpack(pack(member, KNOWN), KNOWN) is member
     assert classes_in({"m": [member]}) == {type(member).__name__: type(member)}
@@ -186,7 +188,7 @@ def test_a_member_of_an_enum_stays_itself(member: Any) -> None:
         pack(member, {})
 
 
-def test_attributes_that_are_no_fields_are_kept() -> None:
+def test_extra_attributes_are_kept() -> None:
     @dataclass
     class Grown:
         n: int
@@ -201,7 +203,7 @@ def test_attributes_that_are_no_fields_are_kept() -> None:
     assert vars(unpack(pack(grown, known), known)) == {"more": [2]}
 
 
-def test_what_a_set_a_dict_or_an_object_holds_is_copied_too() -> None:
+def test_copy_is_deep() -> None:
     one = Slotted([1])
     for holder in ({one}, {one: 1}, frozenset({(one,)})):
         assert one not in copy(holder)
@@ -211,7 +213,7 @@ def test_what_a_set_a_dict_or_an_object_holds_is_copied_too() -> None:
     assert not same({one}, {Slotted([1])})
 
 
-def test_what_holds_itself_is_neither_copied_nor_compared_without_end() -> None:
+def test_cycles_are_not_copied_or_equal() -> None:
     one: list[Any] = [1]
     one.append(one)
     other: list[Any] = [1]
@@ -224,7 +226,7 @@ def test_what_holds_itself_is_neither_copied_nor_compared_without_end() -> None:
     assert not same(rows, also)
 
 
-def test_a_payload_is_compared_deeper_than_a_state_goes() -> None:
+def test_deep_payloads_are_compared() -> None:
     def deep(bottom: int) -> Any:
         value: Any = bottom
         for _ in range(300):
@@ -235,7 +237,7 @@ def test_a_payload_is_compared_deeper_than_a_state_goes() -> None:
     assert not same(deep(1), deep(2))
 
 
-def test_a_set_whose_members_cannot_be_compared() -> None:
+def test_set_with_failing_eq_is_unequal() -> None:
     class Odd:
         def __init__(self) -> None:
             self.n = 1
@@ -250,14 +252,14 @@ def test_a_set_whose_members_cannot_be_compared() -> None:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=_named)
-def test_what_is_written_down_comes_back(value: Any) -> None:
+def test_packed_value_is_unpacked(value: Any) -> None:
     back = unpack(pack(value, KNOWN), KNOWN)
     assert same(back, value)
     assert same(copy(value), value)
     assert [same(value, other) for other in VALUES].count(True) == 1
 
 
-def test_an_event_comes_back_whole_and_has_a_size() -> None:
+def test_packed_event_is_whole() -> None:
     seen = Seen("A", 1, {"n": [1, 2]}, "s", 2, 3, 4, unsure=True)
     back = unpack(pack({"last": (seen, seen)}, {}), {})["last"][1]
     assert repr(back) == repr(seen)
@@ -268,13 +270,13 @@ def test_an_event_comes_back_whole_and_has_a_size() -> None:
     assert size_of(list(range(1_000)), 50) >= 51, "counted no further than asked"
 
 
-def test_classes_are_found_in_a_ring_too() -> None:
+def test_classes_in_cycle_are_found() -> None:
     pair: list[Any] = [Pair(Point(1.0), 2)]
     pair += [pair, pair]
     assert classes_in(pair) == {"Pair": Pair, "Point": Point}
 
 
-def test_a_glance_is_never_wrong_and_misses_nothing_small() -> None:
+def test_glance_misses_nothing_small() -> None:
     odd = [deque([1]), Counter(a=1), print, Decimal(1), lambda: 1]
     for value in odd:
         for shape in (value, (1, value), {"a": [value]}, {1: (2, [3, {4: value}])}):
@@ -302,8 +304,8 @@ def _tree(first: int, last: int) -> Any:
     return Node(middle, _tree(first, middle), _tree(middle + 1, last))
 
 
-def test_a_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a ring, and of a tree after as many parts as of groups."""
+def test_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends in a cycle, and in a tree after as many parts as in groups."""
     ring = Node(0)
     ring.left = ring.right = ring
     loop: list[Any] = [1]
@@ -333,7 +335,7 @@ def test_a_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     ["x" * 6_400, "\xe9" * 3_200, b"x" * 6_400, 1 << 8 * 6_400],
     ids=["ascii", "text", "bytes", "int"],
 )
-def test_what_is_long_is_as_large_as_it_is(long: Any) -> None:
+def test_size_counts_long_values(long: Any) -> None:
     assert size_of(long, 10_000) == 1 + 6_400 // BLOCK
     assert size_of([long, {"a": long}], 10_000) == 4 + 2 * (1 + 6_400 // BLOCK) - 1
     assert 50 <= glance(long, {}) <= 100
@@ -341,7 +343,7 @@ def test_what_is_long_is_as_large_as_it_is(long: Any) -> None:
     assert [glance(short, {}) for short in ("x" * 63, b"x" * 63, 1 << 500)] == [0, 0, 0]
 
 
-def test_half_a_pair_of_surrogates_is_no_value() -> None:
+def test_lone_surrogate_is_no_value() -> None:
     for odd in ("a\ud800", ("a", "\udfff"), {"\ud800": 1}, [[1], "\ud800"]):
         assert glance(odd, {}) == ODD
         with pytest.raises(NotAValue, match="lone surrogate"):

@@ -1,4 +1,4 @@
-"""Seeded runs of a unit: events late and doubled, frontiers, waits, corrections, restarts."""
+"""Seeded runs of a unit, with late events, duplicates, frontiers, corrections and restarts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PUT = "put"
 
 @dataclass
 class Call:
-    """What comes at one instant, then how far is read (behind the clock), and what is final."""
+    """A call at one instant: its edits, how far to read (after the clock), and what is final."""
 
     edits: list[tuple[str, str, Seen]]
     clock_ns: int
@@ -59,7 +59,7 @@ def world(seed: int, *, corrects: bool = True) -> World:
         ahead = [seen.time_ns for _, _, seen in events[at:]]
         final_ns = min([*ahead, clock_ns + 1])
         if dice.random() < 0.1:
-            final_ns = clock_ns - dice.randrange(0, 6)  # too soon: some come late
+            final_ns = clock_ns - dice.randrange(0, 6)  # too early, so some events are late
         edits = [(PUT, key, seen) for _, key, seen in batch]
         for _, key, seen in batch:
             if dice.random() < 0.1:
@@ -78,7 +78,7 @@ def world(seed: int, *, corrects: bool = True) -> World:
 
 @dataclass
 class Run:
-    """What was told, in all, and what stands of it."""
+    """All output of a run, and its current results."""
 
     records: list[list[Record]] = field(default_factory=list)
     visible: dict[str, tuple[Emitted, int, bool]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Run:
 
     @property
     def emitted(self) -> list[list[tuple[Any, ...]]]:
-        """All that was told, as values."""
+        """Return all output as values."""
         return [
             [
                 (each.op, each.revision, each.final, each.key, each.output.cause, as_told(each))
@@ -127,7 +127,7 @@ def as_told(record: Record) -> Emitted:
 
 
 Goal = Callable[[Random, int, int], int]
-"""How far to read, between the frontier and the clock."""
+"""A function that chooses how far to read, between the frontier and the clock."""
 
 
 def some(dice: Random, final_ns: int, clock_ns: int) -> int:
@@ -151,7 +151,7 @@ def run(
     keys: str = "ab",
     **settings: Any,
 ) -> Run:
-    """Tell all that the calls make a unit say; the laws that hold of each call are checked."""
+    """Run a unit through the calls of a world, and check the laws of each call."""
     dice = Random(f"{of.seed}/{goal.__name__}")
     fate = Random(of.seed)
     unit = Unit(behaviour_of(detector), BEGUN, **settings)
@@ -218,7 +218,10 @@ def _check_diff(records: list[Record], was: Emitted, now: Emitted) -> None:
 
 
 def _truth(detector: Any, found: Run, reached: Key) -> Emitted:
-    """`behind(t)`: events up to t, timers before t; `before(t)` alike, of those before t."""
+    """Return the oracle's results for what was read.
+
+    `behind(t)` has events up to t and timers before t; `before(t)` has only those before t.
+    """
     time_ns, kind = reached[0], reached[1]
     seen_by = {
         key: [each for each in events.values() if each.time_ns <= time_ns - (kind == 0)]

@@ -1,10 +1,10 @@
 """An operator as somebody would add it: it drops events outside of an area.
 
-What CONTRIBUTING says about a new operator is done here once, so that it stays true: `settings.py`
-would hold `AreaConfig`, and `operator.py` the rest down to `Area`; its link in the chain and its
-row are written elsewhere. A field of `StreamConfig` would hold its section, for which `build` takes
-the default here. An event that is dropped is a dead letter, so that every input still ends as one
-of emitted, late, duplicate, dead, held.
+It follows CONTRIBUTING's steps for a new operator, so that they stay true. `settings.py` would hold
+`AreaConfig`, and `operator.py` the rest down to `Area`; its link in the chain and its row are
+written elsewhere. A field of `StreamConfig` would hold its section, for which `build` takes the
+default here. A dropped event is a dead letter, so every input still ends as emitted, late,
+duplicate, dead or held.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AREA_STATE: Final = Shape("area", 1, _outside=INT)
 
 
 class AreaConfig(Section):
-    """The bounds of x: the section `area` of a stream."""
+    """Bounds of x: the section `area` of a stream."""
 
     low: float = 0.0
     """The smallest x inside."""

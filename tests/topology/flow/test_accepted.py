@@ -1,4 +1,4 @@
-"""Examples: what an operator gets that reads what MERGE accepts, and what the others see of it."""
+"""Examples: the input of an operator that reads accepted events, and its effect on others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shown = tuple[str, int, int, str]
 
 
 class Noting(Operator):
-    """Notes what it is given: kind, instant, time (in ms) and lateness."""
+    """An operator that notes kind, instant, time (in ms) and lateness of its input."""
 
     def __init__(self) -> None:
         self.given: list[Shown] = []
@@ -31,7 +31,7 @@ def read(accepted: Accepted, noting: Noting, now: int) -> Step:
     return Node("noting", noting, 1, "").read(accepted, BATCH, now * MS)
 
 
-def test_events_come_as_they_are_accepted_and_marks_between_them() -> None:
+def test_accepted_events_come_with_marks() -> None:
     events = [event(0, 5, 10), event(0, 7, 20, "t"), event(1, 9, 30)]
     accepted, noting = Accepted(events), Noting()
     for one in events[:2]:
@@ -49,7 +49,7 @@ def test_events_come_as_they_are_accepted_and_marks_between_them() -> None:
     assert (found.released, found.freed) == ([], events[:1])
 
 
-def test_what_is_late_is_no_mark_unless_it_is_rejected() -> None:
+def test_only_rejected_event_gets_a_mark() -> None:
     marked, dropped = event(0, 5, 10), event(1, 6, 10)
     accepted, noting = Accepted([marked, dropped]), Noting()
     marked.late, marked.at_ns, dropped.at_ns = "wait", 20 * MS, 20 * MS
@@ -59,8 +59,8 @@ def test_what_is_late_is_no_mark_unless_it_is_rejected() -> None:
     assert (marked.late, marked.at_ns) == ("wait", 20 * MS)
 
 
-def test_what_does_not_pass_is_not_accepted_wherever_its_instant_is_cut() -> None:
-    """It is judged when it comes, and reported when its instant is over."""
+def test_dropped_late_event_is_not_accepted() -> None:
+    """It is judged when it arrives, and reported when its instant is over, wherever that is cut."""
     late, copy, there = event(0, 5, 10), event(1, 6, 10), event(2, 7, 10)
     before, noting = Accepted([late, there], passes_late=False), Noting()
     late.late = "merge_wait"
@@ -76,7 +76,7 @@ def test_what_does_not_pass_is_not_accepted_wherever_its_instant_is_cut() -> Non
     assert noting.given == [("", 10, 7, ""), (REJECTED, 10, 5, "")]
 
 
-def test_each_instant_has_a_mark_with_the_largest_time_and_error() -> None:
+def test_mark_has_largest_time_and_error() -> None:
     left = [event(seq, 5 + seq, 20, error=error) for seq, error in enumerate((1, 3, 2))]
     left.append(event(3, 8, 30, error=2))
     accepted = Accepted([])
@@ -85,7 +85,7 @@ def test_each_instant_has_a_mark_with_the_largest_time_and_error() -> None:
     assert marks == [(PASSED, 20, 7, left[1].error_ns), (PASSED, 30, 8, left[3].error_ns)]
 
 
-def test_an_event_is_held_by_both_who_read_it() -> None:
+def test_readers_hold_separately() -> None:
     """MERGE and an operator that reads accepted events each change their own bit."""
     merge, one = merge_of(), event(0, 6, 6)
     one.held_by = 2

@@ -1,4 +1,4 @@
-"""Examples: results that no topic takes."""
+"""Examples: results that are too large for any topic."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def made(kind: type[Result], values: dict[str, Any], op: str = EMIT, revision: i
         (JoinResult, "join", MEMBER),
     ],
 )
-def test_its_query_overflows_and_what_was_emitted_is_retracted(
+def test_large_result_overflows_its_query(
     kind: type[Result], found_by: str, member: Member | None
 ) -> None:
     small, overflow = made(kind, {"v": 1}), Overflow(9, "default", "q", member, 0, found_by)
@@ -71,18 +71,18 @@ def test_its_query_overflows_and_what_was_emitted_is_retracted(
         {f"v{n}": 1.5 for n in range(900)},
     ],
 )
-def test_it_is_judged_by_its_line(values: dict[str, Any]) -> None:
+def test_size_of_the_line_is_checked(values: dict[str, Any]) -> None:
     (found,) = drop_large([made(MatchResult, values)], MOST_BYTES)
     assert isinstance(found, Overflow)
 
 
-def test_one_within_the_bound_is_left_as_it_is() -> None:
+def test_result_within_bound_is_kept() -> None:
     near = made(MatchResult, {"v": "x" * (MOST_BYTES - 500)})
     assert drop_large([near], MOST_BYTES) == [near]
     assert near.values
 
 
-def test_a_replay_says_so(tmp_path: Path) -> None:
+def test_replay_shows_the_overflow(tmp_path: Path) -> None:
     """Two events within the bound make a match beyond it."""
     (tmp_path / "t.yaml").write_text(
         "streams: {default: {reorder: {rule: fixed, max_wait: 1s}, clock: {sync: none}}}\n"

@@ -1,6 +1,7 @@
-"""Law: what a replay folds of the words about clocks changes no answer, wherever it is saved: not
-for sources that come late, that are forgotten and come again, or that two streams know with clocks
-of other settings. Examples: what is kept of a source that is known, and of one that is not."""
+"""Law: a replay may fold clock reports into its state at any save, and its output stays the same.
+Sources come late, are forgotten and return, and two streams know some of them with other clock
+settings. Examples: the reports kept of known and of unknown sources.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +48,10 @@ queries:
 
 
 def contents_of(seed: int) -> list[Taken]:
-    """Each source speaks at times, and is silent for long; its clock goes on, jumps at times, and
-    is asked by two servers."""
+    """Return events and clock reports of sources that are idle for long.
+
+    Each clock goes on, jumps at times, and is asked by two servers.
+    """
     random = Random(seed)
     found: list[Taken] = []
     for source in SOURCES:
@@ -88,7 +91,9 @@ def event(stream: str, source: str, seq: int, ts_ns: int, arrival_ns: int) -> Ev
 
 
 def kept_whole(topology: Topology, contents: Sequence[Taken]) -> tuple[list[Any], int]:
-    """What the stage alone says, whose table forgets nothing; how often CLOCK forgot a source."""
+    """Return the output of a stage alone whose table forgets nothing, and how often CLOCK forgot a
+    source.
+    """
     table = DriftTable()
     stage = Stage(topology, topology.operators, table=table)
     emitted: list[Any] = []
@@ -120,7 +125,7 @@ def lines(step: Step) -> list[Any]:
 @pytest.mark.in_turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_folded_changes_no_answer(seed: int) -> None:
+def test_folding_changes_no_output(seed: int) -> None:
     topology = topology_of(seed)
     random = Random(seed)
     replay, emitted, least = Replay(topology), list[Any](), Counter[str]()
@@ -144,13 +149,13 @@ def rounds(source: str, begin_ns: int, number: int, every_ns: int) -> list[Taken
 
 
 def kept(text: str, *contents: Taken) -> Counter[str]:
-    """How many rounds are kept of each source."""
+    """Return how many rounds are kept of each source."""
     replay: Any = Replay(in_code(text))
     replay.on_inputs(sorted(contents, key=lambda each: each.arrival_ns))
     return Counter(word.source for word in replay.save().words)
 
 
-def test_what_has_been_taken_goes_and_what_has_not_stays() -> None:
+def test_used_reports_are_dropped() -> None:
     heard = [*rounds("a", BEGIN, 200, S), *rounds("b", BEGIN, 200, S), *rounds("c", BEGIN, 200, S)]
     a = [event("default", "a", n, ns, ns) for n, ns in enumerate((BEGIN + 9 * S, BEGIN + 300 * S))]
     b = event("default", "b", 0, BEGIN + 99 * S, BEGIN + 99 * S)
@@ -158,13 +163,13 @@ def test_what_has_been_taken_goes_and_what_has_not_stays() -> None:
     assert found == {"a": KEPT, "b": 200 - 99, "c": 200}
 
 
-def test_what_a_newcomer_to_another_stream_may_ask_for_stays() -> None:
+def test_reports_for_another_stream_stay() -> None:
     text = "streams: {one: {}, two: {clock: {activation: 90s}}}"
     a = [event("one", "a", n, ns, ns) for n, ns in enumerate((BEGIN + 9 * S, BEGIN + 300 * S))]
     assert kept(text, *rounds("a", BEGIN, 300, S), *a) == {"a": 300 - 211}
 
 
-def test_what_an_event_that_reorder_holds_may_ask_for_stays() -> None:
+def test_reports_for_buffered_event_stay() -> None:
     text = """
 streams: {one: {clock: {activation: 1s}}, two: {reorder: {rule: fixed, max_wait: 1h, start: zero}}}
 """
@@ -173,7 +178,7 @@ streams: {one: {clock: {activation: 1s}}, two: {reorder: {rule: fixed, max_wait:
     assert kept(text, *rounds("a", BEGIN, 300, S), *a, held) == {"a": 300 - 101}
 
 
-def test_who_has_no_sources_keeps_nothing() -> None:
+def test_unread_reports_are_not_kept() -> None:
     replay = Replay(parse("streams: {default: {}}"), reads_reports=False)
     replay.on_inputs(rounds("a", BEGIN, 9, S))
     assert replay.save() is None

@@ -1,5 +1,6 @@
-"""Examples: what the end of an input alone decides is uncertain and not final; all else is as sure
-as it was, and values are what they were."""
+"""Examples: results that only the end of the input decides are uncertain and not final. All others
+keep their confidence and their values.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ queries:
 """
 
 Said = tuple[int, bool, str]
-"""Where it begins, whether it is final, and how sure it is."""
+"""Begin of a result, whether it is final, and its confidence."""
 
 
 def event(at: int, type_: str = "H", machine: str = "m") -> RawEvent:
@@ -48,12 +49,16 @@ def event(at: int, type_: str = "H", machine: str = "m") -> RawEvent:
 
 
 def lives(machine: str, until: int) -> list[RawEvent]:
-    """A heartbeat each second."""
+    """Return a heartbeat each second."""
     return [event(at, machine=machine) for at in range(until)]
 
 
 def inputs() -> list[RawEvent]:
-    """One machine lives to the end, one fell silent twelve seconds before, and says goodbye."""
+    """Return the events of a machine that lives to the end, and of one that stops twelve seconds
+    before.
+
+    The one that stops sends an end-of-stream marker.
+    """
     dead = lives("dead", 9)
     bye = RawEvent(source="dead", seq=9, ts_ns=9 * S, arrival_ns=9 * S, kind="bye")
     return sorted([*lives("well", 21), *dead, bye], key=lambda each: each.arrival_ns or 0)
@@ -69,7 +74,7 @@ def said(records: Iterable[Any], of: type[Any], query: str) -> list[Said]:
 
 
 SILENT: list[Said] = [(8, True, "confirmed"), (20, False, "uncertain")]
-"""The machine that was silent while others spoke is."""
+"""The silence is confirmed of the machine that was silent while others sent events."""
 STANDS: dict[str, tuple[type[Any], list[Said]]] = {
     "silent": (MatchRecord, SILENT),
     "told": (MatchRecord, SILENT),
@@ -88,10 +93,10 @@ STANDS: dict[str, tuple[type[Any], list[Said]]] = {
 }
 
 
-def test_what_the_end_alone_decides_is_neither_final_nor_sure() -> None:
-    """The silence of a machine that lived to the end, a window that nothing has passed, a session
-    that may go on, a row whose partner may have come; but a count that is full is as sure as
-    ever."""
+def test_end_alone_confirms_nothing() -> None:
+    """Not final are the silence of a machine that lived to the end, an open window or session, and
+    a row whose partner may come. A full count keeps its confidence.
+    """
     records = list(replay(STREAM + QUERIES, inputs()))
     for query, (of, expected) in STANDS.items():
         assert said(records, of, query) == expected, query
@@ -101,7 +106,7 @@ def test_what_the_end_alone_decides_is_neither_final_nor_sure() -> None:
 
 @pytest.mark.parametrize("query", ["silent", "spans", "alone"])
 @pytest.mark.parametrize("answer", ["answer: final", "finals: true"])
-def test_what_waits_to_be_final_appears_at_the_end_all_the_same(query: str, answer: str) -> None:
+def test_waiting_results_appear_at_the_end(query: str, answer: str) -> None:
     of, expected = STANDS[query]
     finals = ", finals: true" if query == "spans" else "\n    finals: true"
     text = (STREAM + QUERIES).replace(finals, "")
@@ -113,8 +118,8 @@ def test_what_waits_to_be_final_appears_at_the_end_all_the_same(query: str, answ
 
 
 @pytest.mark.parametrize("more", ["finals: true", "answer: final"])
-def test_a_match_whose_events_are_all_there_is_as_sure_as_it_was(more: str) -> None:
-    """Only whether it is final the end alone would say."""
+def test_full_match_stays_confirmed(more: str) -> None:
+    """Only its finality depends on the end."""
     pair = f'pair: {{pattern: "PATTERN SEQ(H a, H b) WHERE [machine] WITHIN 5 s", {more}}}'
     found = said(replay(f"{STREAM}queries: {{{pair}}}\n", inputs()), MatchRecord, "pair")
     assert {confidence for _, _, confidence in found} == {"confirmed"}
@@ -135,9 +140,10 @@ queries:
 
 
 @pytest.mark.parametrize("until", [1, 9, 30])
-def test_nothing_is_final_before_what_it_reads_is(until: int) -> None:
-    """The match may grow for nine seconds. Whoever reads it is as sure as the match, but of an
-    absence that is not over before the end."""
+def test_final_needs_final_input(until: int) -> None:
+    """A match may grow for nine seconds. Its readers have its confidence, except for an absence
+    that is not over before the end.
+    """
     seen = Detector(step=lambda state, event: (state, [{"type": event.type}]))
     topology = parse(STREAM + CHAIN, detectors={"seen": seen})
     found = list(replay(topology, [event(at, "HXYZ"[min(at, 3)]) for at in range(until + 1)]))
@@ -172,8 +178,8 @@ queries:
 """
 
 
-def test_at_the_end_nothing_is_told_once_more() -> None:
-    """Half of the results were emitted before the end and are not final there."""
+def test_end_repeats_no_result() -> None:
+    """Half of the results were emitted before the end, and are not final at the end."""
     seen = Detector(step=lambda state, event: (state, [{"type": event.type}]))
     topology = parse("correct_for: 1h\n" + STREAM + EARLY, detectors={"seen": seen})
     found = list(of_queries(replay(topology, lives("m", 8))))
@@ -190,7 +196,7 @@ def of_queries(records: Iterable[Any]) -> Iterable[Any]:
 
 
 class Silence:
-    """Says so when nothing came for five seconds, and once more at the end."""
+    """A detector that emits when no event came for five seconds, and once more at the end."""
 
     def __init__(self) -> None:
         self.last_ns = 0
@@ -208,7 +214,7 @@ class Silence:
 
 
 @pytest.mark.parametrize("answer", ["final", "early", "speculate"])
-def test_a_detectors_timer_that_only_the_end_lets_fire_is_neither_final_nor_sure(
+def test_timer_fired_by_end_is_uncertain(
     answer: str,
 ) -> None:
     query = f"detector: silence, key: payload.machine, finals: true, answer: {answer}"
@@ -218,9 +224,10 @@ def test_a_detectors_timer_that_only_the_end_lets_fire_is_neither_final_nor_sure
     assert [each[1:] for each in found] == [(True, "confirmed"), (False, "uncertain")]
 
 
-def test_a_history_that_goes_on_invents_no_silence() -> None:
-    """What a backfill saves is left open, so whoever begins behind it finds what one replay of all
-    does: the machine that was alive when history ended lives on."""
+def test_resumed_history_adds_no_silence() -> None:
+    """A backfill leaves its state open, so the run after it gives the results of one replay. The
+    machine that was alive when history ended lives on.
+    """
     topology = parse(STREAM + QUERIES)
     sent = sorted([*inputs(), *lives("well", 40)[21:]], key=lambda each: each.arrival_ns or 0)
     contents = list(Reader(topology).contents(sent))

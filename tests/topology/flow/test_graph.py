@@ -1,4 +1,4 @@
-"""Examples: how events, places and state go through a flow graph."""
+"""Examples: how events, places and state pass through a flow graph."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def alternating() -> list[Event]:
 
 
 class Noting(Operator):
-    """Notes what it is given, and until when; reports each event as a duplicate."""
+    """An operator that notes its input and its time, and reports each event as a duplicate."""
 
     def __init__(self) -> None:
         self.given: list[tuple[list[int], int]] = []
@@ -61,7 +61,7 @@ class Noting(Operator):
 
 
 def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
-    """Streams a and b, which meet behind no node at all."""
+    """Return a graph of streams a and b, which meet without a node before."""
     chains = {stream: Chain([]) for stream in "ab"}
     inputs = {stream: JoinInput() for stream in "ab"}
     for stream, chain in chains.items():
@@ -71,20 +71,20 @@ def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
     return Graph(chains, [junction], own_clocks=keeps_log_order), noting
 
 
-def test_what_meets_is_in_the_order_of_time_up_to_which_all_have_spoken() -> None:
+def test_streams_meet_by_time() -> None:
     graph, noting = two_chains(keeps_log_order=False)
     graph.on(BATCH, {"a": [event("a", 0, 9, 0)], "b": [event("b", 0, 5, 1)]}, START + 20 * MS)
     assert noting.given == [([1, 0], START + 20 * MS)]
 
 
-def test_behind_the_ordered_topic_it_is_in_the_order_of_the_log() -> None:
-    """There each stream has a clock of its own."""
+def test_ordered_topic_keeps_log_order() -> None:
+    """After the ordered topic each stream has a clock of its own."""
     graph, noting = two_chains(keeps_log_order=True)
     graph.on(BATCH, {"b": [event("b", 0, 5, 1)], "a": [event("a", 0, 9, 0)]}, START + 20 * MS)
     assert noting.given == [([0, 1], START + 6 * MS)]
 
 
-def test_no_more_is_let_pass_than_came_and_what_is_reported_is_not_lost() -> None:
+def test_junction_passes_each_event_once() -> None:
     graph, _ = two_chains(keeps_log_order=False)
     step = graph.on(BATCH, {"a": [event("a", 0, 9, 0)], "b": []}, START + 20 * MS)
     assert [one.offset for one in step.released] == [0]
@@ -92,8 +92,8 @@ def test_no_more_is_let_pass_than_came_and_what_is_reported_is_not_lost() -> Non
     assert graph.on(END, {}, START + 20 * MS).released == []
 
 
-def test_a_join_holds_the_very_events_that_came() -> None:
-    """So that whoever keeps book of the input knows which are held, wherever joins read."""
+def test_join_holds_the_input_events() -> None:
+    """Whether an event is buffered is then known to the owner of the input, wherever joins read."""
     for answer, stages in (
         ("early", (["join"], ["merge", "join"])),
         ("speculate", (["merge", "join"],)),
@@ -108,7 +108,7 @@ def test_a_join_holds_the_very_events_that_came() -> None:
             assert {id(one) for one in events if one.held_by} == {id(one) for one in held}
 
 
-def test_a_stream_that_no_join_names_leaves_nothing_behind() -> None:
+def test_unjoined_stream_has_no_edge() -> None:
     stage = Stage(topology(JOIN), ["join"])
     stage.begin(stage.streams)
     assert stage.chains["a"].edges
@@ -121,7 +121,7 @@ def started(asked: Topology, operators: Sequence[str], events: list[Event]) -> S
     return stage
 
 
-def test_one_stream_may_lose_its_last_query_and_nothing_of_it_stays() -> None:
+def test_removed_query_has_no_state() -> None:
     both = topology(f"stream: a, {WINDOW}", f"stream: b, {WINDOW}")
     one = topology(f"stream: a, {WINDOW}")
     stage = started(both, ["window"], alternating())
@@ -135,7 +135,7 @@ def test_one_stream_may_lose_its_last_query_and_nothing_of_it_stays() -> None:
     assert not any(value is None for value in again.changes().values()), "it is said once"
 
 
-def test_events_of_a_query_that_is_no_more_are_held_no_longer() -> None:
+def test_removed_query_frees_events() -> None:
     both = topology(f"stream: a, {PATTERN}", f"stream: b, {PATTERN}")
     stage = started(both, ["pattern"], alternating())
     held = list(stage.iter_held())
@@ -146,8 +146,8 @@ def test_events_of_a_query_that_is_no_more_are_held_no_longer() -> None:
     assert {one.stream for one in again.iter_held()} == {"a"}
 
 
-def test_places_of_held_events_follow_the_operators_of_a_changed_file() -> None:
-    """The first query of a kind, or the last one, shifts the places behind it."""
+def test_places_follow_the_file() -> None:
+    """Adding the first query of a kind, or removing the last one, shifts the places after it."""
     few, more = ["reorder", "merge", "pattern"], ["reorder", "merge", "window", "pattern"]
     was, now = places_of(few), places_of(more)
     moves = place_moves(few, more)
@@ -159,7 +159,7 @@ def test_places_of_held_events_follow_the_operators_of_a_changed_file() -> None:
     assert operators_of({"merge": 3, "clock": 2, "reorder": 3, "pattern": 3}) == few
 
 
-def test_only_operators_that_buffer_note_what_they_emit() -> None:
+def test_only_buffering_operators_note_moves() -> None:
     stage = Stage(topology(f"stream: a, {WINDOW}"), ["reorder", "merge", "window"], streams=["a"])
     stage.keep_moved()
     events = [event("a", seq, seq, seq, DATA) for seq in range(5)]

@@ -1,4 +1,4 @@
-"""Laws and examples: what a stage says of single events is what has become of them."""
+"""Laws and examples: a stage reports of single events what became of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def stage_of(topology: str = TOPOLOGY) -> Stage:
 
 
 def said(stage: Stage, source: str, epoch: int, seq: int) -> dict[str, str]:
-    """What each operator where events stay says of the event."""
+    """Return where each operator that buffers events places the event."""
     streams = stage.locate_in("default", source, epoch, seq)["streams"]
     found = streams.get("default", {})
     return {name: answer["where"] for name, answer in found.items() if "where" in answer}
@@ -62,7 +62,7 @@ def put(stage: Stage, events: Iterable[Event]) -> Step:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_said_is_what_became_of_each(seed: int) -> None:
+def test_location_equals_the_outcome(seed: int) -> None:
     stage = stage_of()
     places = places_of(list(OPERATORS))
     left: set[tuple[str, int, int]] = set()
@@ -78,7 +78,7 @@ def test_what_is_said_is_what_became_of_each(seed: int) -> None:
                 where = said(stage, waits.source, waits.epoch, waits.seq)
                 assert where["merge" if waits.held_by == places["merge"] else "reorder"] == HELD
                 counted[HELD] += 1
-    # Only now are the epochs of all known.
+    # The epochs of all events are known only now.
     came = {(one.source, one.epoch, one.seq) for one in sent}
     for source, epoch, seq in left:
         assert said(stage, source, epoch, seq)["merge"] in {PASSED, OLD_EPOCH}
@@ -93,7 +93,7 @@ def test_what_is_said_is_what_became_of_each(seed: int) -> None:
     assert counted[PASSED], "nothing left"
 
 
-def test_behind_a_hole() -> None:
+def test_event_after_gap_is_buffered() -> None:
     stage = stage_of()
     put(stage, [event(0, 1_000), event(3, 1_003), event(4, 1_004)])
     answer = answer_of(stage, "s", -1, 4)
@@ -108,7 +108,7 @@ def test_behind_a_hole() -> None:
     assert (answer["where"], answer["missing"]) == (LOST, [1, 2])
 
 
-def test_before_a_start_and_in_another_epoch() -> None:
+def test_start_and_epoch_of_an_event() -> None:
     stage = stage_of()
     put(stage, [event(7, 1_000)])
     answer = answer_of(stage, "s", 0, 7)
@@ -124,7 +124,7 @@ def test_before_a_start_and_in_another_epoch() -> None:
     assert said(stage, "s", 0, 50)["reorder"] == OLD_EPOCH
 
 
-def test_a_number_that_jumped_waits_to_be_confirmed() -> None:
+def test_jumped_number_is_buffered() -> None:
     stage = stage_of(
         TOPOLOGY.replace("max_wait: 50ms}\n    clock", "max_wait: 50ms, max_jump: 9}\n    clock")
     )
@@ -133,7 +133,7 @@ def test_a_number_that_jumped_waits_to_be_confirmed() -> None:
     assert (answer["where"], answer["reason"]) == (HELD, "jump")
 
 
-def test_whom_merge_waits_for() -> None:
+def test_merge_names_awaited_source() -> None:
     stage = stage_of()
     sent = ((0, 1_000, "a"), (0, 1_000, "b"), (1, 1_001, "a"))
     put(stage, [event(seq, ts, source=source) for seq, ts, source in sent])
@@ -143,7 +143,7 @@ def test_whom_merge_waits_for() -> None:
     assert [feed["source"] for feed in answer["waits_for"]] == ["b"]
 
 
-def test_by_time_events_have_numbers_once_they_have_left() -> None:
+def test_emitted_events_by_time_are_found() -> None:
     stage = stage_of(BY_TIME)
     put(stage, [event(number, 1_000 + number) for number in range(5)])
     stage.on_time(1_500 * MS)
@@ -151,7 +151,7 @@ def test_by_time_events_have_numbers_once_they_have_left() -> None:
     assert said(stage, "s", 0, 5)["reorder"] == NOT_COME
 
 
-def test_what_has_come_of_a_source() -> None:
+def test_counts_of_a_source() -> None:
     stage = stage_of()
     put(stage, [event(0, 1_000), event(0, 1_000), event(2, 1_002)])
     counts = stage.counts_in("default", "s")

@@ -1,4 +1,4 @@
-"""Examples: what each query takes is measured by the driver's clock, and changes no result."""
+"""Examples: the time of each query is measured by the driver's clock, without effect on results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def taken(stage: Stage, batch: Sequence[Event]) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("size", [1, 50])
-def test_each_query_is_measured_while_the_clock_is_set(size: int) -> None:
+def test_queries_are_measured_with_a_clock(size: int) -> None:
     measured, plain = (Stage(ONE, ("window", "pattern", "join")) for _ in range(2))
     ticks = count()
     for begin in range(0, 300, size):

@@ -1,4 +1,4 @@
-"""Examples and laws: an operator that is new in a row of the registry runs like all others."""
+"""Examples and laws: a new operator in the registry runs like all others."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ ALONE = Case("area", lambda: Area(AreaConfig()), placed, replays=False, reorders
 
 LAWS = {name: law for name, law in sorted(vars(laws).items()) if name.startswith("test_")}
 OF_REORDER = {
-    "test_each_source_leaves_in_sequence",
-    "test_what_was_heard_before_gives_only_duplicates_and_late",
+    "test_each_source_is_in_sequence",
+    "test_repeated_input_is_not_new",
 }
 
 
@@ -72,14 +72,14 @@ def test_law(law: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     LAWS[law](case)
 
 
-def test_both_sides_of_the_area_are_met() -> None:
-    """Else the laws above would say nothing of it."""
+def test_events_lie_on_both_sides() -> None:
+    """Otherwise the laws above would not test the area."""
     run = laws.Run(STAGE, 0).to_end()
     assert len(run.reports) > 20
     assert len(run.released) > 20
 
 
-def test_a_replay_counts_only_what_is_inside(tmp_path: Path) -> None:
+def test_replay_drops_events_outside(tmp_path: Path) -> None:
     file, events = tmp_path / "topology.yaml", tmp_path / "events.jsonl"
     file.write_text(STAGES + COUNTED, encoding="utf-8")
     at_ns = 1_700_000_000_000_000_000
@@ -99,14 +99,14 @@ def test_a_replay_counts_only_what_is_inside(tmp_path: Path) -> None:
     assert (done.summary["event"], done.summary["dead"]) == (3, 2)
 
 
-def test_its_figures_are_metrics() -> None:
+def test_figures_become_metrics() -> None:
     registered = CollectorRegistry()
     Metrics(registered, "merge")
     families = {family.name: family.documentation for family in registered.collect()}
     assert families["inorder_area_outside"] == "Events outside of the area"
 
 
-def test_a_worker_runs_it_where_the_stage_writes() -> None:
+def test_worker_runs_it_in_its_stage() -> None:
     topology = parse(STAGES)
     stage = topology.stages[1]
     arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
@@ -116,11 +116,11 @@ def test_a_worker_runs_it_where_the_stage_writes() -> None:
 
 
 @pytest.mark.parametrize("cut", ["[reorder, merge, area]", "[reorder, merge, area+window]"])
-def test_a_stage_that_would_write_its_events_nowhere_is_refused(cut: str) -> None:
+def test_stage_without_output_is_refused(cut: str) -> None:
     with pytest.raises(TopologyError, match="emits events.*write merge\\+area|join them"):
         parse(f"streams: {{default: {{}}}}\nstages: {cut}\n{COUNTED}")
 
 
-def test_without_a_stage_that_names_it_nothing_is_dropped() -> None:
+def test_operator_is_off_by_default() -> None:
     assert AREA not in parse("streams: {default: {}}").operators
     assert AREA in parse(STAGES).operators

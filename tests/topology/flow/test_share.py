@@ -1,7 +1,7 @@
-"""Law: whatever a replay has saved belongs to one operator of one stage, and in REORDER and CLOCK
-to the one partition that the source lies in, be it of a task of its own or a lane of the only one;
-what is known of all sources, to each. Example: marks of joins follow the events that were given
-other offsets."""
+"""Law: each part of a replay's saved state goes to one operator of one stage. In REORDER and CLOCK
+it goes to the partition of its source, which is a task or a lane. State of all sources goes to
+each. Example: marks of joins follow events that get other offsets.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from topology.model.event import Event
 
 OF_LANE = re.compile(r"(\n(?:reorder|clock)/)(\d+)/")
 OF_ALL = {"reorder/#shape", "reorder/stream", "reorder/pool/", "clock/#shape", "clock/clock"}
-"""What is known of all sources of a stream."""
+"""Keys of the state that belongs to all sources of a stream."""
 
 
 def saved_of(topology: Topology, seed: int) -> SavedReplay:
@@ -32,7 +32,7 @@ def saved_of(topology: Topology, seed: int) -> SavedReplay:
 
 
 def holders(events: Iterable[Event]) -> Counter[tuple[str, int]]:
-    """How many operators hold each event."""
+    """Return how many operators hold each event."""
     found = Counter[tuple[str, int]]()
     for event in events:
         found[event.stream, event.offset] += event.held_by.bit_count()
@@ -45,7 +45,7 @@ def half(source: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_all_of_it_is_dealt_once(seed: int) -> None:
+def test_state_is_shared_once(seed: int) -> None:
     topology = in_code(text_of(seed) + "stages: [reorder, merge+window+pattern+join]\n")
     saved, whole = saved_of(topology, seed), dict.fromkeys(topology.streams, (0,))
     shares = [
@@ -68,7 +68,7 @@ def test_all_of_it_is_dealt_once(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_all_of_it_is_dealt_to_the_lanes_of_one_task(seed: int) -> None:
+def test_state_is_shared_among_lanes(seed: int) -> None:
     topology = topology_of(seed)
     saved, lanes = saved_of(topology, seed), dict.fromkeys(topology.streams, (1, 3))
     share = share_of(
@@ -91,8 +91,8 @@ def test_all_of_it_is_dealt_to_the_lanes_of_one_task(seed: int) -> None:
     assert all(event.lane == (3 if half(event.source) else 1) for event in share.held)
 
 
-def test_folded_reports_about_clocks_are_left_out() -> None:
-    """Nobody knows where the source of another stream lies, and workers read the reports."""
+def test_folded_reports_are_left_out() -> None:
+    """Another stream's source has no known partition, and workers read the reports themselves."""
     topology = topology_of(3)
     (first, *_) = topology.streams
     saved = SavedReplay(7, {f"{first}\nclock/folded/elsewhere": 1}, [], [])
@@ -103,7 +103,7 @@ def test_folded_reports_about_clocks_are_left_out() -> None:
     assert not share_of(saved, topology, topology.operators, {first: [0, 1]}, nowhere).state
 
 
-def test_a_stream_that_lies_elsewhere_is_left_out() -> None:
+def test_stream_of_other_tasks_is_left_out() -> None:
     topology = topology_of(3)
     saved = saved_of(topology, 3)
     first, *others = topology.streams

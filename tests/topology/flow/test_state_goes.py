@@ -1,4 +1,4 @@
-"""Law: what is over leaves nothing in the state, in the snapshot and in a table of all changes."""
+"""Law: finished work leaves nothing in the state, in the snapshot, or in a table of all changes."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ queries:
   waiting: {{stream: a, pattern: "PATTERN SEQ(A x, B y) WITHIN 2 s", {QUALITY}}}
 """
 STAND = {SHAPES, "query", "engine", "promises", "promise"}
-"""Names of parts that stand as long as there are queries."""
+"""Names of parts that stay as long as there are queries."""
 
 
 def raw(rng: Random, n: int = 250) -> list[Event]:
-    """Keys come and go, so that many partitions are quiet long before the end."""
+    """Return events whose keys come and go, so many partitions are idle long before the end."""
     events = []
     seqs = dict.fromkeys(("a0", "a1", "b0", "b1"), -1)
     ms = 0
@@ -65,7 +65,7 @@ def raw(rng: Random, n: int = 250) -> list[Event]:
 
 
 class Table:
-    """What a changelog holds."""
+    """A table with the rows of a changelog."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Any] = {}
@@ -81,14 +81,14 @@ class Table:
 
 
 def operators_keys(rows: dict[str, Any]) -> set[str]:
-    """Those of windows, patterns and joins: the last part of their names."""
+    """Return the last part of the names of keys of windows, patterns and joins."""
     kept = {key for key in rows if any(f"\n{name}/" in key for name in ("window", "pattern"))}
     kept |= {key for key in rows if key.startswith("\n")}
     return {key.rpartition("\n")[2].rpartition("/")[2] for key in kept}
 
 
 @pytest.mark.slow
-def test_what_is_over_leaves_nothing() -> None:
+def test_finished_work_has_no_state() -> None:
     names: set[str] = set()
     for seed in SEEDS:
         names |= over(seed).names
@@ -97,7 +97,7 @@ def test_what_is_over_leaves_nothing() -> None:
 
 
 def over(seed: int) -> Table:
-    """The table when all is over."""
+    """Return the table when all work is finished."""
     rng = Random(seed)
     asked = in_code(FILE)
     operators = ["reorder", "merge", "window", "pattern", "join"]
@@ -137,12 +137,12 @@ def without_waiting(asked: Topology) -> Topology:
 
 
 def waited_for(table: Table) -> list[str]:
-    """The queries that wait, by the state of PATTERN."""
+    """Return the queries that wait, by the state of PATTERN."""
     rows = (row for key, row in table.rows.items() if key.endswith("/promises"))
     return [name for row in rows for name in row[PATTERN.fields.index("_targets")]]
 
 
-def test_what_a_query_waited_for_goes_with_it_over_a_restart() -> None:
+def test_restart_drops_targets_of_old_query() -> None:
     asked = in_code(FILE)
     stage, table = Stage(asked, ["pattern"]), Table()
     table.apply(stage.changes())

@@ -1,4 +1,4 @@
-"""Examples: what is said of queries that ask for what no event has."""
+"""Examples: reports of queries that need a type or field that no event has."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LACKS = [
 
 
 @pytest.mark.parametrize(("query", "lacks"), LACKS)
-def test_what_no_event_has(query: str, lacks: list[str]) -> None:
+def test_missing_name_is_reported(query: str, lacks: list[str]) -> None:
     said = [f"no event of {each}; {_seen(each)}" for each in lacks]
     assert words(query) == said
 
@@ -64,7 +64,7 @@ def _seen(lack: str) -> str:
     return NEAR.get(lack.split("`")[1], "") + FIELDS
 
 
-def test_what_no_event_has_of_any_type() -> None:
+def test_field_missing_in_all_types() -> None:
     query = "{window: tumbling 10s, key: payload.machine, aggregate: {m: avg(payload.vv)}}"
     assert words(query) == [f"no event has the field `vv`; {NEAR['vv']}{FIELDS}"]
 
@@ -72,21 +72,21 @@ def test_what_no_event_has_of_any_type() -> None:
 PATTERN = like("SEQ(Dor d, Reading r) WHERE r.vv > 1")
 
 
-def test_that_nothing_came() -> None:
+def test_silent_stream_is_named() -> None:
     nothing = ["no event in stream `default`"]
     assert words(PATTERN, []) == nothing
     beat = Event("default", "s", 0, 0, 0, 0, kind=HEARTBEAT)
     assert words(PATTERN, [beat, event("x", {}, "strange")]) == nothing
 
 
-def test_who_looks_at_some_says_of_how_many() -> None:
+def test_sampled_events_are_counted() -> None:
     said = words(PATTERN, [EVENTS[1]] * 9, each_batch=4)
     missing = "none of 4 of type Reading has the field `vv`; did you mean `v`?"
     assert said[1] == f"{missing} fields seen: machine, pos, v"
 
 
-def test_who_has_looked_at_many_looks_at_one_of_each_batch() -> None:
-    """A field that nobody sends is not looked for at a price for ever; one that comes is met."""
+def test_later_batches_are_sampled_by_one() -> None:
+    """A missing field is not searched for at full cost for ever, and a later one is found."""
     topology = parse(f"streams: {{default: {{}}}}\nqueries:\n  q: {PATTERN}\n")
     unmet = unmet_by(topology, each_batch=50)
     for _ in range(MANY // 50 + 3):
@@ -96,14 +96,14 @@ def test_who_has_looked_at_many_looks_at_one_of_each_batch() -> None:
     assert unmet.words("q") == [f"no event of type `Dor`; {TYPES.replace('Door, ', '')}"]
 
 
-def test_what_is_seen_is_bounded() -> None:
+def test_shown_names_are_bounded() -> None:
     many = [event(f"T{number}", {f"f{number}": 1}) for number in range(1_000)]
     (said,) = words(like("SEQ(Dor d, _ r)"), many)
     assert said.count(",") == SHOWN - 1
 
 
-def test_a_name_is_cut_and_of_a_payload_few_are_kept() -> None:
-    """Whoever sends events chooses the names; what is kept and shown of them has a bound."""
+def test_long_names_are_cut() -> None:
+    """Senders choose the names, so the kept and shown names have a bound."""
     hostile = [event("T" * 100_000, dict.fromkeys(["f" * 100_000, *map(str, range(5_000))], 1))]
     typed, fielded = words(like("SEQ(Dor d, _ r) WHERE r.vv > 1"), hostile)
     assert f"types seen: {'T' * NAME_CHARS}…" in typed
@@ -111,7 +111,7 @@ def test_a_name_is_cut_and_of_a_payload_few_are_kept() -> None:
     assert len(typed) + len(fielded) < 1_000
 
 
-def test_the_stream_is_named_where_there_are_several() -> None:
+def test_stream_is_named_if_several() -> None:
     topology = parse(
         "streams: {a: {}, b: {}}\n"
         'queries: {q: {stream: a, pattern: "PATTERN SEQ(Door d, Door e) WITHIN 5 s"}}\n'

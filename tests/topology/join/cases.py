@@ -28,7 +28,7 @@ PROMISE: Final[dict[str, Any]] = {"quality": quality_of(700_000, 40 * MS, idle_n
 
 
 def streams(seed: int) -> list[Event]:
-    """The sources of `merged` as two streams: what is announced is announced of both."""
+    """Return the sources of `merged` as two streams, each with all watermarks."""
     return _parted(copies(merged(seed)))
 
 

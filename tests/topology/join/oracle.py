@@ -1,4 +1,4 @@
-"""What a join should say, from all events at once: slow and by the definitions."""
+"""An oracle for joins, from all events at once: slow and by the definitions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def on_side(events: Iterable[Event], config: JoinSettings, number: int) -> list[
 
 
 def starts(event: Event, config: JoinSettings) -> set[int]:
-    """The starts of the windows that hold it."""
+    """Return the starts of the windows that contain the event."""
     found = set()
     start_ns = event.ref_time_ns // config.condition.every_ns * config.condition.every_ns
     while start_ns + config.condition.size_ns > event.ref_time_ns:
@@ -110,7 +110,7 @@ def rows(
 
 
 def last_word(results: Iterable[Any]) -> list[JoinResult]:
-    """What stands at the end; each step on the way there has to be in order."""
+    """Return the current results at the end, and assert that each step before it is in order."""
     told: list[Any] = [*results]
     assert all(result.final for result in told if result.op == RETRACT)
     standing: list[Any] = window_oracle.last_word(told)

@@ -1,5 +1,6 @@
-"""Seeded streams to be joined: each as it leaves its MERGE, in order but for what is marked late,
-with watermarks. One may lag behind another by far."""
+"""Seeded streams to be joined, each as MERGE emits it: in order except for late events, with
+watermarks. One stream may lag behind another by far.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def event(
     late: str = "",
     **payload: Any,
 ) -> Event:
-    """Times from START."""
+    """Return an event, with times in ms from START."""
     payload = {"key": key, **payload}
     made = own_event(source, seq, ref_ms, payload, error_ms=error_ms, at_ms=at_ms, late=late)
     made.stream = stream
@@ -41,7 +42,7 @@ def watermark(stream: str, at_ms: float, to_ms: float, complete_ms: float | None
 
 
 def history(rng: Random, streams: Sequence[str], n: int, *, errors: Any = (0,)) -> list[Event]:
-    """With many equal times, and some events without a key."""
+    """Return events with many equal times, some of them without a key."""
     span_ms = n * 3
     made = []
     for seq in range(n):
@@ -56,7 +57,7 @@ def history(rng: Random, streams: Sequence[str], n: int, *, errors: Any = (0,)) 
 def arriving(
     rng: Random, events: Iterable[Event], *, late: float = 0.2, announced: float = 0.3
 ) -> list[Event]:
-    """In an order of arrival that its watermarks allow."""
+    """Return the events in an order of arrival that their watermarks allow."""
     by_stream: dict[str, list[Event]] = {}
     for one in sorted(events, key=place):
         by_stream.setdefault(one.stream, []).append(one)

@@ -54,7 +54,7 @@ def numbered(stream: str, ref_ms: float, at_ms: float, n: int, **more: Any) -> E
     return event(stream, n, ref_ms, at_ms=at_ms, n=n, **more)
 
 
-def test_the_newest_at_or_before_counts() -> None:
+def test_newest_partner_counts() -> None:
     first = [numbered("B", 1, 1, 1), numbered("B", 5, 5, 2), numbered("B", 6, 6, 3)]
     assert told(config_of(), *first, numbered("A", 5, 7, 9)) == [(EMIT, 9, 2)]
     assert told(config_of(), *first, numbered("A", 4, 7, 9)) == [(EMIT, 9, 1)]
@@ -62,17 +62,17 @@ def test_the_newest_at_or_before_counts() -> None:
     assert told(config_of(), *first, numbered("A", 0, 7, 9)) == []
 
 
-def test_the_reach_is_included() -> None:
+def test_reach_is_inclusive() -> None:
     for ref_ms, expected in ((13, [(EMIT, 9, 1)]), (13.001, [])):
         assert told(config_of(), numbered("B", 1, 1, 1), numbered("A", ref_ms, 20, 9)) == expected
 
 
-def test_equal_times_are_in_the_order_of_events() -> None:
+def test_equal_times_by_event_order() -> None:
     same = [numbered("B", 1, 1, 2, source="t"), numbered("B", 1, 1, 1, source="u")]
     assert told(config_of(), *same, numbered("A", 1, 2, 9)) == [(EMIT, 9, 1)]
 
 
-def test_a_late_event_corrects_the_rows_it_touches() -> None:
+def test_late_partner_corrects_rows() -> None:
     events = [numbered("B", 1, 1, 1), *(numbered("A", ms, ms, ms) for ms in (2, 4, 6))]
     events += [numbered("B", 5, 7, 5), watermark("A", 8, 8, 0), watermark("B", 8, 8, 0)]
     late = numbered("B", 3, 9, 3, late="behind")
@@ -81,13 +81,13 @@ def test_a_late_event_corrects_the_rows_it_touches() -> None:
     ]  # fmt: skip
 
 
-def test_an_inner_row_may_begin_with_a_late_event() -> None:
+def test_late_partner_begins_inner_row() -> None:
     events = [numbered("A", 4, 4, 4), watermark("A", 8, 8, 0), watermark("B", 8, 8, 0)]
     late = numbered("B", 3, 9, 3, late="behind")
     assert told(config_of(), *events, late) == [(EMIT, 4, 3)]
 
 
-def test_a_row_whose_partner_was_given_up_is_not_confirmed() -> None:
+def test_given_up_partner_is_uncertain() -> None:
     config = config_of("left", size_ns=500 * MS, max_events=4)
     join = Join(config)
     events = [numbered("B", 0, 0, 0), *(numbered("A", ms, ms, ms) for ms in range(1, 9))]
@@ -100,7 +100,7 @@ def test_a_row_whose_partner_was_given_up_is_not_confirmed() -> None:
 
 @every_sides
 @every_outer
-def test_the_last_word_is_that_of_the_oracle(outer: str, sides: str) -> None:
+def test_final_rows_equal_the_oracle(outer: str, sides: str) -> None:
     corrected = 0
     for seed, rng in seeded(SEEDS):
         events = history(rng, "AB", 60)
@@ -115,8 +115,8 @@ def test_the_last_word_is_that_of_the_oracle(outer: str, sides: str) -> None:
 
 
 @every_outer
-def test_any_order_of_arrival_ends_alike(outer: str) -> None:
-    """Show it for values and probabilities too, with errors and restarts."""
+def test_arrival_order_changes_nothing(outer: str) -> None:
+    """Values and probabilities do not depend on it either, with errors and restarts."""
     for seed, rng in seeded(SEEDS):
         events = history(rng, "AB", 40, errors=(0, 0, 1, 5))
         config = config_of(outer, uncertainty=rng.choice(("ignore", "expected")))
@@ -132,14 +132,14 @@ def test_any_order_of_arrival_ends_alike(outer: str) -> None:
 
 
 @every_outer
-def test_expired_events_alone_are_left_out(outer: str) -> None:
+def test_only_expired_events_are_left_out(outer: str) -> None:
     expired = 0
     for seed, rng in seeded(SEEDS):
         events = history(rng, "AB", 50, errors=rng.choice(((0,), (0, 3))))
         config = config_of(outer, changes_for_ns=rng.choice((0, 5, 30)) * MS)
         stream = arriving(rng, events, late=0.4, announced=rng.choice((0.2, 1.0)))
         for one in stream:
-            one.complete_ns = 0  # so that `correct_for` alone makes final
+            one.complete_ns = 0  # so that only `correct_for` makes rows final
         results, taken = run(config, stream, rng if seed % 3 == 0 else None)
         rows = {rendered(result, config) for result in last_word(results)}
         assert rows == oracle(taken, config), seed
@@ -148,7 +148,7 @@ def test_expired_events_alone_are_left_out(outer: str) -> None:
 
 
 @every_outer
-def test_a_confirmed_row_is_not_retracted(outer: str) -> None:
+def test_confirmed_row_stays(outer: str) -> None:
     confirmed = 0
     for seed, rng in seeded(SEEDS):
         events = history(rng, "AB", 50, errors=(0, 0, 0, 4))
@@ -180,8 +180,8 @@ def test_confirmed_rows_are_in_each_world(outer: str, sides: str) -> None:
     assert sides == "typed" or (confirmed and unsure)
 
 
-def test_the_oldest_partners_are_released() -> None:
-    """Events of the second side are kept for the reach behind the horizon, and no longer."""
+def test_old_partners_are_released() -> None:
+    """Events of the second side are kept for the reach before the horizon, and no longer."""
     join = Join(config_of(size_ns=10 * MS, changes_for_ns=0))
     kept = []
     for ms in range(0, 400, 2):

@@ -1,4 +1,4 @@
-"""A join that is restored without a state begins amid its streams (examples)."""
+"""Examples: a join that is restored without a state begins in the middle of its streams."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def said(ms: float, *streams: str) -> list[Event]:
     return [watermark(stream, ms, ms) for stream in streams or ("a", "b")]
 
 
-def test_each_stream_says_how_far_it_was() -> None:
+def test_join_starts_at_watermarks() -> None:
     operator = added(outer="left")
     found(operator, *said(10, "a"), event("a", 1, 50, n=50))
     assert beginnings_in(operator.snapshot()) == [[START + 10 * MS + 1, [hex(UNKNOWN)]]]
-    # The partners of an event are of the other stream.
+    # The partners of an event are in the other stream.
     assert found(operator, *said(60, "b"), *said(90)) == []
     assert found(operator, event("a", 2, 100, n=100), *said(200)) == [
         ("emit", 100, None, CONFIRMED)
     ]
 
 
-def test_a_late_event_of_the_time_before_is_left_out() -> None:
+def test_event_before_start_is_dropped() -> None:
     """It may have been final already."""
     operator = added()
     late = event("a", 1, 8, n=8, at_ms=9, late="gap")

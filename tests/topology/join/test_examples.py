@@ -1,4 +1,4 @@
-"""Examples: which rows a join tells, when, and how they are corrected."""
+"""Examples: which rows a join emits, when, and how they are corrected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ x, y, z = (partial(event, stream) for stream in "XYZ")
 
 
 def passed(at_ms: float, *streams: str, complete_ms: float | None = None) -> list[Event]:
-    """All streams are told up to that time, then."""
+    """Return watermarks up to that time, of these streams or of all."""
     return [watermark(each, at_ms, at_ms, complete_ms) for each in streams or ("X", "Y", "Z")]
 
 
@@ -40,8 +40,11 @@ def end(operator: JoinQueries, at_ms: float = 1_000) -> list[Any]:
 
 
 def rows(results: Iterable[Any]) -> list[str]:
-    """`x1 y2` emitted; `-` before what is retracted, `~` before what is updated; `!` behind what is
-    final, `?` behind what is uncertain."""
+    """Return the rows as texts like `x1 y2`.
+
+    The sign `-` before a row means retracted, and `~` updated. The sign `!` after it means final,
+    and `?` uncertain.
+    """
     signs = {"emit": "", "retract": "-", "update": "~"}
     return [
         signs[result.op]
@@ -52,7 +55,7 @@ def rows(results: Iterable[Any]) -> list[str]:
     ]
 
 
-def test_a_row_is_told_when_the_last_of_its_events_arrives_and_is_final() -> None:
+def test_row_comes_with_last_event() -> None:
     operator = join(fields=(Field("v", 0, ("v",)), Field("w", 1, ("v",)), Field("all", 1)))
     (row,) = results_of(operator, x(1, 100, v=7), y(2, 103, at_ms=104))
     assert (row.at_ns, row.op, row.revision, row.final) == (START + 104 * MS, "emit", 0, True)
@@ -66,7 +69,7 @@ def test_a_row_is_told_when_the_last_of_its_events_arrives_and_is_final() -> Non
     assert row.probability == 1.0
 
 
-def test_one_that_has_no_partner_is_told_when_none_can_come() -> None:
+def test_null_row_waits_for_partners() -> None:
     operator = join(outer="left", finals=True)
     assert results_of(operator, x(1, 100), *passed(110, "Y"), x(2, 111, at_ms=112)) == []
     (row,) = results_of(operator, *passed(113, "Y", complete_ms=90), x(3, 114))
@@ -74,20 +77,20 @@ def test_one_that_has_no_partner_is_told_when_none_can_come() -> None:
     assert rows(results_of(operator, *passed(115, "Y", complete_ms=111), x(4, 116))) == ["~x1!"]
 
 
-def test_it_is_told_and_sure_a_nanosecond_after_the_last_partner_that_could_come() -> None:
+def test_null_row_comes_1_ns_after_reach() -> None:
     operator = join(outer="left")
     assert results_of(operator, x(1, 100), *passed(110, "Y"), x(2, 112, at_ms=113)) == []
     assert rows(results_of(operator, *passed(110 + 1 / MS, "Y"), x(3, 112, at_ms=114))) == ["x1!"]
 
 
-def test_only_the_streams_that_a_partner_may_come_from_are_waited_for() -> None:
+def test_only_partner_streams_are_awaited() -> None:
     operator = join(outer="full")
     results_of(operator, x(1, 100), y(1, 200, at_ms=200))
     assert rows(results_of(operator, *passed(300, "Y"), x(2, 150, at_ms=301))) == ["x1"]
     assert rows(results_of(operator, *passed(310, "X"), x(3, 311))) == ["x2!", "y1!"]
 
 
-def test_a_late_partner_takes_back_that_there_is_none() -> None:
+def test_late_partner_retracts_null() -> None:
     operator = join(outer="left")
     results_of(operator, x(1, 100))
     assert rows(results_of(operator, *passed(120, "Y", complete_ms=104), x(2, 121))) == ["x1?"]
@@ -98,7 +101,7 @@ def test_a_late_partner_takes_back_that_there_is_none() -> None:
     assert rows(end(operator)) == ["x2!?"], "what is missing stays so"
 
 
-def test_one_that_comes_late_itself_is_told_when_its_instant_is_over() -> None:
+def test_late_event_waits_for_its_instant() -> None:
     operator = join(outer="left")
     results_of(operator, x(9, 1), *passed(200, complete_ms=50))
     late = x(1, 100, at_ms=201, late="gap")
@@ -108,7 +111,7 @@ def test_one_that_comes_late_itself_is_told_when_its_instant_is_over() -> None:
     assert rows(results_of(operator, *passed(202))) == []
 
 
-def test_keys_keep_apart_and_who_has_none_is_left_out() -> None:
+def test_only_equal_keys_join() -> None:
     operator = join(outer="full")
     events = [x(1, 1, key="a"), y(1, 1, key="b"), y(2, 1, key=1), x(2, 1, key=1.0)]
     (row,) = results_of(operator, *events, x(3, 1, key=None))
@@ -117,7 +120,7 @@ def test_keys_keep_apart_and_who_has_none_is_left_out() -> None:
     assert operator.figures()["without_key"] == 1
 
 
-def test_a_payload_that_cannot_be_read_has_no_fields() -> None:
+def test_unreadable_payload_has_no_fields() -> None:
     sides = Side("x", "X"), Side("y", "Y")
     operator = join(*sides, fields=(Field("v", 0, ("v",)), Field("all", 0)))
     broken = x(1, 100)
@@ -127,7 +130,7 @@ def test_a_payload_that_cannot_be_read_has_no_fields() -> None:
     assert operator.figures()["unreadable"] == 1
 
 
-def test_unsure_times_are_told_as_such() -> None:
+def test_uncertain_times_give_probability() -> None:
     operator = join(uncertainty="expected", outer="left")
     (row,) = results_of(operator, x(1, 100, error_ms=1), y(1, 109, error_ms=1, source="t"))
     assert (rows([row]), round(row.probability, 3)) == (["x1 y1!?"], 0.875)
@@ -137,8 +140,8 @@ def test_unsure_times_are_told_as_such() -> None:
     assert (rows([alone]), round(alone.probability, 3)) == (["x2!?"], 0.875)
 
 
-def test_a_restart_knows_what_had_gone_before_an_unsure_event_came() -> None:
-    """So that it does not come back because of that event."""
+def test_restart_keeps_horizon_of_event() -> None:
+    """Otherwise expired events would come back because of an uncertain one."""
     operator = join(changes_for_ns=20 * MS, uncertainty="bounds")
     unsure = y(1, 135, at_ms=152, error_ms=30)
     results_of(operator, x(1, 100), *passed(150, complete_ms=0), x(2, 151), unsure, x(3, 153))
@@ -148,7 +151,7 @@ def test_a_restart_knows_what_had_gone_before_an_unsure_event_came() -> None:
     assert again.snapshot()[mark] == operator.snapshot()[mark] == START + 130 * MS
 
 
-def test_at_the_bound_the_oldest_is_given_up() -> None:
+def test_oldest_event_is_given_up() -> None:
     operator = join(outer="left", max_events=2, finals=True)
     results_of(operator, x(1, 100), x(2, 101))
     assert rows(results_of(operator, x(3, 300))) == ["x1!?"]
@@ -158,7 +161,7 @@ def test_at_the_bound_the_oldest_is_given_up() -> None:
     assert rows(end(operator)) == ["x3!"]
 
 
-def test_one_that_is_given_up_as_it_comes_is_told_all_the_same() -> None:
+def test_given_up_event_has_a_row() -> None:
     operator = join(outer="left", max_events=1)
     results_of(operator, *passed(200, complete_ms=50))
     assert rows(results_of(operator, x(1, 100, at_ms=201, late="gap"))) == []
@@ -166,15 +169,15 @@ def test_one_that_is_given_up_as_it_comes_is_told_all_the_same() -> None:
     assert rows(end(operator)) == ["x2?"]
 
 
-def test_what_a_given_up_event_stood_in_is_settled_with_it() -> None:
-    """Else the null would be told of one that had a partner."""
+def test_given_up_event_settles_its_rows() -> None:
+    """Otherwise a null row would be emitted for an event that had a partner."""
     operator = join(outer="full", max_events=2)
     assert rows(results_of(operator, y(1, 95), x(1, 100), x(2, 300), x(3, 301))) == ["x1 y1!"]
     assert operator.figures()["given_up"] == 2
     assert rows(end(operator)) == ["x2!", "x3!"]
 
 
-def test_one_event_makes_no_more_rows_than_it_may() -> None:
+def test_event_has_at_most_max_rows() -> None:
     operator = join(max_rows=2)
     found = results_of(operator, y(1, 100), y(2, 101), y(3, 102), y(4, 103), x(1, 100))
     assert rows(found[:2]) == ["x1 y1!", "x1 y2!"]
@@ -186,7 +189,7 @@ def test_one_event_makes_no_more_rows_than_it_may() -> None:
     assert operator.figures()["overflows"] == 1
 
 
-def test_nor_an_owner_rows_with_a_null() -> None:
+def test_null_rows_count_towards_max_rows() -> None:
     operator = join(X, Y, Z, outer="left", max_rows=2)
     results_of(operator, y(1, 100), y(2, 101), y(3, 102), x(1, 100))
     *found, overflow = end(operator)
@@ -194,13 +197,13 @@ def test_nor_an_owner_rows_with_a_null() -> None:
     assert isinstance(overflow, Overflow)
 
 
-def test_a_second_copy_is_counted_and_no_more() -> None:
+def test_duplicate_is_only_counted() -> None:
     operator = join()
     assert rows(results_of(operator, x(1, 100), y(1, 100), y(1, 100))) == ["x1 y1!"]
     assert operator.figures()["duplicates"] == 1
 
 
-def test_a_query_that_was_changed_begins_anew() -> None:
+def test_changed_query_starts_again() -> None:
     operator = join(outer="left")
     first = x(1, 100)
     results_of(operator, first)
@@ -210,8 +213,8 @@ def test_a_query_that_was_changed_begins_anew() -> None:
     assert [key for key, value in other.changes().items() if value is None]
 
 
-def test_queries_take_turns_at_the_end_too() -> None:
-    """As they would if the clock had been looked at before."""
+def test_queries_take_turns_at_the_end() -> None:
+    """They would also take turns if the clock had advanced before."""
     configs = [join_query(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
     operator = JoinQueries([Join(config) for config in configs], 1)
     results_of(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))

@@ -1,5 +1,6 @@
-"""The laws of all operators (tests/laws), for joins: they hold events beyond letting them pass, so
-the balance is another; the rest is the same."""
+"""Laws of all operators (tests/laws), for joins. A join holds events after it has passed them on,
+so their balance is another one; the rest is the same.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from topology.model.event import DATA
 from topology.model.saved import SHAPES
 
 SHARED = [
-    laws.test_the_same_answer_however_the_input_is_cut,
-    laws.test_looking_at_the_clock_changes_nothing,
-    laws.test_before_the_deadline_nothing_happens,
-    laws.test_a_restart_changes_nothing,
-    laws.test_an_end_after_a_restart_is_that_of_an_unbroken_run,
-    laws.test_all_changes_in_turn_make_the_snapshot,
-    laws.test_bounds_hold_at_every_step,
+    laws.test_batches_do_not_change_output,
+    laws.test_ticks_do_not_change_output,
+    laws.test_deadline_is_not_too_late,
+    laws.test_restart_changes_nothing,
+    laws.test_restart_just_before_end,
+    laws.test_changes_give_the_snapshot,
+    laws.test_bounds_hold_at_each_step,
     laws.test_time_does_not_go_back,
-    laws.test_watermarks_keep_their_word,
+    laws.test_watermarks_are_never_broken,
 ]
 
 SEEDS = seeds_of_today(2)
@@ -44,7 +45,7 @@ def test_law(law: laws.Law, case: Case, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @every_case
-def test_all_events_pass_and_what_is_held_is_let_go_once(case: Case) -> None:
+def test_held_events_are_freed_once(case: Case) -> None:
     for seed in SEEDS:
         run = laws.Run(case, seed, cut)
         for _ in run.steps():
@@ -69,10 +70,9 @@ def test_all_events_pass_and_what_is_held_is_let_go_once(case: Case) -> None:
 @pytest.mark.in_turns(3)
 @pytest.mark.slow
 @every_case
-def test_figures_are_kept_up_through_restarts(case: Case) -> None:
-    """What is retained; the counts may begin anew.
-
-    A restart may let go sooner of an event that a newer one has replaced as a partner (as of).
+def test_restarts_keep_retained_events(case: Case) -> None:
+    """Counters may start again. In an as-of join a restart may free events sooner that a newer
+    partner has replaced.
     """
     for seed in SEEDS:
         steady, shaken = (laws.Run(case, seed, laws.one_by_one) for _ in range(2))

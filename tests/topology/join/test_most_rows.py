@@ -1,4 +1,4 @@
-"""Law: no event has more rows than `max_rows`, and whatever is not told for that is."""
+"""Law: no event has more rows than `max_rows`, and an overflow reports the missing rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def config(rng: Random, max_rows: int) -> JoinSettings:
 
 
 def rows(join: Join, sides: int, event: Event) -> tuple[int, int, int]:
-    """Rows of the event without a null; the most with a null of one owner; overflows."""
+    """Return the event's rows without a null, the most null rows of one owner, and overflows."""
     emitted = join.on_batch([event], event.at_ns).results
     found = [result for result in emitted if isinstance(result, JoinResult)]
     own = [row for row in found if row.op == EMIT and len(row.partners) == sides]
@@ -53,7 +53,7 @@ def rows(join: Join, sides: int, event: Event) -> tuple[int, int, int]:
 
 
 @pytest.mark.slow
-def test_no_event_has_more_rows_than_may_be() -> None:
+def test_rows_per_event_are_bounded() -> None:
     cut = 0
     for seed in SEEDS:
         query = config(Random(seed), MOST)

@@ -1,5 +1,6 @@
-"""Law: what is kept at `max_events` does not depend on the order within one instant, and neither
-does any row below the bounds."""
+"""Law: the events kept at `max_events` do not depend on the order within one instant, and neither
+do any rows below the bound.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def config(kind: str, outer: str, max_events: int) -> JoinSettings:
 
 
 def instants(seed: int) -> list[list[Event]]:
-    """Several events at a time, without announcements among them."""
+    """Return the events by instant, several at a time."""
     rng = Random(seed)
     events = arriving(rng, history(rng, ["X", "Y"], 60), announced=0.1)
     for one in events:
@@ -39,7 +40,7 @@ def instants(seed: int) -> list[list[Event]]:
 
 
 def in_turn(own: Sequence[Event], rng: Random) -> list[Event]:
-    """Each stream in its order, the streams in any."""
+    """Return the events with each stream in its order, and the streams in any order."""
     streams = [[one for one in own if one.stream == stream] for stream in "XY"]
     mixed: list[Event] = []
     while any(streams):
@@ -48,7 +49,7 @@ def in_turn(own: Sequence[Event], rng: Random) -> list[Event]:
 
 
 def run(config: JoinSettings, seed: int, order: int) -> tuple[list[list[str]], list[str], int]:
-    """What is kept after each instant, the rows that stand in the end, how many were given up."""
+    """Return the kept events after each instant, the final rows, and the number given up."""
     join, rng = Join(config), Random(order)
     kept: list[list[str]] = []
     rows: dict[str, Any] = {}
@@ -68,10 +69,8 @@ def run(config: JoinSettings, seed: int, order: int) -> tuple[list[list[str]], l
 @pytest.mark.parametrize("outer", ["inner", "left", "full"])
 @pytest.mark.parametrize("kind", ["interval", "sliding"])
 @pytest.mark.parametrize("max_events", [MOST, 1_000])
-def test_what_is_kept_and_told_is_the_same_in_every_order(
-    max_events: int, kind: str, outer: str
-) -> None:
-    """At the bound, what is kept; below it, the rows as well."""
+def test_order_in_an_instant_changes_nothing(max_events: int, kind: str, outer: str) -> None:
+    """At the bound the kept events are the same, and below it the rows as well."""
     given_up = 0
     for seed in SEEDS:
         first, second = (run(config(kind, outer, max_events), seed, order) for order in (1, 2))

@@ -1,4 +1,4 @@
-"""Oracle: after the last correction the rows that stand are those of a plain join of all events."""
+"""Oracle: after the last correction the current rows are those of a plain join of all events."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinSetting
 def run(
     config: JoinSettings, stream: Sequence[Event], rng: Random | None = None
 ) -> tuple[list[Any], list[Event]]:
-    """All that was told, and the events that were taken; with `rng` it is restarted at times."""
+    """Return all results and the accepted events; with `rng` the join is restarted at times."""
     joins = JoinQueries([Join(config)], 1)
     results: list[Any] = []
     taken: list[Event] = []
@@ -73,7 +73,7 @@ def run(
 @pytest.mark.parametrize("sides", SIDES)
 @every_relation
 @every_outer
-def test_the_last_word_is_that_of_the_oracle(relation: str, outer: str, sides: str) -> None:
+def test_final_rows_equal_the_oracle(relation: str, outer: str, sides: str) -> None:
     for seed, rng in seeded(SEEDS):
         events = history(rng, "ABC" if sides == "three" else "AB", 50)
         config = config_of(relation, sides, outer=outer, finals=seed % 2 == 0)
@@ -89,8 +89,8 @@ def test_the_last_word_is_that_of_the_oracle(relation: str, outer: str, sides: s
 @pytest.mark.slow
 @every_relation
 @every_outer
-def test_any_order_of_arrival_ends_with_the_same_word(relation: str, outer: str) -> None:
-    """Probabilities and values too; with errors, with restarts."""
+def test_arrival_order_changes_nothing(relation: str, outer: str) -> None:
+    """Probabilities and values do not depend on it either, with errors and restarts."""
     corrected = 0
     for seed, rng in seeded(SEEDS):
         events = history(rng, "ABC", 40, errors=(0, 0, 1, 5))
@@ -114,9 +114,7 @@ def test_any_order_of_arrival_ends_with_the_same_word(relation: str, outer: str)
 @pytest.mark.parametrize("sides", SIDES)
 @every_relation
 @every_outer
-def test_what_is_expired_is_left_out_and_nothing_else(
-    relation: str, outer: str, sides: str
-) -> None:
+def test_only_expired_events_are_left_out(relation: str, outer: str, sides: str) -> None:
     expired = 0
     for seed, rng in seeded(SEEDS):
         errors = rng.choice(((0,), (0, 3), (0, 0, 40)))
@@ -125,7 +123,7 @@ def test_what_is_expired_is_left_out_and_nothing_else(
         config = config_of(relation, sides, outer=outer, changes_for_ns=changes_for_ns)
         stream = arriving(rng, events, late=0.4, announced=rng.choice((0.2, 1.0)))
         for event in stream:
-            event.complete_ns = 0  # so that `correct_for` alone makes final
+            event.complete_ns = 0  # so that only `correct_for` makes rows final
         results, taken = run(config, stream, rng if seed % 3 == 0 else None)
         rows = {rendered(result, config) for result in last_word(results)}
         assert rows == oracle(taken, config), seed
@@ -135,8 +133,8 @@ def test_what_is_expired_is_left_out_and_nothing_else(
 
 @every_relation
 @every_outer
-def test_a_confirmed_row_is_never_taken_back(relation: str, outer: str) -> None:
-    """Where watermarks tell at once what is missing."""
+def test_confirmed_row_stays(relation: str, outer: str) -> None:
+    """Watermarks follow at once, so it is known at once which partners are missing."""
     confirmed = 0
     for seed, rng in seeded(SEEDS):
         events = history(rng, "ABC", 50, errors=(0, 0, 0, 4))

@@ -1,4 +1,4 @@
-"""Examples and a law: rows with a null are told as soon as what was promised allows it."""
+"""Examples and a law: rows with a null are emitted as soon as the quality target allows it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def until(operator: JoinQueries, ms: float) -> list[Any]:
     return list(operator.on_time(START + round(ms * MS)).results)
 
 
-def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
+def test_null_row_after_all_sources() -> None:
     operator = join()
     assert results_of(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130)) == []
     assert until(operator, 131) == []
@@ -46,7 +46,7 @@ def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
     assert found[-1].at_ns == START + 140 * MS
 
 
-def test_or_else_max_wait_after_the_last_partner_could_come() -> None:
+def test_null_row_after_max_wait() -> None:
     operator = join()
     results_of(operator, y(1, 80), x(1, 100))
     deadline_ns = operator.next_deadline_ns()
@@ -56,7 +56,7 @@ def test_or_else_max_wait_after_the_last_partner_could_come() -> None:
     assert 110 + 50 - PIECE_MS <= (results[0].at_ns - START) / MS <= 110 + 50 + PIECE_MS
 
 
-def test_what_comes_later_corrects_it_and_is_counted() -> None:
+def test_later_partner_corrects_null() -> None:
     operator = join()
     results_of(operator, y(1, 80), x(1, 100))
     until(operator, 400)
@@ -67,8 +67,8 @@ def test_what_comes_later_corrects_it_and_is_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
-def test_a_word_of_the_source_will_do(kind: str) -> None:
-    """A word of that source: another of the same name on the other stream says nothing of it."""
+def test_control_event_of_source_counts(kind: str) -> None:
+    """A control event from a source of the same name on the other stream does not count."""
     operator = join()
     results_of(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130))
     other = x(3, 140, at_ms=140)
@@ -79,7 +79,7 @@ def test_a_word_of_the_source_will_do(kind: str) -> None:
     assert rows(results_of(operator, word) + until(operator, 141)) == ["x1?"]
 
 
-def test_behind_the_merge_it_is_told_no_later_than_without() -> None:
+def test_target_adds_no_wait_after_merge() -> None:
     plain = JoinQueries([Join(config_of(quality=None))], 1)
     for operator in (plain, join(ordered=True)):
         results_of(operator, y(1, 80), x(1, 100))
@@ -88,9 +88,7 @@ def test_behind_the_merge_it_is_told_no_later_than_without() -> None:
 
 @pytest.mark.parametrize("relation", [WITHIN, TUMBLING], ids=["interval", "tumbling"])
 @pytest.mark.parametrize("outer", ["left", "full"])
-def test_the_last_word_is_that_of_the_oracle_before_the_merge_too(
-    relation: dict[str, Any], outer: str
-) -> None:
+def test_rows_before_merge_equal_the_oracle(relation: dict[str, Any], outer: str) -> None:
     corrected = 0
     for seed in SEEDS:
         rng = Random(seed)
@@ -107,7 +105,7 @@ def test_the_last_word_is_that_of_the_oracle_before_the_merge_too(
     assert corrected
 
 
-def test_of_a_stream_never_heard_nothing_is_confirmed() -> None:
+def test_unheard_stream_confirms_nothing() -> None:
     found = results_of(join(), *(x(number, 100 + 5 * number) for number in range(400)))
     assert found
     assert {result.confidence for result in found} == {UNCERTAIN}

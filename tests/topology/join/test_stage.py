@@ -1,4 +1,4 @@
-"""Laws of joins within a whole stage: how the input is cut changes nothing, wherever they read."""
+"""Laws of joins within a whole stage: cuts of the input change nothing, wherever the joins read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def stage(answer: str, quality: str) -> Stage:
 
 
 def sent(seed: int) -> list[Event]:
-    """Two sources a stream; some events are late, some lost."""
+    """Return events of two sources a stream; some are late, some lost."""
     events = raw(seed, n=300, sources=4)
     for event in events:
         event.stream = "ab"[int(event.source[1:]) % 2]
@@ -35,7 +35,7 @@ def sent(seed: int) -> list[Event]:
 
 
 def check_cuts(make: Callable[[], Stage], events: list[Event], seed: int) -> int:
-    """Return how many results there are."""
+    """Assert that cuts change no result, and return the number of results."""
     found = []
     for sizes in ((len(events),), (1, 7, 50)):
         results: list[Any] = results_to_end(make(), cut(copies(events), Random(seed), sizes))
@@ -55,8 +55,8 @@ def test_cuts_change_nothing(answer: str) -> None:
         assert check_cuts(lambda: stage(answer, quality), sent(seed), seed) > 100
 
 
-def test_streams_that_share_a_partition_each_go_by_their_own_clock() -> None:
-    """Written by several stages, they are not in one order."""
+def test_each_stream_keeps_its_time() -> None:
+    """Two streams share a partition that is not in order of time: several stages wrote to it."""
     topology = parse(
         "streams: {a: {}, b: {}}\nqueries:\n"
         "  p: {window: tumbling 100ms, stream: a, aggregate: {n: count()}, quality: {}}\n"

@@ -1,7 +1,7 @@
-"""Laws: what joins say of unsure times, held against every world.
+"""Laws: joins of uncertain times agree with every world.
 
-A world: each clock is behind by one number, within what each of its events bears. Times are few
-nanoseconds, so that all worlds can be gone through.
+In a world each clock is behind by one number, within the errors of its events. Times are few
+nanoseconds, so that all worlds can be tried.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ every_relation = pytest.mark.parametrize("relation", RELATIONS)
 
 
 def stamped(rng: Random, streams: str, n: int, *, unlike: bool) -> list[Event]:
-    """`unlike`: the events of one clock do not bear the same error, and the clock is estimated anew
-    from one to the other."""
+    """Return random events. With `unlike`, those of one clock differ in errors and offsets."""
     behind: dict[tuple[str, str], int] = {}
     sure: dict[tuple[str, str], int] = {}
     events = []
@@ -62,7 +61,7 @@ def clock(one: Event) -> tuple[str, str]:
 
 
 def worlds(events: list[Event]) -> Iterator[list[Event]]:
-    """What all clocks allow."""
+    """Yield the events of every world that the clocks allow."""
     allowed: dict[tuple[str, str], list[range]] = {}
     for one in events:
         allowed.setdefault(clock(one), []).append(behind_by(one))
@@ -76,7 +75,7 @@ def worlds(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def behind_by(one: Event) -> range:
-    """What the event allows its clock to be behind."""
+    """Return how far the clock may be behind according to this event."""
     middle_ns = one.ref_time_ns - one.ts_ns
     return range(middle_ns - one.error_ns, middle_ns + one.error_ns + 1)
 
@@ -88,7 +87,7 @@ def at_true_time(one: Event, behind_ns: int) -> Event:
 
 
 def word_of(config: JoinSettings, rng: Random, events: list[Event]) -> dict[Row, Any]:
-    """In an order of arrival without announcements, and in that of the times."""
+    """Return the last result of each row, for events that arrive shuffled or in order."""
     join = Join(config)
     shuffled = copies(events)
     if rng.random() < 0.5:
@@ -112,10 +111,10 @@ def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinSe
 @every_outer
 @pytest.mark.parametrize("sides", [2, 3])
 @pytest.mark.parametrize("uncertainty", ["bounds", "expected"])
-def test_the_confirmed_rows_are_in_every_world(
+def test_confirmed_rows_are_in_every_world(
     uncertainty: str, relation: str, outer: str, sides: int
 ) -> None:
-    """By `bounds`, the rows of every world are told; by `expected`, those by reference time."""
+    """With `bounds` the rows of all worlds are emitted, else those by corrected timestamp."""
     confirmed = unsure = 0
     for seed, rng in seeded(SEEDS):
         events = stamped(rng, "ABC"[:sides], 8, unlike=seed % 2 == 0)
@@ -137,9 +136,11 @@ def test_the_confirmed_rows_are_in_every_world(
 @pytest.mark.parametrize(
     ("relation", "sides"), [*((name, 2) for name in RELATIONS), ("tumbling", 3), ("sliding", 3)]
 )
-def test_the_rows_without_null_are_exact(relation: str, sides: int) -> None:
-    """Those told are in some world, those confirmed in all; the probability is the share. Not so
-    of three by interval, where the first's error is reckoned with twice."""
+def test_inner_rows_are_exact(relation: str, sides: int) -> None:
+    """Emitted rows are in some world, confirmed ones in all; their share is the probability.
+
+    Joins of three sides by interval are left out: they count the first event's error twice.
+    """
     between = 0
     for seed, rng in seeded(SEEDS):
         events = stamped(rng, "ABC"[:sides], 10, unlike=False)
@@ -158,11 +159,12 @@ def test_the_rows_without_null_are_exact(relation: str, sides: int) -> None:
 @pytest.mark.slow
 @every_relation
 @pytest.mark.parametrize("play", [STEADY, Play(PPM // 2), Play(0, 1)])
-def test_two_events_of_one_clock_are_as_far_apart_as_their_stamps(
-    relation: str, play: Play
-) -> None:
-    """Whatever was thought of the clock at each, and but for what it may drift between them: rows
-    that are told are in some world, those confirmed in all."""
+def test_events_of_one_clock_keep_distance(relation: str, play: Play) -> None:
+    """Two events of one clock are as far apart as their timestamps, up to the clock's drift.
+
+    Emitted rows are in some world, confirmed rows in all, however the estimate of the clock
+    changed.
+    """
     seen: Counter[str] = Counter()
     for seed, rng in seeded(range(8 * len(SEEDS))):
         events = stamped(rng, "A", 2, unlike=True)
@@ -182,7 +184,7 @@ def test_two_events_of_one_clock_are_as_far_apart_as_their_stamps(
         sure = {row for row, result in word.items() if result.confidence == CONFIRMED}
         assert word.keys() == set.union(*rows), seed
         assert sure <= set.intersection(*rows), seed
-        if relation.startswith("interval"):  # in a window the surer one may place the other
+        if relation.startswith("interval"):  # Windows may use the smaller error.
             assert sure == set.intersection(*rows), seed
         assert all(result.probability for result in word.values()), seed
         seen["sure"] += len(sure)
@@ -191,7 +193,7 @@ def test_two_events_of_one_clock_are_as_far_apart_as_their_stamps(
     assert seen["unsure"] > 10 or (relation.startswith("interval") and play == STEADY)
 
 
-def test_sums_of_two_numbers_are_counted_right() -> None:
+def test_sums_of_two_numbers_are_counted() -> None:
     for one, two in product(range(1, 6), repeat=2):
         for limit in range(-2, 12):
             pairs = product(range(one), range(two))

@@ -1,4 +1,4 @@
-"""MERGE and its oracle, side by side on one list of items."""
+"""MERGE and its oracle, run side by side on one list of items."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ MISS_PPM = 50_000
 
 
 def items(rng: Random, n: int = 60, sources: int = 3, falls: float = 0) -> list[Item]:
-    """Sources in sequence with delays of their own, silences, heartbeats, byes, and
-    stretches in which they wait behind a hole; a time unit of 1 ms, so that all collide.
+    """Return items of sources in sequence: delays, silences, gaps and control events.
 
-    `falls` is the share of events that are set back."""
+    Times are whole milliseconds, so that many coincide. `falls` is the share of events that are set
+    back.
+    """
     coming: list[Item] = []
     for i in range(sources):
         coming += _source(f"s{i}", rng, n // sources)
@@ -56,7 +57,7 @@ def _source(name: str, rng: Random, n: int) -> list[Item]:
         item.late = kind == DATA and rng.random() < quirks / 4
         seq += 1
         if kind == DATA and not item.late and not held and rng.random() < quirks:
-            lost.append(item)  # its number is declared missing, and it comes later
+            lost.append(item)  # REORDER declares its number missing, and it arrives later.
             continue
         coming.append(item)
         while lost and rng.random() < 0.3:
@@ -68,17 +69,17 @@ def _source(name: str, rng: Random, n: int) -> list[Item]:
         if held and not item.late:
             held.append(item)
             if rng.random() < 0.3:
-                _let_go(held, at + rng.choice((0, 1, 20)), rng, coming)
+                _release(held, at + rng.choice((0, 1, 20)), rng, coming)
                 at = held[-1].at_ns // MS if held else at
                 at = max(at, coming[-1].at_ns // MS)
                 held = []
     if held:
-        _let_go(held, at, rng, coming)
+        _release(held, at, rng, coming)
     return coming
 
 
-def _let_go(held: list[Item], at: int, rng: Random, coming: list[Item]) -> None:
-    """What waited in REORDER comes at once, or is given up for good."""
+def _release(held: list[Item], at: int, rng: Random, coming: list[Item]) -> None:
+    """Add the buffered events at once, or replace them with an UNBLOCKED item."""
     for item in held[1:]:
         item.at_ns = max(item.at_ns, at * MS)
     if rng.random() < 0.2:
@@ -89,7 +90,7 @@ def _let_go(held: list[Item], at: int, rng: Random, coming: list[Item]) -> None:
 
 
 class Settings:
-    """Drawn for one run."""
+    """A draw of random settings for one run."""
 
     def __init__(self, rng: Random) -> None:
         self.max_wait_ns = rng.choice((0, 5, 20, 100)) * MS

@@ -1,5 +1,4 @@
-"""Examples: the sources that time bounds at one common distance, and what becomes of them as it
-moves."""
+"""Examples: time bounds several sources at one common distance, also as that distance changes."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ NEVER_IDLE = 1 << 40
 
 
 class Pool:
-    """The wait of sources that are not known yet is twice its edge."""
+    """A stand-in for the pool of delays; sources not known yet wait for twice its edge."""
 
     def __init__(self) -> None:
         self.trials = WARM_DELAYS
@@ -48,12 +47,12 @@ def bounds_of(newest: dict[str, int]) -> tuple[SourceBounds, Pool]:
 
 
 def bound(newest: dict[str, int], now: int, wait: int) -> int:
-    """As if all were looked at: the newest key of a source, or time where that has passed it."""
+    """Return the limit from a look at all sources: the newest key, or time that has passed it."""
     return min(max(ns, now - wait + 1) if ns <= now - wait else ns for ns in newest.values())
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_limit_is_that_of_all_sources_wherever_the_pool_moves(seed: int) -> None:
+def test_limit_follows_pool_wait(seed: int) -> None:
     dice = Random(seed)
     newest = {f"s{number}": dice.randrange(1_000) for number in range(40)}
     bounds, pool = bounds_of(newest)
@@ -69,7 +68,7 @@ def test_the_limit_is_that_of_all_sources_wherever_the_pool_moves(seed: int) -> 
 
 
 def least(newest: dict[str, int], waits: dict[str, int], now: int) -> int:
-    """As if all were looked at, each at its own distance."""
+    """Return the limit from a look at all sources, each with its own wait."""
     return min(
         now - waits[source] + 1 if ns <= now - waits[source] else ns
         for source, ns in newest.items()
@@ -77,7 +76,7 @@ def least(newest: dict[str, int], waits: dict[str, int], now: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_limit_is_that_of_all_sources_wherever_their_own_waits_move(seed: int) -> None:
+def test_limit_follows_own_waits(seed: int) -> None:
     dice = Random(seed)
     newest = {f"s{number}": dice.randrange(1_000) for number in range(2 + seed % 6)}
     bounds, _ = bounds_of(newest)
@@ -102,8 +101,8 @@ def test_the_limit_is_that_of_all_sources_wherever_their_own_waits_move(seed: in
     assert stayed, "none stays led when it sends"
 
 
-def test_one_overdue_source_leads_all() -> None:
-    """The others stay led when they send, and are keyed again once none of them is overdue."""
+def test_overdue_source_leads_all() -> None:
+    """Led sources stay led when they send, and get keys again once none of them is overdue."""
     newest = {f"s{number:03}": number for number in range(100)}
     bounds, pool = bounds_of(newest)
     bounds.limit(300)
@@ -114,7 +113,7 @@ def test_one_overdue_source_leads_all() -> None:
     for source in [*newest][1:]:
         bounds.enter(bounds._sources[source], 290)
     assert bounds.limit(300) == (81, "")
-    assert len(bounds.led_cold) == 99  # The first one that was overdue for all is keyed.
+    assert len(bounds.led_cold) == 99  # The first source, which was overdue for all, has a key.
     bounds.enter(bounds._sources["s000"], 290)
     assert bounds.lacks_witness
     assert bounds.limit(300) == (290, "s000")

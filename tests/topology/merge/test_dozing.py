@@ -1,4 +1,4 @@
-"""Examples: a source that is wont to be silent is waited for; one that is gone is not."""
+"""Examples: MERGE waits for a source that is often silent, and not for one that is gone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S = 1_000 * MS
 BEGIN = 1_700_000_000 * S
 
 Sent = tuple[int, str, int, int]
-"""Arrival, source, number, time."""
+"""A sent event: arrival time, source, number and event time."""
 
 
 def sent(source: str, every_s: float, until_s: float, delay_ms: tuple[int, int], dice: Random,
@@ -43,7 +43,7 @@ def merged(merge: Merge, log: list[Sent]) -> list[Event]:
 
 
 def held_ms(events: list[Event], from_s: float, to_s: float) -> float:
-    """On the mean, of those that came in that time."""
+    """Return the mean buffering time of the events that arrived in the interval, in ms."""
     held = [
         event.at_ns - event.arrival_ns
         for event in events
@@ -53,33 +53,35 @@ def held_ms(events: list[Event], from_s: float, to_s: float) -> float:
 
 
 def sparse_alarms(until_s: int) -> list[Sent]:
-    """Two sources speak 20 times a second, with a way of 10 to 20 ms; one each 97 s, of 60 to 90;
-    up to an hour."""
+    """Return events of two busy sources, and of an alarm that sends every 97 s for an hour.
+
+    Busy sources send 20 times a second and need 10 to 20 ms; the alarm needs 60 to 90 ms.
+    """
     dice = Random(1)
     busy = [each for name in "ab" for each in sent(name, 0.05, until_s, (10, 20), dice)]
     return [*busy, *sent("alarm", 97, 3_600, (60, 90), dice, first_s=5)]
 
 
 @pytest.mark.slow
-def test_what_a_sparse_source_sends_is_in_time_once_its_silences_are_known() -> None:
+def test_known_silences_are_awaited() -> None:
     merge = Merge("default", MergeConfig())
     events = merged(merge, sparse_alarms(3_600))
     late = [event for event in events if event.late]
     assert {event.late for event in late} <= {"merge_new", MERGE_IDLE}
     assert {event.source for event in late} == {"alarm"}
-    assert 0 < len(late) <= 8  # until as many delays are known
+    assert 0 < len(late) <= 8  # Until enough delays are known.
     assert all(event.seq < 8 for event in late)
 
 
 @pytest.mark.slow
-def test_the_others_wait_for_as_long_as_its_events_travel_and_no_longer() -> None:
-    """By its own delays, though it has too few of them to count as known otherwise."""
+def test_others_wait_for_its_delay() -> None:
+    """MERGE uses the sparse source's own delays, although it has too few to be known otherwise."""
     events = merged(Merge("default", MergeConfig()), sparse_alarms(4_000))
     assert held_ms(events, 2_000, 2_080) <= 90
-    assert held_ms(events, 3_850, 4_000) < 60  # the alarm has been gone for twice its silence
+    assert held_ms(events, 3_850, 4_000) < 60  # The alarm has been gone for twice its silence.
 
 
-def test_a_busy_source_that_is_gone_is_not_waited_for() -> None:
+def test_gone_busy_source_is_not_awaited() -> None:
     dice = Random(2)
     log = [*sent("a", 0.05, 60, (10, 20), dice), *sent("b", 0.05, 30, (10, 300), dice)]
     merge = Merge("default", MergeConfig())
@@ -88,7 +90,7 @@ def test_a_busy_source_that_is_gone_is_not_waited_for() -> None:
     assert (merge.figures()["idle"], merge.figures()["paused"]) == (1, 0)
 
 
-def test_a_fleet_that_speaks_each_ten_seconds_is_not_taken_for_silent() -> None:
+def test_slow_fleet_is_not_idle() -> None:
     sources, dice = 400, Random(3)
     log = [
         each
@@ -105,8 +107,8 @@ def test_a_fleet_that_speaks_each_ten_seconds_is_not_taken_for_silent() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_silences_behind_a_hole_are_learned_on_the_short_path_too(size: int) -> None:
-    """REORDER held two events, whose arrivals lie far apart, and released them at once."""
+def test_plain_path_learns_same_silences(size: int) -> None:
+    """REORDER buffered two events that arrived far apart, and released them at once."""
     events = [
         Event("default", "a", 0, number, BEGIN + number * 5 * MS, BEGIN + number * 5 * MS)
         for number in range(100)

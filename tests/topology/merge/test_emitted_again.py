@@ -1,5 +1,6 @@
-"""Law: MERGE goes on where REORDER is restored again and again and repeats what it has emitted, as
-a stage with `at_least_once` does."""
+"""Law: MERGE continues while REORDER is restored repeatedly and emits events again, as with
+`at_least_once`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ CHECKPOINT: Final = 15
 
 
 def sent(rng: Random) -> list[Event]:
-    """Eight sources, each for a while; some numbers are lost, and some take longer."""
+    """Return events of eight sources, each sending for a while; some numbers are lost or late."""
     rows = []
     for source in "abcdefgh":
         ts = rng.randrange(50)
@@ -39,7 +40,7 @@ def sent(rng: Random) -> list[Event]:
 
 
 class Stages:
-    """REORDER, whose output MERGE reads; the clock of what MERGE reads never goes back."""
+    """A REORDER and the MERGE that reads its output; the clock of MERGE never goes back."""
 
     def __init__(self) -> None:
         self.reorder: Reorder = new_reorder(start="auto")

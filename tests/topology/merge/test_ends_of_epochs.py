@@ -1,5 +1,8 @@
-"""Examples: numbers that are missing before the first one of an epoch, or after its last, keep C
-back. A time is a number of milliseconds; `reorder.max_wait` is 500."""
+"""Examples: numbers missing before the first or after the last of an epoch hold the completeness
+frontier.
+
+A time is a number of milliseconds; `reorder.max_wait` is 500.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +56,14 @@ def feed(operator: Merge, *events: Event) -> list[Event]:
 @pytest.mark.parametrize(
     ("start", "expected"), [(0, 1_000), (2, 1_000), (3, 2_000), ("auto", 2_000)]
 )
-def test_numbers_before_the_first_keep_c_back(start: Any, expected: int) -> None:
+def test_lost_start_holds_frontier(start: Any, expected: int) -> None:
     operator = merge(start)
     feed(operator, event(3, 1_000), event(4, 2_000))
     operator.on_time(2_100 * MS)
     assert complete_ms(operator) == expected
 
 
-def test_c_goes_on_when_they_have_come() -> None:
+def test_late_start_frees_frontier() -> None:
     operator = merge()
     feed(operator, event(1, 1_000), event(2, 2_000))
     first = late(0, 2_200, 900)
@@ -69,21 +72,23 @@ def test_c_goes_on_when_they_have_come() -> None:
     assert complete_ms(operator) == 2_000
 
 
-def test_before_a_new_source_c_stays_behind_by_what_new_sources_may_be() -> None:
+def test_allowance_lowers_frontier() -> None:
+    """A missing start lowers the frontier below the first event, by the new-source allowance."""
     operator = merge(new_source_allowance="400ms")
     feed(operator, event(1, 1_000), event(2, 2_000))
     operator.on_time(2_100 * MS)
     assert complete_ms(operator) == 600
 
 
-def test_they_are_given_up_when_nothing_is_corrected_any_more() -> None:
+def test_missing_start_expires() -> None:
+    """After the allowed lateness, missing numbers no longer hold the frontier."""
     operator = merge()
     feed(operator, *(event(seq, 1_000 * seq) for seq in range(1, 12)))
     operator.on_time(11_100 * MS)
     assert complete_ms(operator) == 11_000
 
 
-def test_numbers_before_a_dead_letter_keep_c_back() -> None:
+def test_gap_before_dead_letter_counts() -> None:
     operator = merge()
     blocked = event(0, 900, kind=BLOCKED)
     feed(operator, blocked, event(3, 1_000, kind=DEAD), event(4, 1_100), event(5, 2_000))
@@ -100,7 +105,7 @@ def test_many_epochs_keep_few_ranges() -> None:
     assert complete_ms(operator) == 1_000
 
 
-def test_after_the_first_of_an_epoch_the_end_of_the_one_before_is_awaited() -> None:
+def test_new_epoch_awaits_end_of_previous() -> None:
     operator = merge()
     feed(operator, event(0, 1_000), event(1, 1_100), event(0, 1_200, epoch=1))
     operator.on_time(1_600 * MS)
@@ -109,7 +114,7 @@ def test_after_the_first_of_an_epoch_the_end_of_the_one_before_is_awaited() -> N
     assert complete_ms(operator) == 1_200
 
 
-def test_the_end_of_an_epoch_is_put_in_its_place() -> None:
+def test_end_of_epoch_is_in_order() -> None:
     operator = merge(expected_sources=["other"], max_wait="400ms")
     feed(operator, event(0, 1_000), event(1, 1_100), event(0, 1_200, epoch=1))
     feed(operator, late(2, 1_250, 1_150))
@@ -118,7 +123,7 @@ def test_the_end_of_an_epoch_is_put_in_its_place() -> None:
     assert numbers == [(0, 0, ""), (0, 1, ""), (0, 2, ""), (1, 0, "")]
 
 
-def test_a_restart_of_the_worker_keeps_what_is_awaited() -> None:
+def test_restart_keeps_awaited_end() -> None:
     operator, again = merge(), merge()
     feed(operator, event(0, 1_000), event(0, 1_200, epoch=1))
     again.restore(operator.snapshot(), list(operator.iter_held()))
@@ -128,7 +133,7 @@ def test_a_restart_of_the_worker_keeps_what_is_awaited() -> None:
     assert complete_ms(again) == 1_200
 
 
-def test_midstream_no_number_is_missing_before_the_first() -> None:
+def test_midstream_misses_no_start() -> None:
     operator = merge()
     operator.begin_midstream()
     feed(operator, event(7, 1_000), event(8, 2_000))

@@ -1,4 +1,4 @@
-"""Examples: what is late at MERGE leaves when its instant is over, in order. Times are in ms."""
+"""Examples: late events of MERGE leave in order when their instant is over. Times are in ms."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ LATE_AT_71 = [
 
 @pytest.mark.parametrize("policy", ["pass", "side"])
 @pytest.mark.parametrize("turn", range(3))
-def test_what_is_late_in_one_instant_leaves_in_order_however_it_came(
-    policy: LatePolicy, turn: int
-) -> None:
-    """By time, source and number, ahead of what is in order; a restart amid it changes nothing."""
+def test_late_events_leave_in_order(policy: LatePolicy, turn: int) -> None:
+    """They are sorted by time, source and number; a restart within the instant changes nothing."""
     coming = [
         event(71, "c", 8, 3, late=GAP),
         event(71, "d", 0, 5),
@@ -40,7 +38,7 @@ def test_what_is_late_in_one_instant_leaves_in_order_however_it_came(
         event(71, "a", 2, 71),
         event(71, "c", 7, 3, late=GAP),
     ]
-    coming = coming[turn:] + coming[:turn]  # b0 stays before b1
+    coming = coming[turn:] + coming[:turn]  # The order of b0 and b1 stays.
     merge, again = operator(late=policy), operator(late=policy)
     play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
     assert rendered(merge.on_batch(coming[:3], 71 * MS)) == ["a1 at 70"]
@@ -56,19 +54,21 @@ def test_what_is_late_in_one_instant_leaves_in_order_however_it_came(
         assert one.figures()["queued"] == 0
 
 
-def test_at_the_bound_late_ones_leave_amid_their_instant() -> None:
+def test_full_queue_emits_late_events_early() -> None:
     merge = operator(max_queued=2)
     play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
     late = [event(71, "b", seq, 5 - seq) for seq in range(4)]
-    assert len(rendered(merge.on_batch(late, 71 * MS))) == 4  # with a1
+    assert len(rendered(merge.on_batch(late, 71 * MS))) == 4  # Three late events and a1.
     assert [each.seq for each in merge.iter_held()] == [3]
     assert merge.figures()["overflows"] == 0
     assert len(rendered(merge.on_time(71 * MS))) == 1
 
 
 def with_copies(rng: Random) -> list[Event]:
-    """Three sources send; some numbers come after REORDER has declared them missing, and some of
-    these several times, as where its stage wrote them again after a crash."""
+    """Return events of three sources; some arrive after REORDER has declared their numbers missing.
+
+    Some of these come several times, as after a crash of the stage that wrote them.
+    """
     made: list[Event] = []
     at = 0
     seqs = dict.fromkeys("abc", 0)
@@ -91,7 +91,7 @@ def with_copies(rng: Random) -> list[Event]:
 
 
 def said(events: list[Event], *, restarts: bool) -> tuple[list[str], list[tuple[int, ...]]]:
-    """What left, and what had been received of each source after each event."""
+    """Return the emitted lines, and the received count of each source after each event."""
     merge = operator()
     left: list[str] = []
     received: list[tuple[int, ...]] = []
@@ -106,14 +106,14 @@ def said(events: list[Event], *, restarts: bool) -> tuple[list[str], list[tuple[
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(30))
-def test_a_late_copy_of_what_waits_in_order_is_not_taken_for_it(seed: int) -> None:
-    """Law: a restart at any place changes nothing, though both bear one number."""
+def test_restart_keeps_duplicates_apart(seed: int) -> None:
+    """Law: a restart anywhere changes nothing, even if two buffered events share a number."""
     events = with_copies(Random(seed))
     assert said(events, restarts=True) == said(events, restarts=False)
 
 
-def test_what_the_state_says_of_an_instant_does_not_grow_with_its_late_ones() -> None:
-    """Which ones are late stands where each held event is noted."""
+def test_instant_state_stays_small() -> None:
+    """Each buffered event notes whether it is late, so the state does not grow with late events."""
     sizes = []
     for count in (100, 10_000):
         merge = operator()
@@ -124,7 +124,7 @@ def test_what_the_state_says_of_an_instant_does_not_grow_with_its_late_ones() ->
     assert sizes[1] < sizes[0] + 16
 
 
-def test_a_source_is_not_forgotten_while_a_late_event_of_it_waits() -> None:
+def test_late_event_keeps_its_source() -> None:
     merge = operator(max_sources=2)
     play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
     merge.on_batch([event(71, "b", 0, 5), event(71, "c", 0, 70), event(71, "d", 0, 71)], 71 * MS)
@@ -137,4 +137,4 @@ def test_a_source_is_not_forgotten_while_a_late_event_of_it_waits() -> None:
         assert one.locate("b", 0, 0) == where
         one.on_time(72 * MS)
         one.on_batch([event(73, "f", 0, 73)], 73 * MS)
-        assert one.locate("b", 0, 0) is None  # its turn came with the next newcomer
+        assert one.locate("b", 0, 0) is None  # The next new source takes its place.

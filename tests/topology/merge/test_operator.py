@@ -1,4 +1,4 @@
-"""Example tables for MERGE, and operator = oracle over seeded streams.
+"""Examples for MERGE as tables, and the law that it equals its oracle on seeded streams.
 
 In the tables a time is a number of milliseconds; `max_wait` is 50, `idle_after` 200.
 """
@@ -60,7 +60,7 @@ def rendered(step: Step) -> list[str]:
 
 
 def play(merge: Merge, rows: Table) -> None:
-    """A row: at, source, seq, ref and perhaps a kind; without a source: `on_time`."""
+    """Play the rows (at, source, seq, ref, kind); one without a source calls `on_time`."""
     for number, (at, source, *rest, expected) in enumerate(rows):
         if source is None:
             step = merge.on_time(at * MS)
@@ -107,7 +107,8 @@ def test_scenario(settings: dict[str, Any], rows: Table) -> None:
     play(operator(**settings), rows)
 
 
-def test_a_source_that_comes_back_is_looked_at_again_though_others_hold_everything_up() -> None:
+def test_returned_source_goes_idle_again() -> None:
+    """Another source blocks all events meanwhile."""
     merge = operator(idle_after="10ms")
     for source in ("b", "c"):
         merge.on_batch([event(0, source, 0, 0)], 0)
@@ -122,8 +123,8 @@ def test_a_source_that_comes_back_is_looked_at_again_though_others_hold_everythi
 
 
 @pytest.mark.parametrize("kind", [DATA, HEARTBEAT, BYE, DEAD])
-def test_event_emitted_again_ends_its_block_again(kind: str) -> None:
-    """A stage that starts again with `at_least_once` repeats what it wrote, BLOCKED too."""
+def test_repeated_event_ends_block_again(kind: str) -> None:
+    """After a restart a stage with `at_least_once` repeats what it wrote, BLOCKED too."""
     merge = operator(heartbeat=0)
     written = [event(2, "a", 1, 0, BLOCKED), event(3, "a", 1, 2, kind)]
     merge.on_batch([event(1, "a", 0, 1), *written], 3 * MS)
@@ -133,20 +134,20 @@ def test_event_emitted_again_ends_its_block_again(kind: str) -> None:
     assert rendered(merge.on_batch([event(6, "b", 0, 5), event(9, "a", 2, 8)], 10 * MS))
 
 
-def test_figures_tell_the_watermark_and_its_lag() -> None:
+def test_figures_have_watermark_lag() -> None:
     merge = operator(heartbeat=20)
     unknown = {"watermark_ns", "watermark_lag_ns", "completeness_frontier_ns"}
     assert not unknown & merge.figures().keys()
     play(merge, [(5, "a", 0, 1, []), (5, "b", 0, 3, []), (8, None, ["a0 at 5"])])
     figures = merge.figures()
     assert (figures["watermark_ns"], figures["watermark_lag_ns"]) == (1 * MS, 7 * MS)
-    assert "completeness_frontier_ns" not in figures  # nothing has been announced yet
+    assert "completeness_frontier_ns" not in figures  # Nothing has been announced yet.
     play(merge, [(20, None, ["W 1 C 1 at 20"])])
     figures = merge.figures()
     assert (figures["watermark_lag_ns"], figures["completeness_frontier_ns"]) == (19 * MS, 1 * MS)
 
 
-def test_the_thesis_rule_waits_as_long_as_the_source_uses_to_pause() -> None:
+def test_paced_rule_waits_for_usual_pause() -> None:
     merge = operator(made=PacedMerge, max_wait="1s", idle_after="10s")
     for n in range(10):
         merge.on_batch([event(10 * n, "b", n, 10 * n)], 10 * n * MS)
@@ -168,7 +169,7 @@ def test_the_thesis_rule_waits_as_long_as_the_source_uses_to_pause() -> None:
 # -- watermarks ------------------------------------------------------------------------------------
 
 
-def test_a_quiet_stream_finishes() -> None:
+def test_quiet_stream_finishes() -> None:
     merge = operator(heartbeat=10)
     rows = table("""
         1 a 0 1
@@ -180,7 +181,7 @@ def test_a_quiet_stream_finishes() -> None:
     play(merge, [(1_001, "a", 1, 799, []), (1_001, None, ["a1 at 1001 (late merge_idle)"])])
 
 
-def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
+def test_lost_number_holds_frontier() -> None:
     rows = table("""
         1 a 0 1
         3 a 2 3 -> a0 at 1
@@ -193,11 +194,11 @@ def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
     merge = operator(heartbeat=10)
     play(merge, rows)
     assert rendered(merge.on_time(1_200 * MS))[-1] == "W 1000 C 1 at 1200"
-    assert rendered(merge.on_time(1_210 * MS)) == ["W 1010 C 3 at 1210"]  # correct_for is over
+    assert rendered(merge.on_time(1_210 * MS)) == ["W 1010 C 3 at 1210"]  # Lateness is over.
 
 
-def test_time_is_told_at_each_beat_while_c_stands() -> None:
-    """Events imply W, but nothing else says that E fell, or lets queries forget."""
+def test_watermark_is_repeated_each_beat() -> None:
+    """Its record alone shows a smaller error and lets queries forget."""
     merge = operator(heartbeat=100)
     merge.on_batch([event(0, "b", 0, 0), event(0, "gone", 0, 0)], 0)
     merge.on_time(400 * MS)
@@ -216,7 +217,7 @@ def test_time_is_told_at_each_beat_while_c_stands() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("falls", [0, 0.2])
 @pytest.mark.parametrize("sources", [1, 2, 3, 5])
-def test_the_operator_is_the_oracle(sources: int, falls: float) -> None:
+def test_operator_equals_oracle(sources: int, falls: float) -> None:
     for seed in SEEDS:
         rng = Random(seed)
         settings = Settings(rng)
@@ -234,7 +235,8 @@ def test_the_operator_is_the_oracle(sources: int, falls: float) -> None:
             assert got == wanted, f"seed {seed}"
 
 
-def test_a_source_that_comes_by_several_partitions_is_counted_until_it_is_forgotten() -> None:
+def test_wandering_source_is_counted() -> None:
+    """A source that arrives through several partitions is counted until it is forgotten."""
     merge = operator(max_sources=2)
     for seq, (source, lane) in enumerate([("a", 1), ("b", 1), ("a", 2), ("a", 1), ("b", 1)]):
         one = event(seq, source, seq, seq)
@@ -248,7 +250,7 @@ def test_a_source_that_comes_by_several_partitions_is_counted_until_it_is_forgot
     assert merge.figures()["in_several_partitions"] == 0
 
 
-def test_a_bye_does_not_make_up_for_a_lost_number() -> None:
+def test_end_marker_fills_no_gap() -> None:
     merge = operator(heartbeat=10)
     play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 3, ["a0 at 1"])])
     bye = event(3, "a", 3, 4)
@@ -261,7 +263,7 @@ def test_a_bye_does_not_make_up_for_a_lost_number() -> None:
     assert merge.figures()["completeness_frontier_ns"] > 1 * MS
 
 
-def test_a_forgotten_source_holds_c_no_longer() -> None:
+def test_forgotten_source_frees_frontier() -> None:
     merge = operator(heartbeat=100, forget_after_ns=1_000 * MS)
     merge.on_batch([event(0, "b", 0, 0), event(0, "gone", 0, 0)], 0)
 
@@ -277,8 +279,8 @@ def test_a_forgotten_source_holds_c_no_longer() -> None:
     assert merge.figures()["forgotten"] == 1
 
 
-def test_a_filled_gap_makes_the_newest_time_of_a_led_source_its_bound() -> None:
-    """After a corrupt number each event of a gateway fills a gap, also one with a newer time."""
+def test_filled_gap_sets_bound_of_source() -> None:
+    """After a corrupt number, each event of a gateway fills a gap, even with a newer time."""
     merge = operator()
     gateway = event(0, "a", 0, 2), event(1, "a", 200, 3), event(1, "a", 201, 1)
     for early in (event(0, "b", 0, 0), *gateway):
@@ -289,5 +291,5 @@ def test_a_filled_gap_makes_the_newest_time_of_a_led_source_its_bound() -> None:
     assert merge.on_time(112 * MS).released == []
     following = event(113, "b", 1, 106)
     assert merge.on_batch([following], following.at_ns).released == []
-    # Now both sources have sent something at or above 105, so that event waits no longer.
+    # Both sources have now sent something at or above 105, so that event is emitted.
     assert rendered(merge.on_time(113 * MS)) == ["a1 at 113"]

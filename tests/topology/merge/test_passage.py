@@ -39,7 +39,7 @@ SECOND = table("""
         table("302 b 2 0 blocked -> a1 at 301") + SECOND,
     ],
 )
-def test_a_source_that_was_idle(woken: Table) -> None:
+def test_idle_source_returns_late(woken: Table) -> None:
     then = table("304 b 9 242\n304 -> b9 at 304 (late merge_behind)")
     play(operator(), [*IDLE, *woken, *then])
 
@@ -76,7 +76,8 @@ def test_scenario(settings: dict[str, Any], rows: Table) -> None:
     play(operator(**settings), rows)
 
 
-def test_events_set_back_are_in_order_while_their_place_has_not_passed() -> None:
+def test_set_back_event_can_be_in_order() -> None:
+    """A set-back event is in order until a later event has been emitted."""
     rows = table("""
         5 b 0 5
         10 a 0 10 -> b0 at 5
@@ -98,7 +99,7 @@ def test_events_set_back_are_in_order_while_their_place_has_not_passed() -> None
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_unmarked_events_are_in_one_order_if_sources_set_back(seed: int) -> None:
+def test_unmarked_events_are_ordered(seed: int) -> None:
     rng = Random(seed)
     chain = chained(
         ("clock", Clock(ClockConfig(unsynced="trust"))),

@@ -1,4 +1,4 @@
-"""Examples: what MERGE makes of a pause of the whole log. A time is a number of milliseconds."""
+"""Examples: how MERGE handles a pause of the whole log. A time is a number of milliseconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEFORE = table("""
     61 -> b0 at 60
 """)
 PAUSED = BEFORE + table("3000 a 1 20")
-"""Nobody was heard from 11 to 3000, and what a brings then has waited for 2980."""
+"""No source sent from 11 to 3000, and the event of `a` is then 2980 old."""
 
 SEEDS = seeds_of_today(20)
 
@@ -92,7 +92,7 @@ def test_scenario(settings: dict[str, Any], rows: Table) -> None:
     play(merge(**settings), rows)
 
 
-def test_a_source_that_was_live_is_awaited_after_a_pause() -> None:
+def test_pause_awaits_live_source() -> None:
     operator_ = merge()
     rows = table("""
         8970
@@ -106,7 +106,7 @@ def test_a_source_that_was_live_is_awaited_after_a_pause() -> None:
     assert operator_.figures()["awaited_after_outage"] == 0
 
 
-def test_a_source_that_is_always_so_slow_shows_no_pause() -> None:
+def test_slow_source_shows_no_pause() -> None:
     operator_ = merge()
     for at in range(1_000, 8_000, 100):
         number = at // 100
@@ -118,7 +118,7 @@ def test_a_source_that_is_always_so_slow_shows_no_pause() -> None:
     assert operator_.figures()["awaited_after_outage"] == 1
 
 
-def test_a_quiet_stream_finishes_in_a_pause() -> None:
+def test_quiet_stream_ends_in_pause() -> None:
     operator_ = merge(heartbeat=100, quiet_after="1s")
     operator_.on_batch([event(10, "a", 0, 9), event(11, "b", 0, 10)], 11 * MS)
     lines = rendered(operator_.on_time(5_000 * MS))
@@ -126,7 +126,7 @@ def test_a_quiet_stream_finishes_in_a_pause() -> None:
     assert lines[-1].startswith("W 4000 ")
 
 
-def test_the_watermark_waits_for_those_awaited() -> None:
+def test_watermark_waits_after_pause() -> None:
     operator_ = merge(heartbeat=100, quiet_after="30s")
     play(operator_, [*BEFORE[:2], (61, None, ["b0 at 60", "W 10 C 9 at 60"])])
     play(operator_, [(3_000, "a", 1, 20, ["W 10 C 9 at 100"])])
@@ -134,7 +134,7 @@ def test_the_watermark_waits_for_those_awaited() -> None:
     assert operator_.figures()["watermark_ns"] == 10 * MS
 
 
-def test_at_the_bound_the_waiting_ends() -> None:
+def test_full_queue_ends_waiting() -> None:
     operator_ = merge(max_queued=3)
     play(operator_, PAUSED)
     step = operator_.on_batch([event(3_001 + n, "a", 2 + n, 21 + n) for n in range(3)], 3_004 * MS)
@@ -142,7 +142,7 @@ def test_at_the_bound_the_waiting_ends() -> None:
     assert operator_.figures()["overflows"] == 0
 
 
-def test_explain_names_who_is_awaited_and_until_when() -> None:
+def test_explain_shows_pause_wait() -> None:
     operator_ = merge()
     play(operator_, PAUSED)
     operator_.on_time(3_000 * MS)
@@ -152,8 +152,8 @@ def test_explain_names_who_is_awaited_and_until_when() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_restarts_anywhere_change_nothing(seed: int) -> None:
-    """Gaps, what was kept through them and what was not; how a source is bounded is no state."""
+def test_restarts_change_nothing(seed: int) -> None:
+    """Sources store events in gaps of the stream; how a source is bounded is not saved."""
     rng = Random(seed)
     events = with_gaps(rng)
     whole = merge(heartbeat=100)
@@ -171,8 +171,8 @@ def test_restarts_anywhere_change_nothing(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("takes_plain", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_gaps_inside_a_batch_are_those_between_batches(seed: int, takes_plain: bool) -> None:
-    """An event that leaves bears a later instant; the gap behind it is as long as before."""
+def test_cuts_do_not_change_gaps(seed: int, takes_plain: bool) -> None:
+    """An emitted event has a later instant, but the gap after it keeps its length."""
     events = with_gaps(Random(seed))
 
     def emitted(size: int) -> list[str]:
@@ -188,7 +188,7 @@ def test_gaps_inside_a_batch_are_those_between_batches(seed: int, takes_plain: b
 
 
 def with_gaps(rng: Random) -> list[Event]:
-    """Four sources; now and then nobody is heard for seconds, and some send what they kept."""
+    """Return events of four sources; at times all are silent, and some send stored events."""
     at, seqs, newest = 10, dict.fromkeys("abcd", 0), dict.fromkeys("abcd", 0)
     events = []
     for _ in range(150):

@@ -1,7 +1,7 @@
-"""Examples: what one source can do to the others at MERGE, ahead of the clock or by a flood.
+"""Examples: one source that is ahead of the clock or floods MERGE does not harm the others.
 
-A time is a number of milliseconds; the last tables run the fused stage, sources taken at their
-word, as a user would have it.
+A time is a number of milliseconds; the last test runs the whole stage with trusted clocks, as a
+user would.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ MINUTE = 60_000
 AHEAD = 59 * MINUTE
 
 
-def test_the_watermark_is_never_ahead_of_the_clock() -> None:
+def test_watermark_respects_clock() -> None:
     merge = operator(heartbeat=10)
     step = merge.on_batch([event(1, "a", 0, 500), event(2, "b", 0, 500)], 40 * MS)
     assert rendered(step) == ["W 10 C 10 at 10", "W 30 C 30 at 30"]
 
 
-def test_who_is_ahead_gives_way_from_its_newest_on() -> None:
+def test_source_ahead_gives_up_its_newest() -> None:
     merge = operator(max_queued=3)
     rows = table("""
         10 b 0 9
@@ -51,7 +51,7 @@ def test_who_is_ahead_gives_way_from_its_newest_on() -> None:
 
 
 @pytest.mark.parametrize("policy", ["drop", "side"])
-def test_what_is_given_up_goes_by_the_policy(policy: LatePolicy) -> None:
+def test_overflow_uses_late_policy(policy: LatePolicy) -> None:
     merge = operator(late=policy, max_queued=1)
     merge.on_batch([event(1, "a", n, 9_000 + n) for n in range(2)], 1 * MS)
     step = merge.on_batch([event(2, "a", 2, 9_100)], 2 * MS)
@@ -59,8 +59,8 @@ def test_what_is_given_up_goes_by_the_policy(policy: LatePolicy) -> None:
     assert [(r.reason, r.by_ns) for r in step.reports if isinstance(r, Late)] == [(MERGE_FULL, 0)]
 
 
-def test_who_holds_more_than_half_gives_way() -> None:
-    """The others wait for what is in reorder, and are not late when it comes."""
+def test_source_above_half_gives_way() -> None:
+    """Others wait for an event in REORDER, which is not late when it arrives."""
     rows = table("""
         10 b 0 9
         11 b 1 0 blocked -> b0 at 10
@@ -75,7 +75,7 @@ def test_who_holds_more_than_half_gives_way() -> None:
     play(operator(max_queued=2), rows)
 
 
-def test_where_nobody_fills_the_queues_the_smallest_leave() -> None:
+def test_smallest_leave_if_none_dominates() -> None:
     merge = operator(max_queued=2)
     rows = table("""
         10 b 0 9
@@ -89,14 +89,14 @@ def test_where_nobody_fills_the_queues_the_smallest_leave() -> None:
     assert merge.figures()["overflows"] == 1
 
 
-def test_the_smallest_never_leave_ahead_of_the_clock() -> None:
+def test_overflow_never_passes_clock() -> None:
     merge = operator(max_queued=2, max_wait="10s")
     step = merge.on_batch([event(1, s, 0, 9_000 + n) for n, s in enumerate("abc")], 2 * MS)
     assert rendered(step) == ["c0 at 1 (late merge_full)"]
     assert merge.figures().get("watermark_ns", 0) <= 2 * MS
 
 
-def test_by_payload_who_holds_most_of_it_gives_way() -> None:
+def test_largest_payload_gives_way() -> None:
     merge = operator(max_held_bytes=1_000)
     events = [event(10, "b", 0, 9), event(11, "b", 1, 0, BLOCKED)]
     events += [event(12, "a", 0, 11)] + [event(13, "c", n, 12) for n in range(9)]
@@ -141,9 +141,11 @@ def arrival(event: Event) -> int:
         ("", "max_queued: 100000", 0),
     ],
 )
-def test_a_source_that_stamps_ahead_hurts_itself_alone(reorder: str, merge: str, size: int) -> None:
-    """59 minutes ahead, 283 events a second, for a minute; the others go on for half a minute, and
-    all pause in between for longer than `idle_after`."""
+def test_source_ahead_hurts_itself_alone(reorder: str, merge: str, size: int) -> None:
+    """One source is 59 minutes ahead and sends an event every 3 ms for a minute.
+
+    The others send half a minute longer, after a pause of all that is longer than `idle_after`.
+    """
     stage = Stage(in_code(TOPOLOGY.format(reorder=reorder, merge=merge)), ["reorder", "merge"])
     begin = 100 * MINUTE
     gone = begin + MINUTE

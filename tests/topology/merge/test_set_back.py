@@ -1,4 +1,4 @@
-"""Laws of MERGE for sources whose timestamps fall: the order, and what W and C promise.
+"""Laws of MERGE for sources whose timestamps fall: order, watermark and completeness frontier.
 
 Nothing is lost and no source is new, so that only set-backs can break a promise. A time is a number
 of milliseconds; `max_wait` is longer than any delay.
@@ -26,7 +26,7 @@ every_seed = pytest.mark.parametrize("seed", SEEDS)
 
 
 def gateways(seed: int, largest: int = LARGEST) -> list[Event]:
-    """Three sources in sequence; a third of their events is set back."""
+    """Return events of three sources in sequence, a third of them set back."""
     rng = Random(seed)
     events = orderly(seed, n=300)
     for event in events:
@@ -62,7 +62,7 @@ def data(found: list[Step]) -> list[Event]:
 
 
 @every_seed
-def test_with_the_declared_fall_all_are_in_order_of_time(seed: int) -> None:
+def test_declared_fall_keeps_time_order(seed: int) -> None:
     events = gateways(seed)
     operator = merge(LARGEST)
     released = data(steps(operator, events))
@@ -75,7 +75,7 @@ def test_with_the_declared_fall_all_are_in_order_of_time(seed: int) -> None:
 
 @every_seed
 @pytest.mark.parametrize("declared", [None, 0, LARGEST // 3, LARGEST])
-def test_the_unmarked_are_in_order_and_all_are_emitted(seed: int, declared: int | None) -> None:
+def test_unmarked_are_ordered_all_emitted(seed: int, declared: int | None) -> None:
     events = gateways(seed)
     operator = merge(declared)
     released = data(steps(operator, events))
@@ -88,7 +88,7 @@ def test_the_unmarked_are_in_order_and_all_are_emitted(seed: int, declared: int 
 
 @every_seed
 @pytest.mark.parametrize("declared", [None, 0, LARGEST // 3, LARGEST])
-def test_what_breaks_the_word_of_c_is_counted(seed: int, declared: int | None) -> None:
+def test_events_below_frontier_are_counted(seed: int, declared: int | None) -> None:
     operator = merge(declared)
     watermark_ns = complete_ns = last_ns = -(1 << 63)
     beyond = 0
@@ -107,16 +107,16 @@ def test_what_breaks_the_word_of_c_is_counted(seed: int, declared: int | None) -
 
 
 @every_seed
-def test_c_learns_from_the_first_falls(seed: int) -> None:
-    """Twice the largest fall so far is allowed for, so few falls are beyond it."""
+def test_frontier_learns_from_first_falls(seed: int) -> None:
+    """MERGE allows for twice the largest fall so far, so few falls exceed it."""
     operator = merge()
     steps(operator, gateways(seed))
     figures = operator.figures()
     assert figures["set_backs_beyond"] < figures["set_backs"] / 4
 
 
-def test_a_fall_beyond_correction_holds_nobody_back() -> None:
-    """One timestamp of 1970 costs the stream nothing."""
+def test_huge_fall_costs_nothing() -> None:
+    """One timestamp of 1970 does not lower the completeness frontier."""
     frontiers = []
     for is_wrong in (False, True):
         operator = merge()
@@ -130,8 +130,8 @@ def test_a_fall_beyond_correction_holds_nobody_back() -> None:
     assert frontiers[0] == frontiers[1]
 
 
-def test_the_falls_of_a_source_count_until_it_says_bye() -> None:
-    """Nor do they count again before it sends more."""
+def test_falls_count_until_end_of_stream() -> None:
+    """Two of three sources end, so only the largest fall of the third lowers the frontier."""
     operator = merge()
     for each in gateways(1):
         operator.on_batch([each], each.at_ns)
@@ -147,7 +147,7 @@ def test_the_falls_of_a_source_count_until_it_says_bye() -> None:
 
 
 @every_seed
-def test_a_restart_keeps_what_was_learned(seed: int) -> None:
+def test_restart_keeps_learned_falls(seed: int) -> None:
     events = gateways(seed)
     steady, shaken = merge(), merge()
     half = len(events) // 2

@@ -1,4 +1,4 @@
-"""Examples: what MERGE knows to be missing, and the complete frontier C that follows."""
+"""Examples: which numbers MERGE knows to be missing, and the completeness frontier that follows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def observe(progress: SourceProgress, seq: int, epoch: int = 0) -> None:
     progress.newest_ns = seq * 10
 
 
-def test_a_source_without_holes_is_complete_up_to_its_newest() -> None:
+def test_without_gap_all_is_complete() -> None:
     assert progress_of().complete_ns == NO_REF
     assert progress_of(0, 1, 2).complete_ns == 20
 
 
-def test_the_oldest_hole_holds_c_until_all_of_it_has_come() -> None:
+def test_oldest_gap_holds_frontier() -> None:
     progress = progress_of(0, 1, 4, 6)
     for late, complete_ns in ((3, 10), (5, 10), (2, 60)):
         assert progress.complete_ns == 10
@@ -35,9 +35,9 @@ def test_the_oldest_hole_holds_c_until_all_of_it_has_come() -> None:
         assert progress.complete_ns == complete_ns
 
 
-def test_a_late_event_fills_its_own_hole_only() -> None:
+def test_late_event_fills_its_gap() -> None:
     progress = progress_of(0, 2, 4)
-    progress.write_off(before_ns=30)  # number 1 is past correcting
+    progress.write_off(before_ns=30)  # Number 1 is past the allowed lateness.
     assert progress.complete_ns == 20
     progress.fill(event(1))
     assert progress.complete_ns == 20
@@ -47,7 +47,7 @@ def test_a_late_event_fills_its_own_hole_only() -> None:
     assert progress.complete_ns == 40
 
 
-def test_a_hole_is_past_correcting_by_the_time_behind_it() -> None:
+def test_gap_expires_by_next_time() -> None:
     progress = progress_of(0, 2)
     assert progress.lost_ns == 20
     progress.write_off(before_ns=20)
@@ -56,16 +56,16 @@ def test_a_hole_is_past_correcting_by_the_time_behind_it() -> None:
     assert not progress.lacks_numbers
 
 
-def test_at_the_bound_the_newest_holes_are_joined_and_c_says_less() -> None:
+def test_newest_gaps_are_joined_at_bound() -> None:
     progress = progress_of(*range(0, 2 * (MAX_MISSING + 3), 2))
     for seq in range(1, 2 * MAX_MISSING + 1, 2):
         progress.fill(event(seq))
     whole_ns = (2 * (MAX_MISSING - 1) + 1) * 10
-    assert progress.complete_ns == whole_ns  # the joined one holds numbers that did come
+    assert progress.complete_ns == whole_ns  # The joined gap contains numbers that arrived.
     assert not SourceProgress("s", 1000).lacks_numbers
 
 
-def test_missing_numbers_outlive_a_restore() -> None:
+def test_missing_numbers_survive_restore() -> None:
     progress = progress_of(0, 3)
     again = SourceProgress("s", 1000)
     again.load(progress.dump())

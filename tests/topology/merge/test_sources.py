@@ -1,4 +1,4 @@
-"""Oracle: the least time and the largest error of all sources, against a look at each."""
+"""Oracle: the least time and largest error of all sources are those that a look at each finds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def found(merge: Merge) -> tuple[int, int]:
 
 
 def is_over(progress: SourceProgress) -> bool:
-    """It said bye, and nothing is missing of what it sent before."""
+    """Return whether the source has ended and lacks no earlier number."""
     return progress.said_bye and not progress.lacks_numbers
 
 
@@ -66,7 +66,7 @@ def errors_looked_at(merge: Merge) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_least_of_all_is_found(seed: int) -> None:
+def test_least_of_sources_is_found(seed: int) -> None:
     reorder = Reorder("default", ReorderConfig(max_wait_ns=50 * MS))
     merge = fresh()
     rng = Random(seed)
@@ -86,10 +86,10 @@ def test_the_least_of_all_is_found(seed: int) -> None:
         assert found(merge) == looked_at(merge)
         if number % 3:
             assert announced(merge) == errors_looked_at(merge)
-    assert not NOTHING_QUEUED  # all sources share it
+    assert not NOTHING_QUEUED  # All sources share this empty queue.
 
 
-def test_sources_that_are_forgotten_and_come_again_leave_few_entries() -> None:
+def test_returning_sources_add_few_entries() -> None:
     merge = fresh()
     for at in range(4 * SPARE):
         merge._bounds.enter(merge._new_source(f"s{at % 7}", at * MS), at)
@@ -97,7 +97,7 @@ def test_sources_that_are_forgotten_and_come_again_leave_few_entries() -> None:
     assert found(merge) == looked_at(merge)
 
 
-def test_an_error_that_grows_and_falls_leaves_few_entries() -> None:
+def test_changing_error_leaves_few_entries() -> None:
     merge = fresh()
     progress, errors = merge._new_source("a", 0), merge._known.errors
     for at in range(8 * SPARE):

@@ -1,4 +1,4 @@
-"""MERGE of sources that number nothing: examples of what differs, in ms."""
+"""Examples for MERGE of sources without sequence numbers, in ms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def merge(*, numbered: bool = False) -> Merge:
 
 
 def numbers_of(operator: Merge, source: str) -> tuple[int, int, list[int]]:
-    """The newest epoch and number of a source, and the numbers that are missing."""
+    """Return a source's newest epoch and number, and its missing numbers."""
     known: Any = operator.locate(source, 0, 0)
     found = {number: operator.locate(source, 0, number) for number in range(known["newest"])}
     missing = [number for number, each in found.items() if each and each["where"] == LOST]
@@ -46,7 +46,7 @@ def left(step: Step) -> list[tuple[str, int]]:
 
 
 def steady(*, numbered: bool) -> list[Event]:
-    """The watermarks over two sources in order, without a hole."""
+    """Return the watermarks over two sources that are in order, without a gap."""
     operator = merge(numbered=numbered)
     said: list[Event] = []
     for n in range(400):
@@ -57,7 +57,7 @@ def steady(*, numbered: bool) -> list[Event]:
     return said
 
 
-def test_nothing_is_complete_before_correcting_ends() -> None:
+def test_complete_after_lateness() -> None:
     numbered, by_time = steady(numbered=True), steady(numbered=False)
     assert max(one.complete_ns for one in numbered) > 6_900 * MS
     assert max(one.ref_time_ns for one in by_time) > 6_900 * MS
@@ -66,7 +66,8 @@ def test_nothing_is_complete_before_correcting_ends() -> None:
     assert max(one.complete_ns for one in by_time) > 5_900 * MS
 
 
-def test_so_much_is_told_before_the_first_event_and_not_again_after_a_restart() -> None:
+def test_restart_does_not_repeat_watermark() -> None:
+    """A watermark precedes the first event; after a restart it does not come again."""
     operator = merge()
     step = operator.on_batch([event(100, 101, 0), event(103, 104, 1)], 104 * MS)
     emitted = [(one.kind, one.ref_time_ns // MS, one.complete_ns // MS) for one in step.released]
@@ -78,24 +79,24 @@ def test_so_much_is_told_before_the_first_event_and_not_again_after_a_restart() 
     assert [one.kind for one in later.released] == [DATA, DATA]
 
 
-def test_an_event_that_leaves_does_not_say_that_none_waits_behind_it() -> None:
+def test_event_ends_no_block() -> None:
     operator = merge()
     operator.on_batch([event(100, 101, 0, "a"), event(100, 101, 0, "b")], 101 * MS)
     operator.on_batch([event(0, 110, 1, "a", BLOCKED)], 110 * MS)
     operator.on_batch([event(105, 112, 1, "a"), event(150, 151, 1, "b")], 151 * MS)
-    assert left(operator.on_time(1_000 * MS)) == []  # a has more, and it lies before 150
+    assert left(operator.on_time(1_000 * MS)) == []  # `a` has one before 150.
     operator.on_batch([event(120, 1_001, 2, "a"), event(0, 1_001, 3, "a", UNBLOCKED)], 1_001 * MS)
     assert left(operator.on_time(1_100 * MS)) == [("a", 120), ("b", 150)]
 
 
-def test_a_refused_event_does_not_say_so_either() -> None:
+def test_dead_letter_ends_no_block() -> None:
     operator = merge()
     operator.on_batch([event(100, 101, 0, "a"), event(0, 101, 1, "a", BLOCKED)], 101 * MS)
     operator.on_batch([event(0, 103, 1, "a", DEAD), event(150, 151, 0, "b")], 151 * MS)
     assert left(operator.on_time(1_000 * MS)) == []
 
 
-def test_a_late_event_takes_its_number_and_leaves_no_hole() -> None:
+def test_late_event_leaves_no_gap() -> None:
     operator = merge()
     late = event(90, 103, 1)
     late.late = "overtaken"
@@ -103,7 +104,7 @@ def test_a_late_event_takes_its_number_and_leaves_no_hole() -> None:
     assert numbers_of(operator, "a") == (0, 3, [])
 
 
-def test_one_that_comes_late_to_the_merge_itself_takes_no_second_number() -> None:
+def test_late_event_takes_no_second_number() -> None:
     operator = merge()
     operator.on_batch([event(100, 101, 0), event(100, 101, 0, "b")], 101 * MS)
     operator.on_batch([event(200, 201, 1)], 201 * MS)

@@ -1,4 +1,4 @@
-"""Examples and laws: a broker's clock that is wrong for a while is wrong for no longer."""
+"""Examples and laws: arrival times recover after a broker's clock was wrong for a while."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ EVERY = 20 * MS
 TRANSIT = 5 * MS
 
 Appended = tuple[int, int | None]
-"""Append time, and the stamp."""
+"""An arrival time by the broker, and the reported timestamp."""
 Stamped = tuple[int, int]
 
 
 def busy(seconds: float, ahead_ns: int = 0, begin_ns: int = BEGIN) -> list[Stamped]:
-    """A log of fifty records a second, whose broker is ahead."""
+    """Return a log of fifty records a second, whose broker is ahead."""
     times_ns = range(begin_ns, begin_ns + int(seconds * S), EVERY)
     return [(at_ns + TRANSIT + ahead_ns, at_ns) for at_ns in times_ns]
 
 
 def wrong(ahead_ns: int, lasts_s: float) -> tuple[list[Stamped], list[int]]:
-    """A log whose broker is right, then ahead, then right again; and the truth."""
+    """Return a log whose broker is right, ahead, and right again, with the true arrival times."""
     lasts = int(lasts_s * S)
     log = [
         *busy(10),
@@ -46,8 +46,8 @@ def arrivals(log: Sequence[Appended], clock: AppendClock | None = None) -> list[
 
 @pytest.mark.parametrize("ahead_ns", [60 * S, HOUR, YEAR, 50 * YEAR])
 @pytest.mark.parametrize("lasts_s", [0.1, 25])
-def test_a_step_ahead_that_is_taken_back_moves_nothing(ahead_ns: int, lasts_s: float) -> None:
-    """An example: an hour ahead for 25 s; and a broker that begins with a wrong year."""
+def test_undone_step_ahead_moves_nothing(ahead_ns: int, lasts_s: float) -> None:
+    """A broker's clock is ahead by a minute up to 50 years, for 0.1 or 25 s."""
     log, truth = wrong(ahead_ns, lasts_s)
     found = arrivals(log)
     assert max(abs(at - true) for at, true in zip(found, truth, strict=True)) <= EVERY
@@ -55,12 +55,13 @@ def test_a_step_ahead_that_is_taken_back_moves_nothing(ahead_ns: int, lasts_s: f
 
 
 @pytest.mark.parametrize("ahead_ns", [2 * S, 5 * S, 30 * S])
-def test_a_small_step_ahead_is_believed_and_is_over_in_twice_its_length(ahead_ns: int) -> None:
+def test_small_step_is_accepted_and_ends(ahead_ns: int) -> None:
+    """A step of seconds is accepted, and arrival times are right again after twice its length."""
     log = [*busy(10), *busy(5, ahead_ns, BEGIN + 10 * S), *busy(70, 0, BEGIN + 15 * S)]
     clock = AppendClock()
     found = arrivals(log, clock)
     after = [at for at, (_, stamp) in zip(found, log, strict=True) if stamp >= BEGIN + 15 * S]
-    assert after[-1] - after[0] > 30 * S  # time goes on
+    assert after[-1] - after[0] > 30 * S  # Time advances.
     assert len(set(after)) > len(after) * 0.9
     ends = BEGIN + 15 * S + 2 * ahead_ns
     assert [at for at in found if at > ends + S] == [
@@ -69,8 +70,8 @@ def test_a_small_step_ahead_is_believed_and_is_over_in_twice_its_length(ahead_ns
     assert clock.off_ns == 0
 
 
-def test_a_broker_that_falls_back_slows_time_and_does_not_stop_it() -> None:
-    """An example: a new leader is an hour behind for a minute."""
+def test_fallen_broker_slows_time() -> None:
+    """A new leader is an hour behind for a minute, in which time advances at half its speed."""
     log = [*busy(10), *busy(60, -HOUR, BEGIN + 10 * S), *busy(10, 0, BEGIN + 70 * S)]
     found = arrivals(log)
     a_minute = found[500:3500]
@@ -79,14 +80,14 @@ def test_a_broker_that_falls_back_slows_time_and_does_not_stop_it() -> None:
 
 
 @pytest.mark.parametrize("silent_ns", [31 * S, HOUR, YEAR])
-def test_a_silence_of_the_log_is_none(silent_ns: int) -> None:
-    """The stamp that ends it is later by as much: it arrives when it was appended."""
+def test_silence_keeps_arrival_times(silent_ns: int) -> None:
+    """Reported timestamps confirm the silence, so the next record arrives when it was appended."""
     log = [*busy(10), *busy(10, 0, BEGIN + 10 * S + silent_ns)]
     assert arrivals(log) == [append_ns for append_ns, _ in log]
 
 
-def test_what_was_kept_through_an_outage_is_believed_with_the_first_that_is_fresh() -> None:
-    """An outage of ten minutes: kept records come first, each at its broker's right time."""
+def test_fresh_record_ends_outage() -> None:
+    """After an outage of ten minutes stored records come first, each with its broker's time."""
     back = BEGIN + 10 * S + 600 * S
     kept = [(back + i * MS, BEGIN + 10 * S + i * S) for i in range(600)]
     fresh = busy(5, 0, back + S)
@@ -96,27 +97,28 @@ def test_what_was_kept_through_an_outage_is_believed_with_the_first_that_is_fres
     assert found == sorted(found)
 
 
-def test_a_clock_that_was_behind_is_mended_at_once() -> None:
-    """All stamps had been ahead of it."""
+def test_clock_behind_is_corrected_at_once() -> None:
+    """All reported timestamps had been ahead of the broker's clock."""
     log = [*busy(10, -HOUR), *busy(10, 0, BEGIN + 10 * S)]
     assert arrivals(log) == [append_ns for append_ns, _ in log]
 
 
-def test_what_has_lasted_as_long_as_it_is_large_is_believed() -> None:
+def test_lasting_step_is_accepted() -> None:
+    """A step is accepted once it has lasted as long as it is large."""
     log = [*busy(10), *busy(150, 100 * S, BEGIN + 10 * S)]
     found = arrivals(log)
     assert found[500 + 99 * 50] <= log[500 + 99 * 50][1] + S
     assert found[500 + 101 * 50 :] == [append_ns for append_ns, _ in log[500 + 101 * 50 :]]
 
 
-def test_a_log_with_little_in_it_is_believed() -> None:
-    """One record each 97 s, some that were kept: no step is larger than what was usual."""
+def test_sparse_log_is_accepted() -> None:
+    """One record arrives every 97 s, some with a delay, so no step is larger than usual."""
     log = [(BEGIN + i * 97 * S, BEGIN + i * 97 * S - (i % 3) * 60 * S) for i in range(500)]
     assert arrivals(log) == [append_ns for append_ns, _ in log]
 
 
-def test_sources_with_clocks_of_their_own_bear_out_a_silence() -> None:
-    """Some are in 1970, some an hour ahead, whose stamps it is that say so."""
+def test_wrong_clocks_show_silence() -> None:
+    """Some sources are in 1970 and some an hour ahead, and the latter confirm the silence."""
     off = [0, -50 * YEAR, HOUR]
     log = [(append, stamp + off[i % 3]) for i, (append, stamp) in enumerate(busy(10))]
     log += [
@@ -125,7 +127,7 @@ def test_sources_with_clocks_of_their_own_bear_out_a_silence() -> None:
     ]
     found = arrivals(log)
     late = [i for i, (append, _) in enumerate(log) if found[i] != append]
-    assert late == [500, 501]  # the one ahead comes third
+    assert late == [500, 501]  # The source that is ahead sends third.
     log, truth = wrong(2 * HOUR, 25)
     log = [(append, stamp + off[i % 3]) for i, (append, stamp) in enumerate(log)]
     found = arrivals(log)
@@ -133,20 +135,22 @@ def test_sources_with_clocks_of_their_own_bear_out_a_silence() -> None:
 
 
 @pytest.mark.parametrize("stuck_ns", [BEGIN + YEAR, BEGIN + 50 * YEAR])
-def test_a_stamp_that_stands_far_ahead_hides_no_silence(stuck_ns: int) -> None:
-    """A log that is busy for two seconds of a minute; one of its sources has a clock that stands.
-    What the others say bears out each silence."""
+def test_stuck_clock_hides_no_silence(stuck_ns: int) -> None:
+    """One source's clock is stuck, in a log that is busy for two seconds of a minute.
+
+    Timestamps of the other sources confirm each silence.
+    """
     log: list[Appended] = []
     for burst in range(20):
         log += busy(2, 0, BEGIN + burst * 60 * S)
     log = [(append, stuck_ns if i % 7 == 0 else stamp) for i, (append, stamp) in enumerate(log)]
     found = arrivals(log)
     late = [i for i, (append, _) in enumerate(log) if found[i] != append]
-    assert set(late) <= {100 * burst for burst in range(20)}  # where it is the first to speak
+    assert set(late) <= {100 * burst for burst in range(20)}  # Where it sends first.
 
 
 @pytest.mark.parametrize("off_ns", [HOUR, 2 * HOUR])
-def test_a_source_whose_clock_is_ahead_bears_out_no_broker(off_ns: int) -> None:
+def test_source_ahead_confirms_no_broker(off_ns: int) -> None:
     log, truth = wrong(HOUR, 25)
     log = [(append, stamp + off_ns * (i % 5 == 0)) for i, (append, stamp) in enumerate(log)]
     found = arrivals(log)
@@ -154,7 +158,7 @@ def test_a_source_whose_clock_is_ahead_bears_out_no_broker(off_ns: int) -> None:
 
 
 def troubled(rng: Random) -> list[Appended]:
-    """A log with silences, outages, jitter, records without a stamp, and clocks that step."""
+    """Return a log with silences, outages, jitter, missing timestamps, and clocks that step."""
     log: list[Appended] = []
     true_ns, ahead_ns = BEGIN, 0
     for _ in range(rng.randrange(300, 1200)):
@@ -171,8 +175,8 @@ def troubled(rng: Random) -> list[Appended]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_time_never_goes_back_and_a_restart_changes_nothing(seed: int) -> None:
-    """A law."""
+def test_law_time_never_goes_back(seed: int) -> None:
+    """Law: time never goes back, and a restart changes nothing."""
     rng = Random(seed)
     log = troubled(rng)
     found = arrivals(log)
@@ -185,8 +189,8 @@ def test_time_never_goes_back_and_a_restart_changes_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_goes_on_plainly_is_taken_alike_in_one_piece(seed: int) -> None:
-    """A law."""
+def test_law_steady_piece_is_taken_whole(seed: int) -> None:
+    """Law: a steady piece of the log gives the same arrival times at once as record by record."""
     rng = Random(seed)
     log = troubled(rng)
     clock, found, at = AppendClock(), [], 0
@@ -203,6 +207,7 @@ def test_what_goes_on_plainly_is_taken_alike_in_one_piece(seed: int) -> None:
     assert found == arrivals(log)
 
 
-def test_it_stands_while_leaders_differ_by_little() -> None:
+def test_time_stands_for_small_differences() -> None:
+    """Two leaders differ by `BACK_NS` at most."""
     log = [(BEGIN, BEGIN), (BEGIN - BACK_NS, BEGIN), (BEGIN - BACK_NS + 5, BEGIN)]
     assert arrivals(log) == [BEGIN] * 3

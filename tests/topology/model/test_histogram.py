@@ -1,4 +1,4 @@
-"""Oracle: the histogram against its slow form; and the rules of the timeout on examples."""
+"""Oracle: the histogram equals its slow form; and examples for the rules of the timeout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topology.reorder.timeout import FillTimes, Miss
 MISS_PPM = (0, 1_000, 10_000, 300_000, 1_000_000)
 
 
-def test_the_edge_of_a_bucket_is_the_largest_time_in_it() -> None:
+def test_bucket_edge_is_its_largest_time() -> None:
     values = [*range(2_000), *(2**k + d for k in range(11, 62) for d in (-1, 0, 1, 12_345))]
     for value_ns in values:
         assert upper_edge_ns(bucket_of(value_ns)) == oracle.upper_edge(value_ns)
@@ -22,7 +22,7 @@ def test_the_edge_of_a_bucket_is_the_largest_time_in_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("miss_ppm", MISS_PPM)
-def test_the_edge_of_the_tail_is_the_oracles(miss_ppm: int) -> None:
+def test_tail_edge_equals_oracle(miss_ppm: int) -> None:
     rng = Random(miss_ppm)
     fast, slow = Histogram(miss_ppm), oracle.Histogram()
     for _ in range(10_000):
@@ -45,21 +45,22 @@ def test_the_edge_of_the_tail_is_the_oracles(miss_ppm: int) -> None:
             assert again.edge_ns() == fast.edge_ns()
 
 
-def test_a_warm_source_goes_by_its_own_fill_times_a_new_one_by_the_pools() -> None:
+def test_warm_source_uses_own_fill_times() -> None:
+    """A new source uses the fill times of the pool."""
     pool = FillTimes(100_000)
     slow, fast, new = (Miss(10_000, pool) for _ in range(3))
-    assert new.wait_ns() == 10_000  # nothing is known
+    assert new.wait_ns() == 10_000  # Nothing is known yet.
     for _ in range(32):
         for source, fill_ns in ((slow, 4_000), (fast, 100)):
             source.note_opened()
             source.note_filled(fill_ns)
     assert fast.wait_ns() == 103 * 5 // 4
     assert slow.wait_ns() == upper_edge_ns(bucket_of(4_000)) * 5 // 4
-    assert new.wait_ns() == slow.wait_ns()  # half of the pool's are slow
+    assert new.wait_ns() == slow.wait_ns()  # Half of the pool's fill times are slow.
 
 
-def test_of_few_holes_the_wait_is_longer_than_the_longest_fill() -> None:
-    """1 in 1,000 is to be missed: after 32 holes by 10 / 6 (binary digits), after 1,000 no more."""
+def test_few_gaps_need_longer_wait() -> None:
+    """One gap of 1,000 may be missed: after 32 gaps the wait is longer, after 1,000 it is not."""
     times = FillTimes(1_000)
     waits = []
     for holes in range(1, 1_101):

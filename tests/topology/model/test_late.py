@@ -1,5 +1,7 @@
-"""Examples: each cause of being late has a function that decides, a reason and a remedy, and the
-page about late events has the same sentences."""
+"""Examples: each cause of lateness has a function that decides, a reason and a remedy.
+
+Law: the page about late events has the same sentences.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ ROOT = Path(__file__).parents[3]
 AT_MERGE = {word for word, cause in CAUSES.items() if "merge" in cause.decided_in}
 
 
-def test_every_cause_is_passed_on_or_kept_apart() -> None:
+def test_every_cause_is_treated_once() -> None:
     passed_on = AT_MERGE | {GAP, OVERTAKEN}
     assert passed_on | MAY_BE_COPY | {BELOW_FRONTIER} == CAUSES.keys()
     assert not passed_on & MAY_BE_COPY
 
 
-def test_the_decision_of_a_cause_has_a_place_and_the_page_shows_the_table() -> None:
+def test_late_page_shows_every_cause() -> None:
     page = (ROOT / "docs/concepts/late.md").read_text()
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", page, flags=re.MULTILINE))
     for word, cause in CAUSES.items():
@@ -27,8 +29,8 @@ def test_the_decision_of_a_cause_has_a_place_and_the_page_shows_the_table() -> N
         assert rows[word].startswith(f"{cause.because} | {cause.remedy}")
 
 
-def test_no_other_module_spells_a_cause_of_merge() -> None:
-    """A word of the table is written once; everybody else imports its name."""
+def test_only_late_module_spells_causes() -> None:
+    """A cause is written once in the table; other modules import its name."""
     for room in ("topology", "agents", "codec", "inorder", "sinks", "spark_analytics", "cli"):
         for path in sorted((ROOT / room).rglob("*.py")):
             if path != ROOT / "topology/model/late.py":

@@ -1,4 +1,4 @@
-"""Oracle: how far two events of one clock are apart, against trying every true time there is."""
+"""Oracle: the distance of two events of one clock equals a search over all their event times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def one(ts_ns: int, ref_ns: int, source: str = "s", segment: int = 0) -> Event:
     return event
 
 
-def test_it_is_that_of_the_true_times_there_may_be() -> None:
+def test_distance_equals_search() -> None:
     narrowed = 0
     for seed in range(400):
         rng = Random(seed)
@@ -41,15 +41,15 @@ def test_it_is_that_of_the_true_times_there_may_be() -> None:
     assert narrowed > 100
 
 
-def test_of_two_clocks_only_the_errors_are_known() -> None:
+def test_two_clocks_keep_both_errors() -> None:
     assert distance(one(0, 5), one(10, 20, "t"), 3, STEADY) == (12, 18)
     assert distance(one(0, 5), one(10, 20, segment=1), 3, STEADY) == (12, 18)
 
 
-def test_stamps_that_contradict_the_errors_say_nothing() -> None:
+def test_contradicting_times_are_ignored() -> None:
     assert distance(one(0, 5), one(10, 20), 3, STEADY) == (12, 18)
     assert distance(one(0, 5), one(10, 20), 5, STEADY) == (10, 10)
 
 
-def test_where_nothing_is_unsure_reference_times_are_true() -> None:
+def test_exact_times_keep_their_distance() -> None:
     assert distance(one(0, 5), one(10, 20), 0, Play(100)) == (15, 15)

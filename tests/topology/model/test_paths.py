@@ -1,4 +1,4 @@
-"""Examples and a law: any name can stand in a path, and comes back as it was."""
+"""Examples and a law: a path can contain any name, and its text is read back unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = st.text(min_size=1, max_size=8) | st.text("`.[] a", min_size=1, max_size
 
 
 @given(names=st.lists(NAMES, max_size=5))
-def test_every_name_comes_back_from_its_text(names: list[str]) -> None:
+def test_every_name_survives_text(names: list[str]) -> None:
     path = ("payload", *names)
     text = spelled_path(path)
     assert payload_path(text) == path
@@ -42,12 +42,12 @@ def test_every_name_comes_back_from_its_text(names: list[str]) -> None:
         ("[7]", (7,)),
     ],
 )
-def test_a_path_is_read(text: str, steps: tuple[str | int, ...]) -> None:
+def test_path_is_read(text: str, steps: tuple[str | int, ...]) -> None:
     assert parse_path(text) == steps
 
 
 @pytest.mark.parametrize("text", [".", ".a b", "a", ".a..b", ".``", ".`a", "[x]", ".a`b`", "[0]a"])
-def test_what_is_no_path_is_refused_with_the_way_to_write_it(text: str) -> None:
+def test_path_error_shows_syntax(text: str) -> None:
     with pytest.raises(ValueError, match="is not a path at character .*payload.`a b`"):
         parse_path(text)
 
@@ -56,11 +56,11 @@ def test_what_is_no_path_is_refused_with_the_way_to_write_it(text: str) -> None:
     "text",
     ["", "payloads", "a.b", "payload.a[0]", "payload[0]", "payload. a", "payload" + ".a" * 33],
 )
-def test_what_a_query_cannot_read_is_no_path_of_it(text: str) -> None:
+def test_unreadable_path_is_none(text: str) -> None:
     assert payload_path(text) is None
 
 
-def test_the_longest_path_of_a_query_is_as_deep_as_any_other() -> None:
+def test_longest_query_path_is_read() -> None:
     names = ("a",) * MAX_STEPS
     assert payload_path(spelled_path(("payload", *names))) == ("payload", *names)
 
@@ -79,7 +79,7 @@ def test_the_longest_path_of_a_query_is_as_deep_as_any_other() -> None:
         ("``", "payload"),
     ],
 )
-def test_what_a_wrong_text_probably_means(text: object, meant: str) -> None:
+def test_likely_path_of_wrong_text(text: object, meant: str) -> None:
     assert likely_path(text) == meant
 
 
@@ -94,5 +94,5 @@ def test_what_a_wrong_text_probably_means(text: object, meant: str) -> None:
         ("a,", ["a", ""]),
     ],
 )
-def test_a_comma_in_backquotes_separates_nothing(text: str, parts: list[str]) -> None:
+def test_quoted_comma_is_kept(text: str, parts: list[str]) -> None:
     assert arguments_of(text) == parts

@@ -1,4 +1,4 @@
-"""Laws: queries that share the decoded payloads of a step find what each would find alone."""
+"""Laws: queries that share the decoded payloads of a step find the same as each alone."""
 
 from __future__ import annotations
 
@@ -91,9 +91,7 @@ def results(topology: Topology, given: list[Event], scan: Any = None) -> list[st
         "half of a character",
     ],
 )
-def test_law_fields_that_are_scanned_are_those_of_whole_payloads(
-    queries: list[str], seed: int
-) -> None:
+def test_law_scanned_fields_equal_payloads(queries: list[str], seed: int) -> None:
     if make_scan is None:
         pytest.skip("the compiled codec is not built")
     scanned = results(topology_of(*queries), events(Random(seed)), make_scan)
@@ -101,7 +99,7 @@ def test_law_fields_that_are_scanned_are_those_of_whole_payloads(
     assert any("Result" in each for each in scanned)
 
 
-def test_law_queries_find_together_what_they_find_alone() -> None:
+def test_law_shared_queries_find_the_same() -> None:
     queries = [window("one"), window("two", "y"), DEEP, PATTERN]
 
     def about_results(found: list[str]) -> list[str]:
@@ -117,7 +115,7 @@ def test_law_queries_find_together_what_they_find_alone() -> None:
 
 
 @pytest.mark.parametrize("queries", [1, 3])
-def test_a_value_is_decoded_once_for_all_queries(queries: int) -> None:
+def test_value_is_decoded_once(queries: int) -> None:
     calls: list[bytes] = []
 
     def read(value: bytes) -> Any:
@@ -131,7 +129,8 @@ def test_a_value_is_decoded_once_for_all_queries(queries: int) -> None:
     assert len(calls) == len(given)
 
 
-def test_nothing_is_kept_beyond_a_step_and_few_fields_are_scanned() -> None:
+def test_payloads_end_with_the_step() -> None:
+    """More than `MAX_SCANNED` fields are not scanned but decoded as a whole."""
     asked: list[list[str]] = []
 
     def make(names: Any) -> Any:
@@ -156,10 +155,10 @@ def test_nothing_is_kept_beyond_a_step_and_few_fields_are_scanned() -> None:
     assert payloads.of(event) is UNREADABLE
 
 
-def test_a_step_that_lets_many_events_go_keeps_few_payloads(
+def test_large_step_keeps_few_payloads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """MERGE may let go at once all that it has buffered."""
+    """MERGE may emit all its buffered events at once."""
     monkeypatch.setattr("topology.model.payload.MAX_KNOWN", 3)
     payloads = Payloads()
     for _ in range(2):

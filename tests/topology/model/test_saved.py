@@ -1,4 +1,4 @@
-"""Examples: what a shape writes of an object, how that is read back, and what is refused."""
+"""Examples: how a shape writes an object, how its row is read back, and which rows are refused."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def whole() -> Whole:
     return one
 
 
-def test_each_kind_of_field_comes_back_as_it_was() -> None:
+def test_every_kind_of_field_is_restored() -> None:
     one, again = whole(), Whole()
     again.load(through_changelog(one.dump()))
     plain = [name for name in WHOLE.fields if name not in ("part", "parts", "perhaps", "holes")]
@@ -123,11 +123,11 @@ def test_each_kind_of_field_comes_back_as_it_was() -> None:
     assert through_changelog(again.dump()) == through_changelog(one.dump())
 
 
-def test_codecs_carry_what_was_written() -> None:
+def test_row_survives_marshal() -> None:
     assert marshal.loads(marshal.dumps(whole().dump())) == whole().dump()
 
 
-def test_what_was_written_is_no_longer_the_object() -> None:
+def test_row_does_not_follow_object() -> None:
     one = whole()
     state = one.dump()
     before = through_changelog(state)
@@ -155,7 +155,7 @@ def test_what_was_written_is_no_longer_the_object() -> None:
         ("perhaps", ["x"]),
     ],
 )
-def test_a_value_of_another_kind_is_refused(field: str, wrong: Any) -> None:
+def test_wrong_value_kind_is_refused(field: str, wrong: Any) -> None:
     row = list(whole().dump())
     row[WHOLE.fields.index(field)] = wrong
     with pytest.raises(ShapeRefused, match=f"^{field} of whole: "):
@@ -163,7 +163,7 @@ def test_a_value_of_another_kind_is_refused(field: str, wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("row", [[], [1, 2], None, "x", {"count": 1}])
-def test_a_row_of_another_length_is_refused(row: Any) -> None:
+def test_wrong_row_length_is_refused(row: Any) -> None:
     with pytest.raises(ShapeRefused, match="is not of kind @part"):
         Part().load(row)
 
@@ -183,11 +183,12 @@ def said(shape: Shape) -> Any:
     return through_changelog(describe(shape))
 
 
-def test_a_state_of_todays_shapes_needs_no_mapping() -> None:
+def test_same_shapes_need_no_mapping() -> None:
     assert written_in(said(WHOLE), WHOLE) is None
 
 
-def test_an_added_field_keeps_its_fresh_value_and_a_dropped_one_is_passed_over() -> None:
+def test_fields_can_be_added_and_dropped() -> None:
+    """An added field keeps its fresh value, and a dropped one is skipped."""
     before = Shape("part", 1, gone=INT, count=INT)
     written = written_in(said(before), Later.SHAPE)
     again = Later()
@@ -195,12 +196,12 @@ def test_an_added_field_keeps_its_fresh_value_and_a_dropped_one_is_passed_over()
     assert (again.count, again.added) == (7, "fresh")
 
 
-def test_a_field_that_is_there_cannot_be_dropped() -> None:
+def test_existing_field_cannot_be_dropped() -> None:
     with pytest.raises(AssertionError, match="part has fields that it has dropped: count"):
         Shape("part", 1, ("count", "gone"), count=INT)
 
 
-def test_a_shape_has_another_digest_if_one_within_it_is_another() -> None:
+def test_digest_covers_nested_shapes() -> None:
     def within(part: Shape) -> int:
         return Shape("whole", 1, part=part).digest
 
@@ -208,7 +209,7 @@ def test_a_shape_has_another_digest_if_one_within_it_is_another() -> None:
     assert within(Shape("part", 2, count=INT)) != within(PART)
 
 
-def test_a_nested_shape_is_mapped_as_well() -> None:
+def test_nested_shape_is_mapped() -> None:
     before = Shape("outer", 1, inner=list_of(Shape("part", 1, count=INT)))
     today = Shape("outer", 1, inner=list_of(Later.SHAPE))
 
@@ -235,13 +236,13 @@ def test_a_nested_shape_is_mapped_as_well() -> None:
         (Shape("another", 1, count=INT), "no description of part"),
     ],
 )
-def test_a_shape_that_todays_does_not_follow_from_is_refused(before: Shape, why: str) -> None:
+def test_incompatible_shape_is_refused(before: Shape, why: str) -> None:
     with pytest.raises(ShapeRefused, match=why):
         written_in(said(before), PART)
 
 
 @pytest.mark.parametrize("cut", [None, [], [["part"]], [["part", 1, ["count"]]], "part", 7])
-def test_a_state_that_does_not_say_its_shapes_is_refused(cut: Any) -> None:
+def test_state_without_shapes_is_refused(cut: Any) -> None:
     with pytest.raises(ShapeRefused, match="description"):
         written_in(cut, PART)
 
@@ -279,7 +280,7 @@ class Owner:
 
 
 def restored(owner: Owner, state: dict[str, Any]) -> dict[str, Any]:
-    """Read the state, and return what is not the owner's."""
+    """Restore the owner from the state, and return the entries of others."""
     others: dict[str, Any] = {}
     assert not any(owner.kept.restoring(owner, state, others))
     return others
@@ -290,7 +291,7 @@ def applied(state: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in together.items() if value is not None}
 
 
-def test_all_changes_together_are_the_state() -> None:
+def test_changes_add_up_to_the_state() -> None:
     owner = Owner()
     owner.add("a/b")
     owner.mark(1, "x/y")
@@ -309,7 +310,7 @@ def test_all_changes_together_are_the_state() -> None:
     assert owner.kept.changes(owner) == {}
 
 
-def test_a_state_comes_back_and_only_what_changes_then_is_written() -> None:
+def test_restored_state_writes_only_changes() -> None:
     owner, again = Owner(), Owner()
     for name in "aab":
         owner.add(name)
@@ -322,7 +323,7 @@ def test_a_state_comes_back_and_only_what_changes_then_is_written() -> None:
     assert again.kept.changes(again).keys() == {"own", "source/b"}
 
 
-def test_a_state_of_older_shapes_is_written_whole_again() -> None:
+def test_older_state_is_rewritten() -> None:
     owner, again = Owner(), Owner(Shape("owner", 1, added=INT, count=INT))
     again.added = 5  # type: ignore[attr-defined]
     owner.add("a")
@@ -330,7 +331,7 @@ def test_a_state_of_older_shapes_is_written_whole_again() -> None:
     assert again.kept.changes(again).keys() == {SHAPES, "own", "source/a"}
 
 
-def test_nothing_is_read_where_there_is_no_state() -> None:
+def test_missing_state_is_not_read() -> None:
     owner = Owner()
     assert restored(owner, {"other": 1}) == {"other": 1}
     assert SHAPES in owner.kept.changes(owner)
@@ -347,7 +348,7 @@ def test_nothing_is_read_where_there_is_no_state() -> None:
         ("own", [None], "count of owner: None is not of kind int"),
     ],
 )
-def test_a_part_that_cannot_be_read_is_refused(key: str, wrong: Any, why: str) -> None:
+def test_unreadable_part_is_refused(key: str, wrong: Any, why: str) -> None:
     owner = Owner()
     owner.add("a")
     state = {**through_changelog(owner.kept.snapshot(owner)), key: wrong}
@@ -366,7 +367,7 @@ class Pair(Saved):
         self.total = 0
 
 
-def test_parts_that_are_there_are_read_into() -> None:
+def test_existing_parts_are_read_in_place() -> None:
     one, again = Pair(), Pair()
     one.parts[1].count, one.total = 7, 9
     stayed = again.parts[1]
@@ -379,7 +380,7 @@ def test_parts_that_are_there_are_read_into() -> None:
         again.load([[[1], [2]], "3"])
 
 
-def test_a_row_that_is_forgotten_is_written_once_as_gone() -> None:
+def test_forgotten_row_is_written_once() -> None:
     table: Table[str, int] = Table("t/", INT)
     table.put("a", 1)
     assert table.changes() == {"t/a": 1}

@@ -1,4 +1,4 @@
-"""Examples: the table of sources: who is forgotten for whom, and what a checkpoint writes."""
+"""Examples: which sources the table forgets when a new one is added."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def names(rows: list[Row]) -> list[str]:
     return [row.source for row in rows]
 
 
-def test_the_longest_idle_source_gives_way_at_the_bound() -> None:
+def test_longest_idle_source_is_forgotten() -> None:
     rows = table()
     for name, heard_ns in (("a", 1), ("b", 2), ("c", 3)):
         assert rows.add(Row(name, heard_ns)) == []
@@ -40,7 +40,7 @@ def test_the_longest_idle_source_gives_way_at_the_bound() -> None:
     assert rows.forgotten == 1
 
 
-def test_a_source_that_holds_events_stays_and_the_table_grows() -> None:
+def test_busy_source_stays_and_table_grows() -> None:
     rows = table(max_sources=2)
     rows.add(Row("a", 1, held=1))
     rows.add(Row("b", 2, held=1))
@@ -51,7 +51,7 @@ def test_a_source_that_holds_events_stays_and_the_table_grows() -> None:
     assert sorted(rows.rows) == ["b", "d"]
 
 
-def test_all_that_were_silent_too_long_go_when_a_new_one_comes() -> None:
+def test_new_source_expires_silent_ones() -> None:
     rows = table(max_sources=9, forget_after_ns=10)
     for name, heard_ns in (("a", 1), ("b", 6), ("c", 15)):
         rows.add(Row(name, heard_ns))

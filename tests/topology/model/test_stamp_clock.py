@@ -1,5 +1,7 @@
-"""The clock of records without arrival times: examples, and the law that one wrong timestamp does
-not move it, whatever its amount and place."""
+"""Examples for the clock of records without arrival times.
+
+Law: one wrong timestamp does not move it, whatever its amount and place.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,12 @@ def times(stamps: Sequence[Stamp]) -> list[int]:
         ([-9_999, -99, -98], [-9_999, -9_999, -98]),
     ],
 )
-def test_examples(stamps: list[Stamp], expected: list[int]) -> None:
+def test_time_after_each_record(stamps: list[Stamp], expected: list[int]) -> None:
     assert times(stamps) == expected
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(20))
-def test_one_wrong_stamp_moves_nothing(seed: int) -> None:
+def test_wrong_time_moves_nothing(seed: int) -> None:
     dice = Random(seed)
     stamps: list[Stamp] = [n + dice.randrange(-40, 40) for n in range(0, 2_000, 10)]
     at = dice.randrange(1, len(stamps))

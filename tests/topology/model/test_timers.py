@@ -1,5 +1,4 @@
-"""Law: timers give each key back once, when its first instant has passed, and do not grow by keys
-that are armed again or disarmed."""
+"""Law: timers return each key once, after its first instant, and do not grow by changed keys."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ from topology.model.operator import NEVER
 from topology.model.timers import SPARE, Timers
 
 
-def test_what_is_due_comes_by_instant_then_in_the_order_of_arming() -> None:
+def test_due_keys_are_in_order() -> None:
+    """Keys come by instant, then in the order of arming."""
     timers: Timers[str] = Timers()
     for key, at_ns in (("z", 2), ("b", 1), ("a", 2), ("c", 3)):
         timers.arm(key, at_ns)
@@ -19,8 +19,8 @@ def test_what_is_due_comes_by_instant_then_in_the_order_of_arming() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_against_a_table_that_is_searched(seed: int) -> None:
-    """Oracle: a dict, looked through each time."""
+def test_timers_equal_searched_table(seed: int) -> None:
+    """Oracle: a dict that is searched each time."""
     rng = Random(seed)
     timers: Timers[int] = Timers()
     table: dict[int, int] = {}
@@ -48,7 +48,7 @@ def test_against_a_table_that_is_searched(seed: int) -> None:
         assert len(timers._armed) == len(table)
 
 
-def test_what_counts_for_nothing_is_thrown_out() -> None:
+def test_disarmed_keys_are_removed() -> None:
     timers: Timers[int] = Timers()
     most = 0
     for key in range(20 * SPARE):

@@ -1,4 +1,4 @@
-"""What a reader of a query's findings believes: the standing matches, checked at each step."""
+"""Readers that follow the findings of a query, and check the current matches at each step."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from topology.pattern.tree.syntax import Query
 Content = tuple[tuple[str, Identity], ...]
 """Members with their aliases, in one order."""
 Standing = dict[Content, str]
-"""Confidence by what is in the match."""
+"""Confidence by the content of the match."""
 
 
 @dataclass(repr=False)
 class World:
-    """A query, its stream in order, and the same as it arrives."""
+    """A query, its stream in order, and the same events as they arrive."""
 
     seed: int
     query: Compiled
@@ -45,7 +45,7 @@ class World:
         return f"seed {self.seed}\n{unparse(self.query.query)}\n{told}\n{self.arrivals}"
 
     def asking(self, **changed: Any) -> Compiled:
-        """The query with these changes."""
+        """Return the query with these changes."""
         return Compiled(replace(self.query.query, **changed))
 
     @property
@@ -53,14 +53,17 @@ class World:
         return max(one.event.error_ns for one in self.stream)
 
     def wanted(self, entries: Iterable[Entry] | None = None) -> list[Content]:
-        """What the oracle finds in the stream, or in these events of it."""
+        """Return the matches that the oracle finds in the stream, or in these events of it."""
         found = self.stream if entries is None else entries
         return contents(self.query, oracle(self.query.form, map(anew, found)))
 
     def is_as_the_oracle_says(self) -> bool:
-        """Assert it of what stands in the end, and behind a frontier, over restarts, where nothing
-        final changes, nothing is left, and all that stands is final; that it finds nothing twice.
-        Whether anything is found."""
+        """Assert that the engine finds the matches of the oracle, and return whether there are any.
+
+        This holds for all events at once, and for a frontier that advances, over restarts. With the
+        frontier nothing final changes, nothing stays retained, and all current matches become
+        final.
+        """
         wanted = self.wanted()
         assert len({*wanted}) == len(wanted), self
         assert current(self.query, self.arrivals).contents() == wanted, self
@@ -73,8 +76,10 @@ class World:
 
 
 class Reader:
-    """Follows findings, and asserts that they follow from each other: an update says something new
-    or is final."""
+    """A reader that follows findings, and asserts that each revision follows from the one before.
+
+    An update changes something or is final.
+    """
 
     def __init__(self) -> None:
         self.standing: dict[str, MatchResult] = {}
@@ -116,7 +121,7 @@ class Reader:
         return sorted(content(result) for result in self.standing.values())
 
     def confidences(self) -> Standing:
-        """How sure each match is that stands; none was left out."""
+        """Return the confidence of each current match; assert that no limit left any out."""
         assert self.overflows == 0
         return {content(result): result.confidence for result in self.standing.values()}
 
@@ -131,7 +136,7 @@ def told(result: MatchResult) -> tuple[object, ...]:
 
 
 def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:
-    """The oracle's matches in the same form."""
+    """Return the matches of the oracle as sorted contents."""
     return sorted(
         tuple(
             sorted(
@@ -148,7 +153,10 @@ def confirmed(found: Standing) -> set[Content]:
 
 
 def missing(query: Compiled, true: Iterable[Content], told: Standing) -> list[Content]:
-    """What is true and is not told; of MAXIMAL it is enough that it is part of one."""
+    """Return the true matches that were not emitted.
+
+    With MAXIMAL, a match that is part of an emitted one is not missing.
+    """
     left_out = [match for match in true if match not in told]
     if query.query.matches != "maximal":
         return left_out
@@ -156,7 +164,7 @@ def missing(query: Compiled, true: Iterable[Content], told: Standing) -> list[Co
 
 
 def anew(one: Entry) -> Entry:
-    """An entry that no engine has seen."""
+    """Return the entry as one that no engine has seen."""
     return Entry(one.event, one.payload, one.play)
 
 
@@ -186,7 +194,7 @@ def checked(text: str) -> Compiled:
 def restarted(
     engine: Engine, queries: Sequence[Compiled], state: State | None = None, **options: Any
 ) -> Engine:
-    """An engine that goes on where this one stands; from this state, if there is one."""
+    """Return an engine that continues from this engine's state, or from the one given."""
     fresh = Engine(queries, **options)
     kept = [anew(one) for one in engine.entries()]
     fresh.restore(engine.snapshot() if state is None else state, kept)
@@ -194,7 +202,7 @@ def restarted(
 
 
 def current(query: Compiled, arrivals: Sequence[Entry], max_error_ns: int | None = None) -> Reader:
-    """What is believed when all has come, and nothing was let go of before."""
+    """Return a reader of all findings, with no frontier until the end."""
     engine, reader = Engine([query], max_error_ns=max_error_ns), Reader()
     feed(engine, reader, arrivals)
     return _ended(engine, reader)
@@ -208,8 +216,10 @@ def followed(
     finals: Sequence[str] = (),
     rng: Random | None = None,
 ) -> Reader:
-    """The same behind a frontier as close as nothing is late. `rng`: it stands still at times, and
-    there are restarts."""
+    """Return a reader of all findings, with a frontier so close that no event is late.
+
+    With `rng`, the frontier pauses at times, and the engine is restarted.
+    """
     options: dict[str, Any] = {"emits_final": finals, "max_error_ns": max_error_ns}
     engine, reader, behind_ns = Engine([query], **options), Reader(), lateness_ns(arrivals)
     for one in arrivals:
@@ -230,7 +240,7 @@ def _ended(engine: Engine, reader: Reader) -> Reader:
 
 
 def fed(queries: Sequence[Compiled], entries: Iterable[Entry], **options: Any) -> Engine:
-    """An engine that has heard of these."""
+    """Return an engine that has accepted these entries."""
     engine = Engine(queries, **options)
     for one in entries:
         engine.accept(anew(one), 0)
@@ -243,8 +253,10 @@ def in_step(
     behind_ns: int | None = None,
     rng: Random | None = None,
 ) -> Iterator[tuple[int, list[list[Finding]]]]:
-    """When, and what each of the engines says of each event, of the frontier behind it, and in the
-    end. `rng`: of how far apart they come."""
+    """Yield the time and the findings of each engine, after each event, each frontier and the end.
+
+    With `rng`, events come at different times.
+    """
     at_ns = 0
     for one in arrivals:
         at_ns += 0 if rng is None else rng.choice((0, 1, 3))
@@ -261,7 +273,7 @@ def in_step(
 
 
 class Changelog:
-    """What a table holds of who writes to it, after all changes."""
+    """A table with all changes of its writer."""
 
     def __init__(self) -> None:
         self.rows: State = {}
@@ -273,7 +285,7 @@ class Changelog:
 
 
 def in_any_order(query: Compiled, stream: Sequence[Entry]) -> set[str]:
-    """What is found by the times of its events, in ten orders of arrival."""
+    """Return the matches, as times of their events, for ten orders of arrival."""
     orders = (shuffled(Random(seed), stream, 0.9 * (seed > 0), copies=0.2) for seed in range(10))
     return {times(current(query, arrivals), stream) for arrivals in orders}
 
@@ -285,7 +297,7 @@ def times(reader: Reader, stream: Sequence[Entry]) -> str:
 
 
 def of_rows(values: Iterable[Any], name: str = "v") -> list[Entry]:
-    """Rows as events, one each second; with the value under this name, or whole."""
+    """Return rows as events, one each second; the value is the payload, or is under `name`."""
     return [
         entry("T", n * 10**9, n, {name: value} if name else value)
         for n, value in enumerate(values, start=1)
@@ -293,8 +305,10 @@ def of_rows(values: Iterable[Any], name: str = "v") -> list[Entry]:
 
 
 def shown_of_rows(query: Query, rows: Sequence[Entry], orders: int) -> list[tuple[str, Any]]:
-    """The variables of each match by the numbers of their rows, and its values; they are the same
-    in so many orders of arrival."""
+    """Return the variables of each match with the numbers of their rows, and its values.
+
+    Assert that they are the same in so many orders of arrival.
+    """
     compiled, told = Compiled(query), list[list[tuple[str, Any]]]()
     for seed in range(orders):
         arrivals = Random(seed).sample(rows, len(rows)) if seed else rows

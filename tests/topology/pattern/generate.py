@@ -1,8 +1,8 @@
 """Seeded queries and streams for the laws of patterns: everything the language has, in small.
 
-A query's tree is one that the checks accept (patterns.md 1.3), by construction. Types are A to
-D, payloads have `x` and `y` (small ints; at times absent, None, NaN, a float, text, a flag) and
-`id` (0 to 2, seldom NULL); time counts in single nanoseconds, so that ties abound.
+A query passes the checks by construction (patterns.md 1.3). Types are A to D. Payloads have `x` and
+`y` (small integers; at times absent, None, NaN, a float, text, a flag). Their `id` is 0 to 2,
+seldom NULL. Times are few nanoseconds, so that ties abound.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ MODES: Modes = (
     ("any", "all"),
     ("any", "maximal"),
 )
-"""But for BEST, which has no POSSIBLE."""
+"""All modes but BEST, which has no POSSIBLE."""
 
 BEST: Modes = (("strict", "best"), ("partition", "best"), ("next", "best"))
 
@@ -94,8 +94,10 @@ def entry(
 
 
 def of_text(text: str, *, apart: bool = False) -> list[Entry]:
-    """`b1 b2~3 a4=5`: type, time, error and `x` of each event; its place in the text is its
-    sequence number. `apart`: each is of a source of its own."""
+    """Return events from words like `b1 b2~3 a4=5`: type, time, error and `x`.
+
+    The place in the text is the sequence number. With `apart`, each event has its own source.
+    """
     made = []
     for seq, word in enumerate(text.split()):
         place, _, x = word[1:].partition("=")
@@ -107,7 +109,7 @@ def of_text(text: str, *, apart: bool = False) -> list[Entry]:
 
 
 def dice(seeds: Iterable[int]) -> Iterator[tuple[int, Random]]:
-    """Each seed, and what is random by it."""
+    """Return each seed with a random generator made from it."""
     return ((seed, Random(seed)) for seed in seeds)
 
 
@@ -118,7 +120,10 @@ def random_stream(
     types: Sequence[str] = TYPES,
     unit_ns: int = 1,
 ) -> list[Entry]:
-    """In the order of keys, distinct, a few units apart. `errors`: half-widths to choose from."""
+    """Return distinct events in the order of keys, a few units apart.
+
+    `errors` are the half-widths to choose from.
+    """
     count = rng.randint(1, largest)
     steps = rng.choice(((0, 1), (1,), (0, 0, 1, 2), (1, 2, 3)))
     sources = ["s0", "s1", "s2"][: rng.randint(1, 3)]
@@ -151,7 +156,7 @@ def random_payload(rng: Random) -> Any:
 
 
 def shuffled(rng: Random, stream: Sequence[Entry], disorder: float, copies: float) -> list[Entry]:
-    """An order of arrival: about this share comes later than it should, and so many twice."""
+    """Return an order of arrival: about `disorder` of the events are late, `copies` come twice."""
     placed = []
     for at, one in enumerate(stream):
         delay = rng.uniform(0, len(stream)) if rng.random() < disorder else 0.0
@@ -163,7 +168,7 @@ def shuffled(rng: Random, stream: Sequence[Entry], disorder: float, copies: floa
 
 
 def lateness_ns(arrivals: Sequence[Entry]) -> int:
-    """By how much the latest was behind the newest of its moment."""
+    """Return how far an event is behind the newest one before it, at most."""
     newest, most = arrivals[0].time_ns, 0
     for one in arrivals:
         newest = max(newest, one.time_ns)
@@ -176,9 +181,12 @@ def lateness_ns(arrivals: Sequence[Entry]) -> int:
 
 @dataclass
 class Draft:
-    """What of a query is settled so far. Without `groups` all is of single events, in a row.
-    `prefers`: some counts are reluctant. `turns`: a group of several may be counted; `turned` is
-    what is in it, and `indexed` what an index may name."""
+    """A query that is being drawn.
+
+    Without `groups` it has single events in a row. With `prefers` some counts are reluctant. With
+    `turns` a group of several may be counted; `turned` are its aliases, and `indexed` those that an
+    index may name.
+    """
 
     rng: Random
     edges: tuple[Edge | None, ...]
@@ -202,7 +210,7 @@ class Draft:
         return AllOf(members) if shape < 0.92 else AnyOf(members)
 
     def seq(self, depth: int, length: int) -> Seq:
-        """Its first member must be there, so that no branch can match nothing."""
+        """Return a sequence whose first member is nearly always mandatory."""
         items: list[Item] = []
         for at in range(length):
             if self.rng.random() < 0.15:
@@ -219,7 +227,7 @@ class Draft:
         return Seq(tuple(items))
 
     def counted_seq(self, may_be_absent: bool) -> CountedNode:
-        """Up to three turns of one or two events, the second of which may be absent."""
+        """Return up to three turns of one or two events, the second of which may be optional."""
         self.turns = False
         low, high = self.rng.choice(((1, 2), (2, 2), (1, 3)))
         if may_be_absent:
@@ -250,7 +258,7 @@ class Draft:
         return self.counted(low, high, self.types(), until=0.12)
 
     def tail(self) -> EventNode:
-        """A last component that may still come, or go on, when all before it is there."""
+        """Return a last component that may still come or grow when all before it has matched."""
         low, high = self.rng.choice(((0, 1), (0, UNBOUNDED), (1, UNBOUNDED), (1, UNBOUNDED)))
         types = tuple(self.rng.sample(TYPES, 3))
         return self.counted(low, high, types, until=0.7, greedy=0.3)
@@ -258,7 +266,7 @@ class Draft:
     def counted(
         self, low: int, high: int, types: tuple[str, ...], until: float, greedy: float = 0.1
     ) -> EventNode:
-        """`until`, `greedy`: how probably a group has one, is it."""
+        """Return a component; `until` and `greedy` are the probabilities that a group has them."""
         rng = self.rng
         alias = f"t{len(self.nodes)}"
         group = high != 1
@@ -383,8 +391,11 @@ def random_query(
     open_ended: bool = False,
     previous: bool = False,
 ) -> Query:
-    """`partitions`: some have a partition key, or an equality of two aliases. `open_ended`: what
-    has all that must be there may still grow. `previous`: some ask for what is before an event."""
+    """Return a random query.
+
+    With `partitions` some have a partition key, or an equality of two aliases. With `open_ended` a
+    complete match may still grow. With `previous` some use PREV.
+    """
     strategy, matches = rng.choice(modes)
     draft = Draft(rng, _edges(rng, strategy, matches), groups, prefers=matches == "best")
     shape = rng.random() if groups else 0.0
@@ -417,7 +428,7 @@ def random_query(
 
 
 def with_eager_turns_in_and(node: Any, *, inside: bool = False) -> Any:
-    """In an AND no count of a group is reluctant."""
+    """Return the node without reluctant counts of groups inside an AND."""
     if isinstance(node, CountedNode) and inside:
         node = replace(node, reluctant=False)
     inside = inside or isinstance(node, AllOf)
@@ -425,7 +436,7 @@ def with_eager_turns_in_and(node: Any, *, inside: bool = False) -> Any:
 
 
 def lasting(rng: Random, query: Query) -> Query:
-    """The same, and some negations have a FOR, where they may, some of them in an AND."""
+    """Return the query with a FOR at some negations where allowed, some of them in an AND."""
     for kind, alias in ((AllOf, "m0"), (AnyOf, "m1")):
         for node in [each for each in walk(query.node) if isinstance(each, kind)]:
             if rng.random() < 0.5 and (kind is AllOf or query.matches != "one"):
@@ -455,7 +466,10 @@ def _with(node: Any, old: Node | Negation, new: Node | Negation) -> Any:
 
 
 def _edges(rng: Random, strategy: Strategy, matches: Matches) -> tuple[Edge | None, ...]:
-    """None is the strategy's. An ANY edge has no meaning in one walk."""
+    """Return the edges to draw from, where None is the one of the strategy.
+
+    An ANY edge has no meaning in one walk.
+    """
     if strategy in ("strict", "partition") or rng.random() < 0.6:
         return (None,)
     return (None, None, "strict", "next") if matches == "one" else (None, "strict", "next", "any")

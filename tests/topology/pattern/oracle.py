@@ -1,31 +1,31 @@
-"""The oracle of patterns: all matches of a query over a handful of events, by trying everything.
+"""An oracle of patterns: all matches of a query over a handful of events, by trying everything.
 
-Source: patterns.md 2.2 to 2.5. It shares the expressions and the normal form with the engine and
-nothing else. A *run* is a list of (component, entry) in the order of keys. Exponential: for up to
-about fourteen events.
+Source: patterns.md 2.2 to 2.5. The oracle shares only the expressions and the normal form with the
+engine. A *run* is a list of (component, entry) in the order of keys. Cost is exponential, so that
+about fourteen events are the limit.
 
-Where the specification leaves a shape open, it is judged thus:
+It decides shapes that the specification leaves open:
 
-- A step into a group that has begun is a loop step, wherever else the run has been in between
-  (AND); what is first eligible for a component is asked of the events behind the run's last.
-- UNTIL looks at every event of the group's types behind the group's first member, its own
-  conjuncts regardless; what it ends with is no member, not even the first one.
-- MATCHES ONE takes, of the components an event fits: a greedy group that has begun, then
-  those that begin, then other groups, each by their place in the text. An ANY edge is as NEXT.
-- Among several branches of OR, ONE reports the valid walk that ends first; a walk that is
-  blocked does not stand in another's way.
-- GREEDY under ALL and MAXIMAL: no event that fits the group may lie behind its last member (if it
-  is absent, behind the members of what stands before it; where there are none, behind the
-  match's first) and before the first member of what follows it, in reference time (TIES BY KEY: in
-  key), or, where nothing follows, up to the end of the window; nor may that first member fit
-  the group itself. An event fits as it would fit the match's members before it; other members
-  of the match (AND) are taken already.
+- A step into a group that has begun is a loop step, even if the run was elsewhere in between (AND).
+  First eligibility for a component is judged on the events after the run's last.
+- UNTIL looks at every event of the group's types after the group's first member, whatever the
+  group's own conjuncts. The event at which it ends is no member, not even the first one.
+- MATCHES ONE prefers a greedy group that has begun, then components that begin, then other groups,
+  each by their place in the text. An ANY edge counts as NEXT.
+- Among several branches of OR, ONE reports the valid walk that ends first. A blocked walk does not
+  prevent another.
+- GREEDY under ALL and MAXIMAL: no event that fits the group may lie after its last member and
+  before the first of the next component. For an absent group, this range begins at the
+  members of the component before it or, without any, at the match's first. With nothing next, it
+  goes to the end of the window. Order is by corrected timestamp (TIES BY KEY: by key). The first
+  member of the next component may not fit the group itself. An event fits as it would fit the
+  match's members before it; other members of the match (AND) are taken already.
 - MAXIMAL compares matches of one alternative.
-- A match is what events it binds to which alias. Where several alternatives have it (`OR(C? c,
-  D? d)`, of which neither came), it is one match: that of the alternative whose FORs are
-  decided first, and of these of the first in the text.
+- A match is its events, each bound to an alias. Several alternatives may have it (`OR(C? c, D? d)`,
+  of which neither came). It is then one match, of the alternative whose FORs are decided first, and
+  of these of the first in the text.
 - Gaps of negations: see `normal_form.Blocker`. A member of the match may block it.
-- SKIP TO FIRST/LAST of a component that is absent drops nothing.
+- SKIP TO FIRST/LAST of an absent component drops nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Binding = frozenset[tuple[str, Identity]]
 
 
 def oracle(query: syntax.Query | NormalForm, entries: Iterable[Entry]) -> list[Match]:
-    """In the order of `match.in_order`; of copies of an event the first counts."""
+    """Return the matches in the order of `match.in_order`; the first of duplicate events counts."""
     form = normalise(query) if isinstance(query, syntax.Query) else query
     once: dict[tuple[str, int, int], Entry] = {}
     for entry in entries:
@@ -76,7 +76,10 @@ def oracle(query: syntax.Query | NormalForm, entries: Iterable[Entry]) -> list[M
 
 
 def valid(form: NormalForm, entries: Sequence[Entry]) -> list[Match]:
-    """MATCHES ALL, whatever the query says, and without SKIP; of distinct events."""
+    """Return the matches of MATCHES ALL, whatever the query has, without SKIP.
+
+    Entries must be distinct.
+    """
     found: list[Match] = []
     everything = sorted(entries, key=_key)
     for members in partitions(form, everything):
@@ -91,7 +94,7 @@ def _key(entry: Entry) -> Key:
 
 
 class Before(Neighbours):
-    """What PREV looks at: the last of those before, as they stand in a list."""
+    """A list of the events before an event, from which PREV takes the last."""
 
     def __init__(self, seen: list[Entry], within_ns: int) -> None:
         super().__init__()
@@ -137,13 +140,13 @@ def _once(form: NormalForm, matches: list[Match]) -> list[Match]:
 
 
 def binding_of(form: NormalForm, match: Match) -> Binding:
-    """What a match is: which events it binds to which alias."""
+    """Return what identifies a match: its events, each with its alias."""
     components = form.alternatives[match.alternative].components
     return frozenset((components[j].alias, entry.identity) for j, entry in match.label())
 
 
 def _decided_ns(form: NormalForm, match: Match) -> int:
-    """When its FORs are decided: what is at the end of one does not block."""
+    """Return when the FORs of a match are decided; an event at the end of one does not block."""
     return max([match.last.time_ns, *(over_ns - 1 for over_ns in _over_ns(form, match))])
 
 
@@ -153,7 +156,7 @@ def _first_end(oracles: Sequence[AlternativeOracle], start: Entry) -> Match | No
 
 
 def _best(form: NormalForm, matches: list[Match]) -> list[Match]:
-    """The least match of each start, in the order of the choices."""
+    """Return the least match of each start, in the order of the choices."""
     best: dict[Key, tuple[Choices, Match]] = {}
     for match in matches:
         components = form.alternatives[match.alternative].components
@@ -166,8 +169,10 @@ def _best(form: NormalForm, matches: list[Match]) -> list[Match]:
 
 
 def _choices(node: syntax.Node | syntax.Negation, taken: Mapping[str, Sequence[Entry]]) -> Choices:
-    """Those that lead to a match, as a regular expression makes them from left to right. `taken`:
-    the events of the components of one alternative, by alias."""
+    """Return the choices of a match, as a regular expression makes them from left to right.
+
+    `taken` has the events of the components of one alternative, by alias.
+    """
     match node:
         case syntax.EventNode():
             go_on, stop = (1, 0) if node.reluctant else (0, 1)
@@ -189,9 +194,11 @@ def _choices(node: syntax.Node | syntax.Negation, taken: Mapping[str, Sequence[E
 
 
 def _choices_of_all(node: syntax.AllOf, taken: Mapping[str, Sequence[Entry]]) -> Choices:
-    """Within an AND events come in any order: at each that of the component which is first in the
-    text, but what could be left away, and is reluctant, behind the end of the AND, the last in the
-    text first."""
+    """Return the choices of an AND, whose events come in any order.
+
+    Each event takes the component that is first in the text. An optional reluctant component comes
+    after the end of the AND, the last in the text first.
+    """
     choices: Choices = []
     parts = [each for each in components_of(node) if isinstance(each, syntax.EventNode)]
     members = [(one, at) for at, it in enumerate(parts) for one in taken.get(it.alias, ())]
@@ -225,7 +232,7 @@ def _skipped(form: NormalForm, matches: list[Match]) -> list[Match]:
 
 
 def _over_ns(form: NormalForm, kept: Match) -> Iterator[int]:
-    """When each FOR at the end of a match is over."""
+    """Yield when each FOR at the end of a match is over."""
     alternative = form.alternatives[kept.alternative]
     for blocker in alternative.blockers:
         left = blocker.left.union(*(alternative.components[j].before for j in blocker.left))
@@ -240,7 +247,7 @@ def _begun_ns(
     low: Sequence[Entry],
     bound: Sequence[Sequence[Entry]],
 ) -> int:
-    """When the last event on the left was there, and each FOR before the negation was over."""
+    """Return when the left side had come, and each FOR before the negation was over."""
     begun = [entry.time_ns for entry in low]
     for at, ns in blocker.after:
         before = at.union(*(alternative.components[j].before for j in at))
@@ -266,7 +273,10 @@ def _drops(form: NormalForm, kept: Match, match: Match) -> bool:
 
 
 class AlternativeOracle:
-    """`events`: those of the partition; `everything`: those that a STRICT step looks at."""
+    """An oracle of one alternative.
+
+    `events` are those of the partition; `everything` are those that a STRICT step looks at.
+    """
 
     def __init__(
         self,
@@ -290,7 +300,7 @@ class AlternativeOracle:
         self.environment = Environment(neighbours=Before(everything, form.query.within_ns))
         self.own = [expression.own(part.own, part.alias) for part in self.components]
         self.conditions: dict[int, Condition] = {}
-        """By the identity of the expression."""
+        """Conditions by the identity of their expressions."""
         self.untils = [
             expression.Condition(part.until, self._scope(), vacuous=None) if part.until else None
             for part in self.components
@@ -336,7 +346,7 @@ class AlternativeOracle:
     # -- what fits ------------------------------------------------------------------------
 
     def _fits(self, run: Run, part: Component, entry: Entry) -> bool:
-        """Is the component open, and the event eligible?"""
+        """Return whether the component is open and the event eligible."""
         return (
             self._is_open(run, part)
             and (not part.types or entry.type in part.types)
@@ -354,7 +364,7 @@ class AlternativeOracle:
         return all(len(_taken(run, k)) >= self.components[k].minimum for k in part.before)
 
     def _is_closed(self, run: Run, index: int) -> bool:
-        """Has a successor been taken?"""
+        """Return whether a successor has been taken."""
         return any(index in self.components[j].before for j, _ in run)
 
     def _in_order(self, run: Run, part: Component, entry: Entry) -> bool:
@@ -364,7 +374,7 @@ class AlternativeOracle:
         return all(other.time_ns < entry.time_ns for other in earlier)
 
     def _is_ended(self, run: Run, part: Component, entry: Entry) -> bool:
-        """By UNTIL: the event itself, or one since the group began."""
+        """Return whether UNTIL ends the group, at this event or at one since the group began."""
         until = self.untils[part.index]
         if until is None:
             return False
@@ -379,7 +389,7 @@ class AlternativeOracle:
         return is_asked and until.holds_newest(binding, part.index) is True
 
     def _steps(self, run: Run, part: Component, entry: Entry) -> bool:
-        """Is the step from the run's last event as contiguous as it must be?"""
+        """Return whether the step from the run's last event is as contiguous as it must be."""
         if not run:
             return True
         edge = part.loop if _taken(run, part.index) else part.edge
@@ -403,7 +413,7 @@ class AlternativeOracle:
         )
 
     def _holds(self, run: Run, at_end: bool) -> bool:
-        """Every predicate whose time has come."""
+        """Return whether every predicate that is due holds."""
         binding = self._binding(run)
         return all(
             self._is_idle(predicate, binding)
@@ -413,7 +423,7 @@ class AlternativeOracle:
         )
 
     def _forgoes(self, run: Run) -> bool:
-        """Does a greedy group leave out an event that it could have taken?"""
+        """Return whether a greedy group leaves out an event that it could have taken."""
         return any(
             self._is_left_out(run, part, entry)
             for part in self.components
@@ -437,7 +447,10 @@ class AlternativeOracle:
         return one.key < other.key if self.query.ties == "key" else one.time_ns < other.time_ns
 
     def _is_due(self, run: Run, predicate: Predicate) -> bool:
-        """Bound is all that it names, or closed; closed are those it needs as a whole."""
+        """Return whether all components that the predicate names are bound or closed.
+
+        Those that it needs as a whole must be closed.
+        """
         return all(
             self._is_closed(run, j) or (j not in predicate.whole and bool(_taken(run, j)))
             for j in predicate.aliases
@@ -461,7 +474,7 @@ class AlternativeOracle:
         )
 
     def _sides(self, run: Run, blocker: Blocker) -> tuple[list[Entry], list[Entry]]:
-        """The members of the match on either side of the gap."""
+        """Return the members of the match on either side of the gap."""
         left, right = set(blocker.left), set(blocker.right)
         for part in self.components:
             if part.index in blocker.left:
@@ -485,7 +498,7 @@ class AlternativeOracle:
         return since < entry.time_ns < until
 
     def _next_to(self, low: list[Entry], high: list[Entry]) -> list[Entry]:
-        """The event directly behind the left side; before the right one if there is no left."""
+        """Return the next event after the left side or, without one, before the right side."""
         if low:
             last = max(it.key for it in low)
             return [it for it in self.everything if it.key > last][:1]
@@ -499,7 +512,10 @@ class AlternativeOracle:
     def _asked(
         self, run: Run, blocker: Blocker, entry: Entry
     ) -> tuple[list[syntax.Expr], closures.Binding]:
-        """What a negation asks of the event, but for what names an event that is absent."""
+        """Return the conditions of a negation on the event, with their binding.
+
+        Conditions that name an absent event are left out, unless they ask for NULL.
+        """
         binding, asked = self._binding(run), []
         binding[self.slots[blocker.alias]] = [entry]
         for expr in blocker.predicates:

@@ -1,5 +1,7 @@
-"""The indexes of a query over a handful of events, as an engine would hold them, for tests of
-tactics: nothing is late, nothing purged."""
+"""Indexes of a query over a handful of events, as an engine would have them, for tests of tactics.
+
+Nothing is late, nothing purged.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,10 @@ ALL = "USING skip_till_any MATCHES ALL"
 
 
 def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) -> Place:
-    """The place in one partition; `entries` are those of all. PREV looks at it, until another is
-    made."""
+    """Return the place of one partition; `entries` are those of all.
+
+    PREV looks at it until another is made.
+    """
     components, blockers = [], []
     enders: dict[tuple[int, int], EntryIndex] = {}
     for alternative in form.alternatives:
@@ -61,7 +65,7 @@ def _index(
 def units(
     form: NormalForm, entries: Sequence[Entry], tactic: Tactic | None = None
 ) -> list[tuple[Entry, Evaluation]]:
-    """The evaluation of every unit there could be, by the tactic of the query or another."""
+    """Return the evaluation of every possible unit, by the tactic of the query or another."""
     tactic = tactic or tactic_for(layouts_of(form))
     found = []
     for members in partitions(form, entries):
@@ -91,7 +95,10 @@ def contents(found: Sequence[Match]) -> list[object]:
 
 
 def judged(form: NormalForm, stream: Sequence[Entry]) -> list[Match]:
-    """What the oracle finds; the tactic of the query finds the same, where nothing is skipped."""
+    """Return the matches of the oracle.
+
+    Assert that the tactic of the query finds the same, where nothing is skipped.
+    """
     found = oracle(form, stream)
     if form.query.skip == "none":
         assert contents(matches(form, stream)) == contents(found)

@@ -1,11 +1,14 @@
-"""Laws and examples of absence for a time (`!B FOR 5 s`): what it means, in any order of arrival,
-and when it is known; and of what may be absent in two branches, or in a turn: it is found once.
+"""Laws and examples of absence for a time (`!B FOR 5 s`): its meaning in any order of arrival, and
+when it is decided.
 
-Judge of the law: `declared`, which tries all choices of events and asks the sentences of the
-manual of each; it knows nothing of the normal form.
+Matches that several branches or turns have, because they differ in absent events alone, are found
+once.
 
-A match is what events it binds to which alias. Several alternatives of a query may have it, under
-negations and conditions of their own, and it stands as long as one of them has it.
+The judge of the law is `declared`. It tries all choices of events and checks the sentences of the
+manual on each, without the normal form.
+
+A match is its events, each bound to an alias. Several alternatives may have it, each with its
+negations and conditions; it stays while one of them has it.
 """
 
 from __future__ import annotations
@@ -50,8 +53,8 @@ SEEDS = seeds_of_today(300)
 FREE = "USING skip_till_any MATCHES ALL"
 
 EXAMPLES = [
-    # pattern, options, what is found in these events, by times
-    ("SEQ(A a, !B FOR 5 ns)", "", {"a1 b6": "1"}),  # what is exactly at its end does not block
+    # Pattern, options, and the matches in these events, by times.
+    ("SEQ(A a, !B FOR 5 ns)", "", {"a1 b6": "1"}),  # An event exactly at its end does not block.
     ("SEQ(A a, !B FOR 5 ns)", "", {"a1 b1": "1", "a1 b5": ""}),
     ("SEQ(A a, C c, !B FOR 50 ns)", "", {"a1 c9 b58": "", "a1 c9 b59": "1-9"}),  # beyond the window
     ("SEQ(A a, !B FOR 5 ns, C c)", "", {"a1 c4 c6": "1-6", "a1 c4 b5 c6": ""}),
@@ -59,10 +62,10 @@ EXAMPLES = [
     ("SEQ(A+ a[], !B FOR 3 ns, C c)", "", {"a1 a3 b5 c7": ""}),  # from the last of the group
     ("SEQ(AND(A a, D d), !B FOR 3 ns, C c)", "", {"a1 d3 b4 c7": "", "d1 a3 b6 c7": "1-3-7"}),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", {"a1 c2 b3": "1", "a1 b3 c3": ""}),
-    # no event of the match blocks it, nor one of a neighbour's time, whatever its key
+    # No event of the match blocks it, nor one at a neighbour's time, whatever its key.
     ("SEQ(A a, STRICT !C, C c)", FREE, {"a1 c2": "1-2", "a1 c2 c3": "1-2", "a1 b2 c3": "1-3"}),
     ("SEQ(A a, !B, C c)", "TIES BY KEY", {"a1 b1 c1": "1-1", "a1 b1 c2": "1-2", "a1 b2 c3": ""}),
-    # in an OR it is where no branch comes to pass; ONE does not ask which is first
+    # In an OR it is a branch of its own; only BEST prefers the first branch.
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, {"a1 c3 d4": "1-3-4", "a1 b3 c4 d7": "1-4-7"}),
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, {"a1 b6 c4 d7": "1-4-7 1-7"}),
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", "MATCHES BEST", {"a1 b6 c4 d7": "1-4-7"}),
@@ -73,14 +76,14 @@ EXAMPLES = [
     ("SEQ(A a, AND(!B FOR 5 ns, C c))", "", {"a1 c2 b7": "1-2", "a1 c2 b5": "", "a1 b6 c9": "1-9"}),
     ("SEQ(A a, AND(!B FOR 2 ns, !C FOR 5 ns))", "", {"a1 b4": "1", "a1 c4": ""}),
     ("SEQ(A a, AND(!B, C c), D d)", "", {"a1 c2 b3 d4": "1-2-4", "a1 b2 c3 d4": ""}),
-    # one after the other, and beside what may be absent
+    # One after the other, and beside optional components.
     ("SEQ(A a, !B FOR 3 ns, !C FOR 4 ns)", "", {"a1 b5 c3": "1", "a1 b3": "", "a1 c7": ""}),
     ("SEQ(A a, !B FOR 3 ns, !C FOR 4 ns, D d)", "", {"a1 d7 d8": "1-8"}),
     ("SEQ(A a, !B FOR 3 ns, C? c)", "MATCHES ALL", {"a1 c2 c4": "1 1-4"}),
     ("SEQ(A a, C? c, !B FOR 3 ns, D d)", "MATCHES ALL", {"a1 c2 d4 d5": "1-2-5 1-4"}),
     ("SEQ(A a, !B FOR 3 ns, C? c, D d)", "MATCHES ALL", {"a1 d3 d4": "1-4"}),
     ("SEQ(!B FOR 3 ns, C? c, D d)", "MATCHES ALL", {"b1 c3 d5": "5"}),
-    # a FOR begins when all before it is over, FORs too
+    # A FOR begins when everything before it is over, other FORs too.
     ("SEQ(A a, !B FOR 3 ns, AND(C c, !B FOR 2 ns))", FREE, {"a1 b5 c6": ""}),  # in (4, 6)
     ("SEQ(A a, !B FOR 3 ns, AND(C c, !B FOR 2 ns))", FREE, {"a1 b6 c7": "1-7"}),
     ("SEQ(A a, AND(C c, !B FOR 5 ns), !D FOR 3 ns)", FREE, {"a1 c3 d8": ""}),  # in (6, 9)
@@ -90,19 +93,19 @@ EXAMPLES = [
     ("SEQ(A a, SEQ(B* d[], !C FOR 5 ns, B* f[]){2})", "MATCHES BEST", {"a2 c8": "", "a2 c13": "2"}),
     ("SEQ(A a, !C FOR 3 ns, D? d, !B b, D x)", FREE, {"a1 b2 d9": "1-9"}),  # !B begins at 4
     ("SEQ(A a, !C FOR 3 ns, D? d, !B b, D x)", FREE, {"a1 b5 d9": ""}),
-    # a condition on the distance limits the absence, too
+    # A condition on the distance limits the absence, too.
     ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "", {"a1 b5": "", "a1 b6": "1"}),
     ("SEQ(A a, !B b) WHERE b.time - a.time <= 5 ns", "", {"a1 b6": ""}),
     ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 50 ns", "", {"a1 c9 b12": "1-9"}),  # the window
-    ("SEQ(A a, C? c, !B b) WHERE b.time - c.time < 2 ns", "", {"a1 b9": ""}),  # asked of no c
-    # what may be absent in two branches, or in a turn, is found once
+    ("SEQ(A a, C? c, !B b) WHERE b.time - c.time < 2 ns", "", {"a1 b9": ""}),  # Needs a c.
+    # Matches that two branches or turns have are found once.
     ("SEQ(A a, OR(C? b, C? c))", FREE, {"a1": "1"}),
     ("SEQ(A a, OR(C? b, C? c))", "MATCHES ALL", {"a1 c2": "1 1-2 1-2"}),  # c as b, and as c
     ("SEQ(A a, OR(C? b, D? c), E e)", FREE, {"a1 c2 d3 e5": "1-2-5 1-3-5 1-5"}),
     ("SEQ(A a, SEQ(C* c[])? t)", FREE, {"a1 c2": "1 1-2"}),
     ("SEQ(C* c[])?", FREE, {"c1": "1"}),
     ("AND(A a, OR(C? b, D? c))", FREE, {"a1": "1"}),
-    # it stands as long as one alternative has it
+    # A match stays while one alternative has it.
     ("SEQ(A a, OR(SEQ(C? b, !D m), SEQ(C? c, !B n)), E e)", FREE, {"a1 b2 e5": "1-5"}),
     ("SEQ(A a, OR(SEQ(C? b, !D m), SEQ(C? c, !B n)), E e)", FREE, {"a1 b2 d3 e5": ""}),
     ("SEQ(A a, OR(!B n FOR 5 ns, C? c))", FREE, {"a1 b2": "1"}),
@@ -112,9 +115,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("pattern", "options", "cases"), EXAMPLES)
-def test_what_it_means_in_any_order_of_arrival(
-    pattern: str, options: str, cases: dict[str, str]
-) -> None:
+def test_meaning_in_any_order(pattern: str, options: str, cases: dict[str, str]) -> None:
     query = compiled(pattern, options)
     for events, found in cases.items():
         assert in_any_order(query, of_text(events)) == {found}, events
@@ -124,7 +125,7 @@ def test_what_it_means_in_any_order_of_arrival(
 @pytest.mark.parametrize(
     ("pattern", "events", "over_ns"),
     [
-        ("SEQ(A a, !B FOR 5 ns)", "a1", 6),  # not at 101, when the window is over
+        ("SEQ(A a, !B FOR 5 ns)", "a1", 6),  # Not at 101, when the window is over.
         ("SEQ(A a, C c, !B FOR 200 ns)", "a1 c4", 204),
         ("SEQ(A a, AND(!B FOR 5 ns, C c))", "a1 c2", 6),
         ("SEQ(A a, AND(!B FOR 3 ns, !C FOR 5 ns))", "a1", 6),
@@ -132,13 +133,11 @@ def test_what_it_means_in_any_order_of_arrival(
         ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "a1", 6),
         ("SEQ(A a, !B b) WHERE b.time - a.time <= 5 ns", "a1", 7),
         ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c4", 9),
-        ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c99", 102),  # the window's end
+        ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c99", 102),  # The window is over.
         ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns AND b.time - a.time < 9 ns", "a1", 6),
     ],
 )
-def test_it_is_emitted_when_its_time_is_over(
-    pattern: str, events: str, over_ns: int, emit: str
-) -> None:
+def test_absence_is_emitted_at_end(pattern: str, events: str, over_ns: int, emit: str) -> None:
     query = compiled(pattern, f"EMIT {emit}", within=100)
     engine, reader = Engine([query], emits_final=["q"]), Reader()
     feed(engine, reader, of_text(events))
@@ -214,8 +213,11 @@ def worlds() -> Iterator[World]:
 @pytest.mark.in_turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("emit", ["eager", "slack"])
-def test_a_watermark_ends_it_as_an_event_in_order_does(emit: Emit) -> None:
-    """One that no query asks for, of that time; however late others come, and over restarts."""
+def test_watermark_ends_absence_like_event(emit: Emit) -> None:
+    """An event of that time, which no query asks for, gives the same findings.
+
+    Other events are late, and the engine is restarted.
+    """
     found = 0
     for world in worlds():
         if world.query.shape.strict:
@@ -240,7 +242,7 @@ def test_a_watermark_ends_it_as_an_event_in_order_does(emit: Emit) -> None:
 
 
 def declared(stream: Sequence[Entry], lengths: Sequence[int], within: int) -> list[tuple[int, ...]]:
-    """The sequence numbers of all matches of SEQ(!B FOR, A a, !B FOR, C c, !B FOR)."""
+    """Return the places of all matches of SEQ(!B FOR, A a, !B FOR, C c, !B FOR) in the stream."""
     bs = [one.time_ns for one in stream if one.type == "B"]
     first, middle, last = lengths
     found: list[tuple[int, ...]] = []
@@ -254,7 +256,7 @@ def declared(stream: Sequence[Entry], lengths: Sequence[int], within: int) -> li
 
 
 @pytest.mark.slow
-def test_it_is_what_the_manual_says() -> None:
+def test_absence_follows_the_manual() -> None:
     found = 0
     for seed, rng in dice(SEEDS):
         lengths = [rng.randint(1, 5) for _ in range(3)]
@@ -274,8 +276,8 @@ def test_it_is_what_the_manual_says() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["", ", D d", ", !D e FOR 3 ns"])
 @pytest.mark.parametrize("branch", ["C c", "SEQ(C c, B x)", "AND(C c, B x)"])
-def test_an_or_finds_what_its_branches_find(branch: str, end: str) -> None:
-    """MATCHES ALL; in any order of arrival."""
+def test_or_finds_what_its_branches_find(branch: str, end: str) -> None:
+    """Queries have MATCHES ALL, and events arrive in any order."""
     both = compiled(f"SEQ(A a, OR({branch}, !B b FOR 4 ns){end})", FREE)
     apart = [compiled(f"SEQ(A a, {part}{end})", FREE) for part in (branch, "!B b FOR 4 ns")]
     for seed, rng in dice(SEEDS):
@@ -295,14 +297,14 @@ MAXIMAL = "USING skip_till_any MATCHES MAXIMAL"
 @pytest.mark.parametrize(
     ("branches", "events", "over_ns"),
     [
-        ("!B n FOR 5 ns, C? c", "a1", 2),  # the other branch asks for nothing
+        ("!B n FOR 5 ns, C? c", "a1", 2),  # The other branch has no FOR.
         ("SEQ(C? b, !B n FOR 3 ns), SEQ(C? c, !D m FOR 5 ns)", "a1", 4),
         ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1", 4),
         ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1 d2", 6),
-        ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1 b5", 4),  # it stands by then
+        ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1 b5", 4),  # Final by then.
     ],
 )
-def test_it_is_final_when_one_alternative_is(branches: str, events: str, over_ns: int) -> None:
+def test_first_final_alternative_decides(branches: str, events: str, over_ns: int) -> None:
     query = compiled(f"SEQ(A a, OR({branches}))", f"{FREE} EMIT FINAL", within=100)
     engine, reader, stream = Engine([query], emits_final=["q"]), Reader(), of_text(events)
     feed(engine, reader, [one for one in stream if one.time_ns < over_ns])
@@ -317,7 +319,7 @@ def test_it_is_final_when_one_alternative_is(branches: str, events: str, over_ns
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_a_limit_counts_it_once(limit: int) -> None:
+def test_limit_counts_a_match_once(limit: int) -> None:
     query = compiled("SEQ(A a, OR(B? b, C? c), E e)", f"{FREE} LIMIT {limit}")
     stream = of_text("a1 a2 e5")
     for seed in range(10):
@@ -374,7 +376,7 @@ def worlds_of(
         query = Compiled(parse_query(text))
         assert Twins(layouts_of(query.form)).may_be
         stream = random_stream(rng, 7, errors, types="AABC", unit_ns=unit_ns)
-        for segment, one in enumerate(stream):  # each event has a clock of its own
+        for segment, one in enumerate(stream):  # Each event has a clock of its own.
             one.event.segment = segment
         arrivals = shuffled(rng, stream, rng.choice((0.0, 0.4, 0.9)), copies=0.1)
         yield World(seed, query, stream, arrivals)
@@ -382,7 +384,7 @@ def worlds_of(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["for a time", "found once"])
-def test_in_any_order_it_is_the_oracle(kind: str) -> None:
+def test_any_order_equals_the_oracle(kind: str) -> None:
     once = worlds_of(ONCE_OPTIONS, (*EXTRAS, "EMIT SLACK 3 ns"))
     all_worlds = once if kind == "found once" else worlds()
     found = [world.is_as_the_oracle_says() for world in all_worlds]
@@ -390,7 +392,7 @@ def test_in_any_order_it_is_the_oracle(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_limit_leaves_is_the_same_in_any_order() -> None:
+def test_limit_is_the_same_in_any_order() -> None:
     cut = 0
     for world in worlds_of((FREE, MAXIMAL, "MATCHES ALL"), ("LIMIT 1", "LIMIT 2")):
         reader, other = current(world.query, world.stream), current(world.query, world.arrivals)
@@ -402,15 +404,15 @@ def test_what_a_limit_leaves_is_the_same_in_any_order() -> None:
 
 
 def standing(query: Compiled, world: World, arrivals: Sequence[Entry]) -> Standing:
-    """How sure each match is that stands at the end; none stands twice."""
+    """Return the confidence of each match at the end; assert that none is there twice."""
     reader = followed(query, arrivals, max_error_ns=world.largest_ns)
     assert len(reader.confidences()) == len(reader.standing), (world, arrivals)
     return reader.confidences()
 
 
 @pytest.mark.slow
-def test_every_world_lies_between() -> None:
-    """And what is told is the same in any order of arrival."""
+def test_grades_bound_every_world() -> None:
+    """Results are the same in any order of arrival."""
     seen: Counter[str] = Counter()
     modes = (FREE, MAXIMAL, "MATCHES ALL", "USING strict MATCHES ALL")
     for world in worlds_of(modes, ("",), (0, 0, 1, 2, 4, 6), UNIT_NS):
@@ -423,7 +425,7 @@ def test_every_world_lies_between() -> None:
 
 
 @pytest.mark.slow
-def test_possible_ones_are_those_of_the_uncertain_oracle() -> None:
+def test_possible_equals_uncertain_oracle() -> None:
     found = 0
     for world in worlds_of((FREE,), ("",), (0, 0, 1, 2, 4), UNIT_NS):
         query = world.asking(uncertain="possible")
@@ -435,7 +437,7 @@ def test_possible_ones_are_those_of_the_uncertain_oracle() -> None:
         assert told.keys() >= set(contents(query, possible)), world
         text = unparse(query.query)
         if "STRICT" in text:
-            continue  # several doubts together are not seen
+            continue  # The engine does not combine several uncertainties.
         assert sorted(told) == contents(query, possible), world
         if "FOR" not in text and "(!" not in text:
             # Alternatives are decided at one instant, and no member may block at the start.

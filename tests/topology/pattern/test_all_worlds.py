@@ -1,13 +1,16 @@
 """Oracle: all worlds of small streams in which the error changes from event to event.
 
-Every time of each event whose time is not sure is tried that can make an order, a tie or a window
-of its own; the clock of a segment is behind by one number, of which something else may have been
-thought at each event, and which changes by what a clock may drift. The oracle says what matches in
-each world. Then what is confirmed is a match in every world, and what is a match in some is told
-under POSSIBLE. Both are exact for pairs of events, each with a clock estimate of its own, and for
-two events of one clock. Else some that are told as possible are a match in no world, one of seven
-here: that doubts exclude each other is not seen (`topology.pattern.match.uncertain.possible`), nor
-that of events of one segment the surest says how far all can be off."""
+It tries each time of an uncertain event that can make an order, a tie or a window of its own. The
+clock of a segment is behind by one number. Its estimate may change at each event, and the clock may
+drift.
+
+A confirmed match is then in every world, and a match in some world is emitted under POSSIBLE. Both
+are exact for pairs of events with a clock estimate each, and for two events of one clock.
+
+Otherwise some possible matches are in no world, one of seven here. The engine does not see that
+uncertainties exclude each other (`topology.pattern.match.uncertain.possible`). Nor does it see that
+the surest event of a segment limits the error of the others.
+"""
 
 from __future__ import annotations
 
@@ -62,23 +65,25 @@ SEEDS = seeds_of_today(60)
 PAIRS = seeds_of_today(240)
 UNIT_NS = 12
 STEP_NS = 3
-"""A chain of so many events as can move finds room in the smallest overlap: ERRORS are twice it."""
+"""A step of times: the smallest error has two, so that a chain of `MOVING` events fits in it."""
 ERRORS = (6, 6, 12, 18)
 MOVING = 3
 ADRIFT = Play(PPM)
-"""As far as it goes, so that what a clock may drift is a multiple of a step."""
+"""A clock with the largest drift, so that the drift is a multiple of a step."""
 MOST_IN_NONE = 0.4
-"""At most this share of what is told as possible is a match in no world; 0.01 to 0.29 of a hundred
-streams was measured."""
+"""Largest share of possible matches that are in no world; 0.01 to 0.29 was measured for a hundred
+streams."""
 
 
 Pairs = Callable[[Random], tuple[str, list[Entry]]]
 
 
 def small_stream(rng: Random, *, apart: bool = False) -> list[Entry]:
-    """Four to six events, of which `MOVING` have an error, each its own; sometimes several of one
-    source and segment, whose offset was estimated anew between them, or which drifts. `apart`: each
-    has a segment to itself."""
+    """Return four to six events, of which `MOVING` have an error each.
+
+    Some share a source and segment, whose offset is estimated anew between them, or drifts. With
+    `apart`, each has a segment of its own.
+    """
     count = rng.randint(4, 6)
     unsure = set(rng.sample(range(count), MOVING))
     made, now_ns = [], 0
@@ -127,7 +132,7 @@ def small_query(rng: Random) -> Query:
 
 
 def judged(case: World, queries: Sequence[Compiled], seen: Counter[str]) -> Judged:
-    """What is sure and what is told of these queries, and what all worlds have and some have."""
+    """Return certain and emitted matches of the queries, and those of all and of some worlds."""
     told = [
         followed(query, case.arrivals, max_error_ns=max(ERRORS)).confidences() for query in queries
     ]
@@ -146,14 +151,14 @@ class Judged(NamedTuple):
 
 
 def pairs_of_clocks(rng: Random) -> tuple[str, list[Entry]]:
-    """Pairs of events, each of a clock of its own."""
+    """Return a pattern of pairs, and events that each have a clock of their own."""
     shape = rng.choice(("SEQ(A a, B b)", "SEQ(A a, A b)", "AND(A a, B b)"))
     within_ns = rng.randint(1, 4) * UNIT_NS
     return f"{shape} WITHIN {within_ns} ns USING skip_till_any", small_stream(rng, apart=True)
 
 
 def pair_of_a_clock(rng: Random) -> tuple[str, list[Entry]]:
-    """Two events, whatever was thought of their clock at each."""
+    """Return a pattern and two events of one clock, whose estimate changes between them."""
     first_ns, play = rng.randint(0, 3) * UNIT_NS, rng.choice((STEADY, ADRIFT))
     times_ns = first_ns, first_ns + rng.randint(-1, 6) * STEP_NS
     stream = [
@@ -171,8 +176,11 @@ def pair_of_a_clock(rng: Random) -> tuple[str, list[Entry]]:
 @pytest.mark.parametrize(
     ("pairs", "seeds"), [(pairs_of_clocks, SEEDS), (pair_of_a_clock, PAIRS)], ids=["clocks", "one"]
 )
-def test_of_pairs_all_and_only_what_some_world_has_is_told(pairs: Pairs, seeds: range) -> None:
-    """And confirmed is what all have: two events of one clock are as far apart as their stamps."""
+def test_pairs_are_exact_in_all_worlds(pairs: Pairs, seeds: range) -> None:
+    """Possible pairs are those of some world, and confirmed ones are those of all.
+
+    Two events of one clock are as far apart as their timestamps.
+    """
     seen: Counter[str] = Counter()
     for seed, rng in dice(seeds):
         text, stream = pairs(rng)
@@ -185,7 +193,7 @@ def test_of_pairs_all_and_only_what_some_world_has_is_told(pairs: Pairs, seeds: 
 
 
 @pytest.mark.slow
-def test_all_worlds() -> None:
+def test_grades_hold_in_all_worlds() -> None:
     seen: Counter[str] = Counter()
     for seed, rng in dice(SEEDS):
         query, stream = small_query(rng), small_stream(rng)
@@ -214,7 +222,7 @@ POSSIBLE = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", POSSIBLE)
-def test_what_a_newcomer_changes_is_what_a_new_search_finds(text: str) -> None:
+def test_new_event_equals_new_search(text: str) -> None:
     asked = parse_query(f"QUERY q PATTERN {text} UNCERTAIN POSSIBLE")
     query, anew_each = Compiled(asked), Compiled(asked)
     assert query.possible is not None
@@ -240,12 +248,12 @@ TICK_NS = 4
 
 
 def labels(form: NormalForm, matches: Iterable[Match]) -> set[Binding]:
-    """What is in them, whatever the order inside a group."""
+    """Return the bindings of the matches, whatever the order inside a group."""
     return {binding_of(form, match) for match in matches}
 
 
 def suited(rng: Random) -> Query:
-    """Any steps and all shapes, or steps of singles in a row."""
+    """Return a query of any shape with ANY steps, or one of single events in a row."""
     free = rng.random() < 0.5
     modes: Modes = (("any", "all"),) if free else (("next", "all"), ("strict", "all"))
     conditions = rng.random() < 0.5
@@ -254,8 +262,8 @@ def suited(rng: Random) -> Query:
 
 
 @pytest.mark.slow
-def test_every_world_lies_between() -> None:
-    """And without errors there is one, and it is that of the oracle."""
+def test_grades_bound_every_world() -> None:
+    """Without errors there is one world, and certain and possible matches are the same."""
     seen: Counter[str] = Counter()
     for seed, rng in dice(WORLD_SEEDS):
         query = suited(rng)
@@ -298,10 +306,10 @@ STRICT = "USING strict MATCHES ALL"
 @pytest.mark.parametrize(
     ("pattern", "options", "graded"),
     [
-        # a gap of exactly both errors may be a tie; the other way round it is none
+        # A gap of exactly both errors may be a tie; in the other direction it is none.
         ("SEQ(A, B)", "", {"a10~1 b13~1": "a10b13", "a10~1 b12~1": "a10b12?"}),
         ("SEQ(A, B)", "", {"a11~1 b10~1": "b10a11?", "a12~1 b10~1": ""}),
-        # neighbours may each be possible where the chain is not
+        # Neighbours may each be possible where the chain is not.
         ("SEQ(A, B, C)", "", {"a10~0 b8~4 c9~2": "b8c9a10?", "a12~0 b8~5 c9~3": ""}),
         # window
         ("SEQ(A, B)", "", {"a0~1 b9~0": "a0b9", "a0~1 b10~0": "a0b10?", "a0~1 b11~0": "a0b11?"}),
@@ -318,6 +326,6 @@ STRICT = "USING strict MATCHES ALL"
         ("SEQ(A+, B)", "", {"a1~2 a2~2 b9": "a1a2b9 a1b9 a2b9"}),
     ],
 )  # fmt: skip
-def test_rules(pattern: str, options: str, graded: dict[str, str]) -> None:
+def test_rules_of_intervals(pattern: str, options: str, graded: dict[str, str]) -> None:
     for events, grade in graded.items():
         assert grades(pattern, events, options or "USING skip_till_any MATCHES ALL") == grade

@@ -58,17 +58,15 @@ parts = pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.slow
 @parts
 @pytest.mark.parametrize("open_ended", [False, True])
-def test_in_any_order_the_matches_that_stand_are_those_of_the_oracle(
-    part: int, open_ended: bool
-) -> None:
-    """Nothing final changes, what is purged is not missed, and a restart is not seen."""
+def test_any_order_equals_the_oracle(part: int, open_ended: bool) -> None:
+    """Nothing final changes, purged events are not missed, and a restart changes nothing."""
     assert sum(each.is_as_the_oracle_says() for each in worlds(part, open_ended=open_ended)) > 0
 
 
 @pytest.mark.slow
 @parts
-def test_what_stands_is_right_for_the_events_so_far(part: int) -> None:
-    """Told eagerly: after each event, but for what still waits for a negation at the end."""
+def test_matches_are_right_at_every_event(part: int) -> None:
+    """With EMIT EAGER this holds after each event, except for negations at the end."""
     for world in worlds(part, emit="eager"):
         if world.query.shape.has_end_negation:
             continue
@@ -81,9 +79,11 @@ def test_what_stands_is_right_for_the_events_so_far(part: int) -> None:
 @pytest.mark.slow
 @parts
 @pytest.mark.parametrize("emit", ["as it is", "slack"])
-def test_a_restart_is_not_seen(part: int, emit: str) -> None:
-    """Nor is it where late events are gathered before they are looked at; but for when they are: a
-    start that a strict step has closed may still be woken, and brings what was gathered."""
+def test_restart_changes_nothing(part: int, emit: str) -> None:
+    """A restart may change when gathered late events are evaluated, and nothing else.
+
+    A start that a strict step has closed may be evaluated again, and emits what was gathered.
+    """
     changed: dict[str, Any] = {"emit": emit} if emit == "slack" else {}
     for world in worlds(part, **changed):
         engines, readers = [Engine([world.query]) for _ in range(2)], (Reader(), Reader())
@@ -113,26 +113,26 @@ def test_queries_do_not_disturb_each_other(part: int) -> None:
         assert mine == alone.findings, world
 
 
-def test_a_checkpoint_looks_at_what_moved_alone() -> None:
-    """And at nothing of a key that is gone, though it moved since the last one."""
+def test_checkpoint_writes_only_changes() -> None:
+    """A unit that came and went between two checkpoints is not written."""
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10 ns"))
     engine = fed([query], [entry("A", at % 5, at, {"id": at}) for at in range(50)])
     engine.changes()
     engine.accept(entry("B", 6, 50, {"id": 7}), 0)
     assert len(engine.levels[0].changed) == 1
     changes = engine.changes()
-    assert len(changes) == 2  # the engine's own, and the unit's
+    assert len(changes) == 2  # The row of the engine, and that of the unit.
     assert engine.changes().keys() == {ENGINE}
     engine.accept(entry("B", 7, 51, {"id": 8}), 0)
     engine.end(0)
     assert engine.retained == 0
     gone = engine.changes()
-    assert len(gone) == 2  # the unit of the first match; of the second nothing was ever written
+    assert len(gone) == 2  # The unit of the first match; that of the second was never written.
     assert all(value is None for key, value in gone.items() if key != ENGINE)
 
 
-def test_what_skip_has_decided_is_written_when_the_frontier_has_passed_it() -> None:
-    """And no other key is looked at."""
+def test_passed_skip_decision_is_written() -> None:
+    """Only the key that the frontier has passed is written."""
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10 ns SKIP PAST LAST"))
     pairs = [
         entry(kind, at + later, 2 * at + later, {"id": at})

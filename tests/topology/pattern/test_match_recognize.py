@@ -1,11 +1,12 @@
-"""MATCH_RECOGNIZE: what it finds, in any order of arrival, and what it refuses (examples).
+"""Examples of MATCH_RECOGNIZE: matches in any order of arrival, and queries that are refused.
 
-Others' truths: published cases as data (cases_sql/*.yaml). What cannot have a meaning on a stream,
-or is not built, is refused with the code that the case names. With ALL ROWS PER MATCH each row is a
-result. What is left out of a suite: MATCH_NUMBER, subqueries, and joins of several clauses.
+Published cases are data (cases_sql/*.yaml). A query that has no meaning on a stream, or is not
+supported, is refused with the code of its case. With ALL ROWS PER MATCH each row is a result. Left
+out of the suites are MATCH_NUMBER, subqueries, and joins of several clauses.
 
-A query in both spellings (spellings.yaml) finds the same. Law: where the language has the words for
-a query of SQL, both are one tree."""
+Law: both spellings of a query (spellings.yaml) find the same. If the language can express a query
+of SQL, both are one tree.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ from topology.pattern.tree.walk import expressions, walk, with_events
 HERE: Final = Path(__file__).parent
 LEAST_ACCEPTED: Final = 113
 """There are 118 that have a meaning on a stream. The others: groups of several rows without an
-upper bound (3), PREV beyond the match beside rows of the match, and NEXT in DEFINE. What has none:
-anchors, empty matches, unmatched rows, and a skip to the first row."""
+upper bound (3), PREV beyond the match beside rows of the match, and NEXT in DEFINE. Without a
+meaning are anchors, empty matches, unmatched rows, and a skip to the first row."""
 
 V_SHAPE = """
 SELECT * FROM ticker MATCH_RECOGNIZE (
@@ -52,12 +53,12 @@ def found(text: str, prices: list[int], **options: Any) -> list[tuple[str, Any]]
     return shown_of_rows(query, rows, orders=4)
 
 
-def test_a_v_shape() -> None:
+def test_v_shape() -> None:
     values = {"symbol": "x", "top": 9, "low": 3, "n": 5, "s": 8}
     assert found(V_SHAPE, [9, 5, 3, 4, 6, 2]) == [("STRT1 DOWN2 DOWN3 UP4 UP5", values)]
 
 
-def test_the_interval_is_exclusive() -> None:
+def test_interval_is_exclusive() -> None:
     assert found("MATCH_RECOGNIZE (PATTERN (A B))", [1, 2], default_within_ns=10**9) == []
     assert found("MATCH_RECOGNIZE (PATTERN (A B))", [1, 2], default_within_ns=10**9 + 1) != []
 
@@ -83,7 +84,7 @@ AB = "PATTERN (A B) WITHIN INTERVAL '1' HOUR"
         ("PATERN (A)", "E_SYNTAX", "did you mean `PATTERN`?"),
     ],
 )
-def test_what_is_refused_has_its_reason(clause: str, code: str, told: str) -> None:
+def test_refusal_has_its_reason(clause: str, code: str, told: str) -> None:
     with pytest.raises(QueryRefused, match=re.escape(told)) as refused:
         parse_sql(f"MATCH_RECOGNIZE ({clause})")
     assert [error.code for error in refused.value.errors] == [code]
@@ -122,7 +123,7 @@ PUBLISHED: Final = list(published())
 
 
 @each(PUBLISHED)
-def test_a_published_case(case: dict[str, Any]) -> None:
+def test_published_case(case: dict[str, Any]) -> None:
     if "refused" in case:
         with pytest.raises(QueryRefused) as refused:
             check(parse_sql(text_of(case)), params={})
@@ -132,7 +133,7 @@ def test_a_published_case(case: dict[str, Any]) -> None:
 
 
 def finds(query: Query, rows: list[Entry], case: dict[str, Any], orders: int) -> None:
-    """Assert that the matches, and the values if it names them, are those of the case."""
+    """Assert that the matches, and the values if the case has any, are those of the case."""
     check(query, params={})
     found = shown_of_rows(query, rows, orders)
     assert [members for members, _ in found] == case["matches"]
@@ -140,7 +141,7 @@ def finds(query: Query, rows: list[Entry], case: dict[str, Any], orders: int) ->
         assert [values for _, values in found] == case["values"]
 
 
-def test_most_of_a_suite_is_accepted() -> None:
+def test_most_published_cases_run() -> None:
     assert sum("refused" not in case for case in PUBLISHED) >= LEAST_ACCEPTED
 
 
@@ -158,7 +159,7 @@ def in_sql(case: dict[str, Any]) -> Query:
 
 
 def in_language(case: dict[str, Any]) -> Query:
-    """Options come behind WITHIN, SKIP and RETURN last."""
+    """Return the query in our language, whose options come after WITHIN, SKIP and RETURN last."""
     body, returns, columns = case["query"].partition("RETURN")
     body, skip, to = body.partition("SKIP")
     within = case.get("within", "3599999999999 ns")
@@ -168,7 +169,7 @@ def in_language(case: dict[str, Any]) -> Query:
 
 @each(SPELLED)
 @pytest.mark.parametrize("spelling", [in_sql, in_language])
-def test_both_find_the_same(case: dict[str, Any], spelling: Callable[[Any], Query]) -> None:
+def test_spellings_find_the_same(case: dict[str, Any], spelling: Callable[[Any], Query]) -> None:
     finds(spelling(case), of_rows(case["rows"]), case, orders=10)
 
 
@@ -178,8 +179,8 @@ def is_of_the_language(query: Query) -> bool:
 
 
 @each([case for case in SPELLED if is_of_the_language(in_sql(case))])
-def test_both_are_one_tree(case: dict[str, Any]) -> None:
-    """But for the variables' names as labels, and a list of no columns, which only SQL has."""
+def test_both_spellings_are_one_tree(case: dict[str, Any]) -> None:
+    """Only SQL has labels for the names of variables, and a list of no columns."""
     query = in_sql(case)
     node = with_events(query.node, lambda event: replace(event, label=""))
     said = replace(query, node=node, columns=query.columns or None)

@@ -1,4 +1,4 @@
-"""Examples: the operator in the chain, and queries that come and go by a restart."""
+"""Examples: the pattern operator in its chain, and queries added and removed by a restart."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GONE = "PATTERN SEQ(A a, !A) WITHIN 10 ms EMIT EAGER"
 
 
 def topology(more: str = "", **queries: Any) -> Topology:
-    """Each query is its pattern, or all that is asked of it."""
+    """Return a topology of queries, each given as its pattern or with all its settings."""
     asked = {
         name: {"pattern": query} if isinstance(query, str) else query
         for name, query in queries.items()
@@ -43,12 +43,12 @@ def stage(more: str = "", **queries: Any) -> Stage:
 
 
 def event(type_: str, ms: int, value: Any = None) -> Event:
-    """Its time in ms is its number, too."""
+    """Return an event whose time in ms is its sequence number, too."""
     return Event("default", "s", 0, ms, ms * MS, ms * MS, ms, value=value, type=type_)
 
 
 def events(text: str) -> list[Event]:
-    """`a3` is an A at 3 ms; `w9/4` is a watermark at 9 ms, complete up to 4 ms."""
+    """Return events: `a3` is an A at 3 ms; `w9/4` is a watermark at 9 ms, complete to 4 ms."""
     made = []
     for word in text.split():
         ms, _, complete_ms = word[1:].partition("/")
@@ -60,7 +60,7 @@ def events(text: str) -> list[Event]:
 
 
 def told(step: Step) -> list[str]:
-    """Query, word, and numbers of the events of each result; `!` says that it is final."""
+    """Return query, operation and event numbers of each result; `!` marks a final one."""
     found = []
     for finding in step.results:
         assert isinstance(finding, MatchResult)
@@ -70,7 +70,7 @@ def told(step: Step) -> list[str]:
 
 
 def give(to: Stage | Chain, given: str | list[Event]) -> list[str]:
-    """What these events bring."""
+    """Return the results of these events."""
     given = events(given) if isinstance(given, str) else given
     return told(to.on_batch(given, given[-1].at_ns))
 
@@ -80,7 +80,7 @@ def figures(running: Stage) -> dict[str, int]:
 
 
 def restarted(running: Stage, table: dict[str, Any] | None = None, **queries: Any) -> Stage:
-    """With these queries from now on."""
+    """Return a stage with these queries that is restored from the running one."""
     again = stage(**queries)
     held = []
     for one in running.iter_held():
@@ -90,7 +90,7 @@ def restarted(running: Stage, table: dict[str, Any] | None = None, **queries: An
     return again
 
 
-def test_events_pass_and_stay_held_until_nothing_can_come_of_them() -> None:
+def test_needed_events_are_kept() -> None:
     running = stage(ab=AB)
     running.keep_moved()
     given = events("a0 x1 b2")
@@ -105,13 +105,14 @@ def test_events_pass_and_stay_held_until_nothing_can_come_of_them() -> None:
     assert {one.seq for one in running.take_moved() if not one.held_by} >= {0, 2}
 
 
-def test_a_result_is_told_again_when_it_is_final() -> None:
+def test_final_result_comes_again() -> None:
     running = stage(ab={"pattern": AB, "finals": True})
     found = [give(running, given) for given in ("a0 b2", "w2", "w3")]
     assert found == [["ab emit 0 2"], [], ["ab update! 0 2"]]
 
 
-def test_what_the_complete_frontier_leaves_open_is_corrected_for_a_while() -> None:
+def test_lateness_bounds_corrections() -> None:
+    """A result after the completeness frontier is corrected within the allowed lateness."""
     running = stage("correct_for: 100ms", ab=AB)
     give(running, "a0 b5 w50/0")
     assert give(running, "b4") == ["ab update 0 4"]
@@ -122,8 +123,8 @@ def test_what_the_complete_frontier_leaves_open_is_corrected_for_a_while() -> No
 
 @pytest.mark.parametrize("more", ["", "UNCERTAIN IGNORE", "SKIP PAST LAST", "MATCHES BEST"])
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_an_absence_is_over_when_the_watermark_has_passed_it(more: str, is_restarted: bool) -> None:
-    """Though C, and all who might send, stay behind. A stage of its own has the same records."""
+def test_watermark_ends_absence(more: str, is_restarted: bool) -> None:
+    """This holds while the completeness frontier stays behind, and in a stage of its own."""
     gone = GONE.replace("EMIT", f"{more} EMIT")
     running = stage(gone=gone)
     late = events("a10")
@@ -140,7 +141,7 @@ def test_an_absence_is_over_when_the_watermark_has_passed_it(more: str, is_resta
             running = restarted(running, gone=gone)
 
 
-def test_an_absence_waits_for_errors_as_windows_do() -> None:
+def test_absence_waits_for_errors() -> None:
     running, given = stage(gone=GONE), events("a0 w15/0")
     given[-1].error_ns = 5 * MS
     assert give(running, given) == []
@@ -148,8 +149,8 @@ def test_an_absence_waits_for_errors_as_windows_do() -> None:
 
 
 @pytest.mark.parametrize("every_ms", [1, 7, 1_000])
-def test_each_absence_is_over_at_its_own_beat(every_ms: int) -> None:
-    """However many beats one record announces, and however time is passed."""
+def test_each_absence_ends_at_its_beat(every_ms: int) -> None:
+    """Neither the beats of one record nor the steps of time matter."""
     more = (
         'queries: {gone: {pattern: "PATTERN SEQ(A a, !A FOR 10 ms) WITHIN 20 ms EMIT EAGER'
         ' RETURN a.seq AS a INTO Gone"},'
@@ -167,14 +168,14 @@ def test_each_absence_is_over_at_its_own_beat(every_ms: int) -> None:
     assert found == [("gone", 15), ("after", 22)]
 
 
-def test_an_undecodable_payload_is_null_and_counted() -> None:
+def test_bad_payload_is_null_and_counted() -> None:
     running = stage(ab="PATTERN SEQ(A a, B b) WHERE a.x = 1 WITHIN 10 ms")
     given = [event("A", 0, b"{"), event("A", 1, b'{"x": 1}'), event("B", 2, b"")]
     assert give(running, given) == ["ab emit 1 2"]
     assert figures(running)["pattern_unreadable"] == 1
 
 
-def test_what_is_left_out_for_its_time_is_counted() -> None:
+def test_unusable_times_are_counted() -> None:
     running, given = stage(ab=AB), [event("A", 0), event("A", 1 << 50)]
     given[0].error_ns = 2 * 3_600_000 * MS
     give(running, given)
@@ -182,7 +183,7 @@ def test_what_is_left_out_for_its_time_is_counted() -> None:
     assert (found["pattern_error_too_large"], found["pattern_out_of_range"]) == (1, 1)
 
 
-def test_a_query_that_is_added_counts_from_then_on() -> None:
+def test_added_query_counts_from_then_on() -> None:
     running = stage(old=XB)
     assert give(running, "a0 b1") == []
     running = restarted(running, old=XB, new=AB)
@@ -192,7 +193,8 @@ def test_a_query_that_is_added_counts_from_then_on() -> None:
     assert give(running, "b5 a6 b7") == ["new emit 6 7"]
 
 
-def test_the_others_go_on_and_one_that_is_removed_retracts_nothing() -> None:
+def test_removed_query_retracts_nothing() -> None:
+    """Other queries continue, and the state of the removed one goes."""
     running, log = stage(one=AB), Changelog()
     give(running, "a0 b5")
     log.of(running)
@@ -207,7 +209,8 @@ def test_the_others_go_on_and_one_that_is_removed_retracts_nothing() -> None:
     assert give(running, "a20 b21") == ["two emit 20 21"]
 
 
-def test_accepted_events_are_matched_at_once_and_corrected_also_after_a_restart() -> None:
+def test_accepted_match_survives_restart() -> None:
+    """Accepted events are matched at once, and their match is corrected after a restart."""
     of = topology("correct_for: 50ms", ab={"pattern": AB, "answer": "speculate"})
 
     def at_5(text: str, sources: str) -> list[Event]:
@@ -226,7 +229,8 @@ AB_INTO = f"{AB} RETURN a.seq AS a INTO AB"
 AB_THEN_C = "PATTERN SEQ(AB m, C c) WHERE m.a < c.seq WITHIN 20 ms"
 
 
-def test_matches_are_events_of_other_patterns_also_after_a_restart() -> None:
+def test_chained_match_survives_restart() -> None:
+    """A late event changes the end of a match, which is then another event of the chain."""
     running, log = stage(ab=AB_INTO, then=AB_THEN_C), Changelog()
     assert give(running, "a1 b3 c6") == ["ab emit 1 3", "then emit 1 3 6"]
     log.of(running)
@@ -242,7 +246,7 @@ def test_matches_are_events_of_other_patterns_also_after_a_restart() -> None:
     assert not any("match/" in key for key in log.rows)
 
 
-def test_a_chain_that_comes_and_goes() -> None:
+def test_chain_comes_and_goes() -> None:
     running = stage(ab=AB_INTO)
     give(running, "a1 b2")
     running = restarted(running, ab=AB_INTO, then=AB_THEN_C)
@@ -251,8 +255,8 @@ def test_a_chain_that_comes_and_goes() -> None:
     assert give(running, "c7 a8 b9") == ["ab emit 8 9"]
 
 
-def test_a_chain_keeps_what_it_reads_no_longer_than_it_may_be_asked_for() -> None:
-    """Also where no query takes a match, and where a column is larger than a codec carries."""
+def test_chain_purges_its_matches() -> None:
+    """This includes matches that no query takes, and columns larger than a codec carries."""
     cube = "PATTERN A a WITHIN 5 ms RETURN a.n * a.n * a.n AS n INTO Cube"
     large = "PATTERN SEQ(Cube c, Z z) WHERE c.n > 5 WITHIN 5 ms"
     running, log = stage(one=cube, cubes=large), Changelog()
@@ -267,8 +271,8 @@ def test_a_chain_keeps_what_it_reads_no_longer_than_it_may_be_asked_for() -> Non
     assert list(running.iter_held()) == []
 
 
-def test_what_is_kept_does_not_grow_while_a_source_that_went_away_holds_c() -> None:
-    """A pattern behind the merge lets go of what is past correcting, whoever is silent."""
+def test_gone_source_does_not_grow_state() -> None:
+    """After MERGE a pattern purges events past the allowed lateness, whichever source is idle."""
     settings = "stages: [reorder+merge]\ncorrect_for: 2min"
     replay = Replay(topology(settings, pairs="PATTERN SEQ(A a, B b) WITHIN 1 s"))
     replay.on_inputs([Event("default", "gone", 0, 0, 0, 0, type="A")], 0)
@@ -277,6 +281,6 @@ def test_what_is_kept_does_not_grow_while_a_source_that_went_away_holds_c() -> N
         at_ns = seq * 1_000 * MS
         replay.on_inputs([Event("default", "b", 0, seq, at_ns, at_ns, type="A")], at_ns)
         retained.append(int(replay.figures()[0]["pattern_retained"]))
-    # Two minutes of events, and what is let go of together.
+    # Two minutes of events, and those that are purged together.
     assert 115 < retained[130] < 135
     assert max(retained) < 200

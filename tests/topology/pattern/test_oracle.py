@@ -1,4 +1,4 @@
-"""Example tables for the oracle: the published examples, and the rule for each odd shape.
+"""Examples for the oracle of patterns: published examples, and the rule for each unusual shape.
 
 [L] and [S] are the papers of patterns.md. A match is written as its events in order.
 """
@@ -22,11 +22,11 @@ from topology.pattern.tree.walk import components, expressions, walk
 SEEDS = seeds_of_today(150)
 BEST = "MATCHES BEST"
 MINI = "b1 b2 a3 a4 a5 a6 a7 b8 a9 c10 b11 b12 a13 b14 a15 b16 a17 a18 c19 c20"
-"""[L 4.3]."""
+"""A stream of [L 4.3]."""
 
 
 def found(pattern: str, events: str | list[Entry], options: str = "") -> list[str]:
-    """The events of each match in their order. The window is 10 ns, where the pattern has none."""
+    """Return the events of each match in order; the window is 10 ns where the pattern has none."""
     pattern, _, within = pattern.partition(" WITHIN ")
     stream = of_text(events) if isinstance(events, str) else events
     matches = judged(form_of(pattern, options, int(within or 10)), stream)
@@ -52,7 +52,7 @@ Rule = tuple[str, str | list[Entry], str, list[str]]
     ],
 )
 def test_counts_of_the_mini_stream(pattern: str, counts: tuple[int, ...]) -> None:
-    """patterns.md 5."""
+    """Source: patterns.md 5."""
     modes = (NEXT, NEXT_ALL, MAXIMAL, ALL, STRICT)
     assert tuple(len(found(pattern, MINI, mode)) for mode in modes) == counts
 
@@ -107,7 +107,7 @@ RULES: list[Rule] = [
         "a1 b2 c5", "a1 b2 b3 c5", "a1 b2 b3 b4 c5", "a1 b2 b4 c5"]),
     ("SEQ(A, STRICT SEQ(B, C))", "a1 d2 b3 c4 a5 b6 d7 c8", NEXT_ALL, ["a5 b6 c8"]),
     ("SEQ(A, STRICT AND(B, C))", "a1 c2 b3 a4 c5 d6 b7", NEXT_ALL, ["a1 c2 b3"]),
-    # counts, and what is optional
+    # counts, and optional components
     ("SEQ(A, B{2,3}, C)", "a1 b2 b3 b4 b5 c6", NEXT, ["a1 b2 b3 b4 c6"]),
     ("SEQ(A, B{2,3}, C)", "a1 b2 c3 b4 b5 b6 c7", NEXT, ["a1 b2 b4 b5 c7"]),
     ("SEQ(A, B?, C)", "a1 b2 c3", ALL, ["a1 c3", "a1 b2 c3"]),
@@ -118,7 +118,7 @@ RULES: list[Rule] = [
     ("SEQ(A, B|C+, C)", "a1 b2 c3 b4 c5", NEXT, ["a1 b2 c3"]),
     ("SEQ(A, B|C+ LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT, []),
     ("SEQ(A, B|C{1,2} LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT, ["a1 b2 c3 c5"]),
-    # a greedy group leaves nothing out, and what fits both is the group's
+    # A greedy group leaves nothing out, and an event that fits both belongs to the group.
     ("SEQ(A, B* LOOP GREEDY, C)", "a1 b2 b3 c4 b5 c6", NEXT_ALL,
      ["a1 b2 b3 c4", "a1 b2 b3 b5 c6"]),
     ("SEQ(A, B* LOOP GREEDY, C)", "a1 b2 c3 b4 c5", ALL,
@@ -163,20 +163,20 @@ RULES: list[Rule] = [
     ("AND(SEQ(!B, A), C)", "c1 b2 a3", NEXT, []),
     ("AND(SEQ(A, !B), C)", "a1 b2 c3", NEXT, []),
     ("AND(SEQ(A, !B, D), C)", "a1 c2 b3 d4", NEXT, []),
-    # BEST: an event that fits two places goes where a match comes of it
+    # BEST: an event that fits two places goes where it leads to a match.
     ("SEQ(A, B?, B)", "a1 b2", BEST, ["a1 b2"]),
     ("SEQ(A, B|C+, C)", "a1 b2 c3 c4", BEST, ["a1 b2 c3 c4"]),
     ("SEQ(A, B|C+?, C)", "a1 b2 c3 c4", BEST, ["a1 b2 c3"]),
-    # a group takes what it can, a reluctant one what it must
+    # A group takes as much as it can, a reluctant one as little as it must.
     ("SEQ(A, B+?, C)", "a1 b2 b3 c4 b5 c6", BEST, ["a1 b2 c4"]),
     ("SEQ(A, B+?, STRICT C)", "a1 b2 b3 c4", BEST, ["a1 b2 b3 c4"]),
     ("SEQ(A, B??, C?)", "a1 b2 c3", BEST, ["a1 c3"]),
-    # branches by their place in the text, when their turn comes
+    # Branches are taken by their place in the text, when their turn comes.
     ("OR(SEQ(A, B), SEQ(A, B, C))", "a1 b2 c3", BEST, ["a1 b2"]),
     ("SEQ(A+, OR(B, C))", "a1 b2 a3 c4", BEST, ["a1 a3 c4", "a3 c4"]),
     ("SEQ(A, OR(B?, D), E)", "a1 d2 e3", BEST, ["a1 e3"]),
     ("SEQ(A, AND(B+, C), D)", "a1 c2 b3 d4 b5 d6", BEST, ["a1 c2 b3 b5 d6"]),
-    # a choice that must not be is passed over
+    # A choice that leads to no match is skipped.
     ("SEQ(A, B+, !C, D)", "a1 b2 d3 b4 c5 d6", BEST, ["a1 b2 d3"]),
     ("AND(A, B, C)", "b1 c2 a3", f"USING strict {BEST}", ["b1 c2 a3"]),
     # skip
@@ -226,8 +226,8 @@ def test_rules(pattern: str, events: str | list[Entry], options: str, matches: l
 
 
 @pytest.mark.slow
-def test_the_checks_accept_what_the_generator_makes() -> None:
-    """Law, and that it makes some of everything."""
+def test_generated_queries_pass_checks() -> None:
+    """Law: generated queries pass the checks, and together they use the whole language."""
     made_of: set[str] = set()
     for seed in range(500):
         query = random_query(Random(seed))
@@ -249,7 +249,7 @@ def test_the_checks_accept_what_the_generator_makes() -> None:
 
 @pytest.mark.slow
 def test_laws_of_the_modes() -> None:
-    """Law: ONE ⊆ ALL; MAXIMAL ⊆ ALL, and every one of ALL lies in one of MAXIMAL."""
+    """Law: matches of ONE are among ALL, and each match of ALL is part of one of MAXIMAL."""
     for rng in map(Random, SEEDS):
         one = random_query(rng, [mode for mode in MODES if mode[1] == "one"], skips=["none"])
         stream = random_stream(rng)

@@ -1,7 +1,8 @@
-"""Patterns that wait: a match is told once the promise allows it, and is then mostly right.
+"""Quality targets of patterns: a match is emitted once the target allows it, and is then mostly
+right.
 
-Example: when one is told. Law: after the last correction what stands is what a query that does not
-wait says; cuts and restarts change nothing; at every prefix the promise holds.
+Example: when a match is emitted. Law: after all corrections the matches are those of a query
+without a target. Cuts and restarts change nothing, and the target is kept.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def typed(one: Event, kind: str) -> Event:
 
 
 def made(*texts: str) -> list[Event]:
-    """`a10@11 A`: what is of source a and 10 ms, comes at 11 ms, and is an A."""
+    """Return events from texts like `a10@11 A`: source `a`, 10 ms, arrival at 11 ms, type A."""
     found = []
     for text in texts:
         place, kind = text.split()
@@ -51,8 +52,8 @@ def made(*texts: str) -> list[Event]:
     return found
 
 
-def test_a_match_waits_until_all_sources_have_been_heard_beyond_it() -> None:
-    """By pieces of time of a sixteenth of `max_wait`."""
+def test_match_waits_for_all_sources() -> None:
+    """Time counts in pieces of a sixteenth of `max_wait`."""
     eager, patient = stage(quality=""), stage()
     events = made("a10@11 A", "b5@12 D", "a20@21 C", "b35@40 B", "a60@61 D", "b70@71 D")
     first, *_ = results_of(eager, *copies(events))
@@ -61,7 +62,7 @@ def test_a_match_waits_until_all_sources_have_been_heard_beyond_it() -> None:
     assert (only.op, only.at_ns) == (EMIT, START + 61 * MS)
 
 
-def test_and_at_the_latest_max_wait() -> None:
+def test_match_waits_up_to_max_wait() -> None:
     patient = stage()
     results_of(patient, *made("b5@6 D", "a10@11 A", "a20@21 C"))
     due_ns = patient.next_deadline_ns()
@@ -88,7 +89,8 @@ def standing(results: list[Any]) -> set[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_promise_is_kept_and_in_the_end_all_is_the_same(seed: int) -> None:
+def test_quality_target_is_kept(seed: int) -> None:
+    """After all corrections the matches are those of a query without a target."""
     events = stream(seed)
     eager, patient = run(stage(quality=""), events), run(stage(), events)
     assert standing(patient) == standing(eager)
@@ -99,7 +101,7 @@ def test_the_promise_is_kept_and_in_the_end_all_is_the_same(seed: int) -> None:
 
 
 def over(before: Chain, after: Chain) -> Chain:
-    """A restart, after which the file may say something else."""
+    """Restart into an operator that may have other settings."""
     again = sorted(map(twin, before.iter_held()), key=lambda event: event.offset)
     after.restore(through_changelog(before.snapshot()), again)
     return after
@@ -133,7 +135,7 @@ def test_cuts_and_restarts_change_nothing(seed: int, pattern: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_achieved_is_told() -> None:
+def test_figures_have_the_accuracy() -> None:
     operator = stage()
     results_of(operator, *copies(stream(1)))
     figures = operator.figures()
@@ -155,8 +157,8 @@ def test_what_was_achieved_is_told() -> None:
         "quality: {}, experimental: {quality: event_driven}",
     ],
 )
-def test_a_query_may_wait_otherwise_after_a_restart(quality: str) -> None:
-    """What waited is told, and what comes after is told as well."""
+def test_restart_may_change_target(quality: str) -> None:
+    """Matches that waited at the restart are emitted, and so are later ones."""
     events = stream(3, n=1_200)
     plain = standing(run(stage(quality=""), events))
     half = next(at for at, event in enumerate(events) if event.at_ns > events[600].at_ns)
@@ -165,12 +167,13 @@ def test_a_query_may_wait_otherwise_after_a_restart(quality: str) -> None:
     after = over(before, stage(quality=quality))
     found += results_of(after, *copies(events[half:]))
     live = standing(found)
-    assert len(live) > 0.8 * len(plain)  # not only at the end
+    assert len(live) > 0.8 * len(plain)  # Most matches are emitted before the end.
     found += after.on_end(events[-1].at_ns).results
     assert standing(found) == plain
 
 
-def test_gathered_corrections_and_promises_keep_the_order_of_time() -> None:
+def test_corrected_match_is_not_emitted() -> None:
+    """A gathered correction is due before the target would emit the match."""
     pattern = "PATTERN SEQ(A a, !N n, B b) WITHIN 60 ms EMIT SLACK 30 ms"
     quality = "quality: {max_wait: 80ms}, experimental: {quality: event_driven}"
     events = made("b5@6 D", "a10@11 A", "a20@21 B", "b15@22 N", "a90@300 D")

@@ -1,9 +1,9 @@
-"""Others' truths (examples): published cases of other engines' test suites, as data.
+"""Examples: published cases of other engines' test suites, as data.
 
-Each case of cases/*.yaml is run through the real engine with its events in order, and twenty
-times in a seeded random order of arrival with some of them twice: what stands at the end is
-what the case says, each match once. What the engines mean by their queries, and what of theirs
-cannot be said in this language, is in cases/README.md.
+Each case of cases/*.yaml runs through the real engine with its events in order. It then runs in
+seeded random orders of arrival, with some events twice. Matches at the end are those of the case,
+each once. cases/README.md explains the engines' queries, and lists what this language cannot
+express.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def cases() -> Iterator[Case]:
 
 
 def _rows(events: Any, streams: dict[str, Any]) -> list[list[Any]]:
-    """`a1@3` is event a1 of type A at time 3; `$name` is a stream of the file."""
+    """Return the rows: `a1@3` is event a1 of type A at time 3; `$name` is a stream of the file."""
     if isinstance(events, list):
         return events
     if events.startswith("$"):
@@ -78,13 +78,13 @@ def _rows(events: Any, streams: dict[str, Any]) -> list[list[Any]]:
 
 
 def _entry(seq: int, row: list[Any], unit_ns: int) -> Entry:
-    """Its place in the list is its sequence number, so equal times stay in this order."""
+    """Return the event of a row; its place is its number, so that equal times keep their order."""
     _, kind, time, *rest = row
     return entry(kind, round(time * unit_ns), seq, rest[0] if rest else {})
 
 
 def _match(text: str, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """`b=b1,b2 a=a1`: by alias, the labels of its events."""
+    """Return pairs of alias and label from a text like `b=b1,b2 a=a1`."""
     pairs = []
     for word in text.split():
         alias, members = word.split("=")
@@ -112,8 +112,8 @@ def labelled(case: Case, found: Reader) -> Matches:
 
 @pytest.mark.slow
 @each
-def test_in_any_order(case: Case) -> None:
-    """Some come twice."""
+def test_case_in_any_order(case: Case) -> None:
+    """Some events come twice."""
     query, copies = compiled(case.query), 0.0
     for seed in (0, *SEEDS):
         arrivals = shuffled(Random(seed), case.events, disorder=bool(copies), copies=copies)
@@ -122,8 +122,8 @@ def test_in_any_order(case: Case) -> None:
 
 
 @each
-def test_the_oracle_says_so(case: Case) -> None:
-    """That a case and the engine err alike is not enough: the oracle shares no code with it."""
+def test_oracle_agrees(case: Case) -> None:
+    """A case and the engine may be wrong alike; the oracle finds matches in another way."""
     form = compiled(case.query).form
     if len(case.events) > JUDGED and form.query.matches != "one":
         pytest.skip(f"{len(case.events)} events are too many to try everything")
@@ -135,7 +135,7 @@ def test_the_oracle_says_so(case: Case) -> None:
     assert told == case.matches
 
 
-def test_enough_of_each_engine() -> None:
+def test_every_engine_has_cases() -> None:
     counts = Counter(case.engine for case in ALL)
     assert all(counts[engine] >= least for engine, least in LEAST.items()), counts
     assert counts.total() >= 100

@@ -1,8 +1,9 @@
-"""Law: MATCH_RECOGNIZE finds what SQL's rules find, in any order of arrival.
+"""Law: MATCH_RECOGNIZE finds the matches of SQL's rules, in any order of arrival.
 
-The oracle walks the rows of a partition in their order and tries, at each row, the pattern as a
-backtracking regular expression: an alternative from left to right, one more before the end of a
-greedy count and after that of a reluctant one. The first try that comes through is the match."""
+The oracle walks the rows of a partition in their order. At each row it tries the pattern as a
+backtracking regular expression, alternatives from left to right. It takes one more row before the
+end of a greedy count, and after that of a reluctant one. The first try that succeeds is the match.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from topology.pattern.tree.errors import QueryRefused
 
 SEEDS = seeds_of_today(150)
 REFUSED = {"E_ALL_OPTIONAL", "E_ALIAS_UNKNOWN", "E_QUANT", "E_TOO_LARGE"}
-"""Patterns that may be empty, a FIRST(A.x) without an A, groups that leave a choice behind them,
-and what would be too many alternatives."""
+"""Patterns that may be empty, a FIRST(A.x) without an A, groups that leave a choice after them,
+and too many alternatives."""
 Row = tuple[str, int]
 """A variable, and the place of the row that was taken for it."""
 
@@ -58,12 +59,15 @@ CONDITIONS: dict[str, Condition] = {
     "x <= FIRST(A.x)": _of_first,
     "COUNT({name}.x) < 3": lambda rows, at, taken, name: len(_own(taken, name)) < 2,
 }
-"""By their text: whether a row may be taken for the variable, after those `taken`."""
+"""Conditions by text: whether a row may be taken for the variable, after those `taken`."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """`kind`: a variable, `sequence`, `either` or `permute`; taken `low` to `high` times."""
+    """A part of a pattern, which is taken `low` to `high` times.
+
+    `kind` is a variable, `sequence`, `either` or `permute`.
+    """
 
     kind: str
     parts: tuple[Part, ...] = ()
@@ -86,7 +90,7 @@ class Part:
 
 
 class Tries:
-    """All ways through the pattern from one row, the preferred first."""
+    """A search for all ways through the pattern from one row, the preferred first."""
 
     def __init__(self, rows: Sequence[tuple[int, int]], defined: dict[str, str], within: int):
         self.rows = rows
@@ -189,7 +193,7 @@ def text_of(pattern: Part, defined: dict[str, str], within: int, *, past_last: b
 
 
 def accepted(text: str) -> Compiled | None:
-    """None if it is refused for a reason of those that are known."""
+    """Return the query, or None if it is refused for a known reason."""
     try:
         query = parse_sql(text)
         check(query, params={})
@@ -210,7 +214,7 @@ def found_by_engine(query: Compiled, rows: Sequence[tuple[int, int]], rng: Rando
 
 
 @pytest.mark.slow
-def test_it_finds_what_sqls_rules_find() -> None:
+def test_engine_finds_what_sql_finds() -> None:
     seen: Counter[str] = Counter()
     for seed, rng in dice(SEEDS):
         pattern, within = random_pattern(rng), rng.randint(3, 8)

@@ -1,9 +1,12 @@
-"""What is beyond a match's own events: PREV and NEXT in columns, and a result for each row; and
-PREV in conditions, which laws in any order of arrival ask in `test_engine_laws`, too.
+"""Values beyond the events of a match: PREV and NEXT in columns, a result for each row, PREV in
+conditions.
 
-Law: in any order of arrival, behind a frontier and over restarts, the values are those that a look
-at the list of all events gives (oracle), revisions follow from each other, and nothing final
-changes. A restart changes no result, nor the order of the results of an instant."""
+The laws of `test_engine_laws` cover PREV in conditions, too.
+
+Law: values are those that a look at the list of all events gives (oracle). This holds in any order
+of arrival, with a frontier and over restarts. Revisions follow from each other, and nothing final
+changes. A restart changes no result, nor the order of the results of an instant.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def in_sql(text: str) -> Compiled:
 
 
 def stream_of(rng: Random, until: int = 60) -> list[Entry]:
-    """In order, some at one instant, of two keys; numbers that Python takes for equal, too."""
+    """Return events of two keys in order, some at one instant; some numbers are equal to Python."""
     times = sorted(rng.randrange(until) for _ in range(rng.randint(3, 9)))
     return [
         entry(rng.choice("TTU"), time, at, {"x": rng.choice(NUMBERS), "k": rng.randrange(2)})
@@ -108,7 +111,7 @@ Oracle = Callable[[list[tuple[str, Entry]], Sequence[Entry]], list[Any]]
 @pytest.mark.slow
 @pytest.mark.parametrize("skip", ["", "AFTER MATCH SKIP TO NEXT ROW", "AFTER MATCH SKIP TO LAST B"])
 @pytest.mark.parametrize(("text", "oracle"), [(ONE, one_row), (EACH, each_row)])
-def test_sql_shows_what_a_look_at_all_rows_gives(text: str, oracle: Oracle, skip: str) -> None:
+def test_sql_values_equal_look_at_rows(text: str, oracle: Oracle, skip: str) -> None:
     bare, query = in_sql(BARE.format(skip=skip)), in_sql(text.format(skip=skip))
     seen = 0
     for seed, rng in dice(seeds_of_today(40)):
@@ -130,7 +133,7 @@ def test_sql_shows_what_a_look_at_all_rows_gives(text: str, oracle: Oracle, skip
     ["", "MATCHES ALL", "USING skip_till_any MATCHES ALL", "MATCHES BEST SKIP PAST LAST",
      "MATCHES ALL EMIT FINAL"],
 )  # fmt: skip
-def test_the_language_returns_what_was_before(options: str) -> None:
+def test_previous_value_is_returned(options: str) -> None:
     text, columns = "SEQ(T a, _ b) WHERE b.x > a.x", "RETURN PREV(a.x) AS p, b.x AS x"
     bare = compiled(text, options, WITHIN_NS)
     query = compiled(text, f"{options} {columns}", WITHIN_NS)
@@ -154,7 +157,7 @@ ROWS = "ALL ROWS PER MATCH"
 
 @pytest.mark.parametrize("skip", ["SKIP TO NEXT ROW", "SKIP PAST LAST ROW"])
 @pytest.mark.parametrize("rows", ["", ROWS])
-def test_restart_changes_no_result_nor_order(rows: str, skip: str) -> None:
+def test_restart_keeps_results_and_order(rows: str, skip: str) -> None:
     query = in_sql(RISE.format(rows=rows, skip=skip))
     for seed, rng in dice(seeds_of_today(40)):
         stream = stream_of(rng, rng.choice((6, 12)))
@@ -163,9 +166,11 @@ def test_restart_changes_no_result_nor_order(rows: str, skip: str) -> None:
         assert shaken == unbroken, seed
 
 
-def test_an_equal_row_moves_with_its_match() -> None:
-    """The last row ends at the time of the row before, so the rows before it change in nothing.
-    Their match now ends after that of the other partition."""
+def test_equal_row_moves_with_its_match() -> None:
+    """Earlier rows stay the same, since the last row has the time of the row before it.
+
+    Their match now ends after that of the other partition.
+    """
     times = [(1, "y", 3), (2, "x", 0), (3, "y", 6), (3, "x", 3), (3, "y", 0)]
     rows = [entry("T", at, seq, {"k": k, "x": x}) for seq, (at, k, x) in enumerate(times)]
     query = in_sql(RISE.format(rows=ROWS, skip="SKIP TO NEXT ROW"))
@@ -176,7 +181,7 @@ def test_an_equal_row_moves_with_its_match() -> None:
 
 
 def told(query: Compiled, arrivals: Sequence[Entry], *, restarts: bool) -> list[list[Finding]]:
-    """What is said of each event, of the frontier behind it, and in the end."""
+    """Return the findings of each event with its frontier, and those at the end."""
     engine, behind_ns = Engine([query], emits_final=[query.name]), lateness_ns(arrivals)
     found = []
     for one in arrivals:
@@ -196,8 +201,8 @@ DOWN = (
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 1, 0)])
-def test_all_rows_of_a_match_bear_its_start_and_end(order: tuple[int, ...]) -> None:
-    """In whatever order they arrive."""
+def test_rows_have_start_and_end_of_match(order: tuple[int, ...]) -> None:
+    """Rows arrive in several orders."""
     rows = [entry("T", 10 + at, at, {"x": 10 - at}) for at in range(3)]
     query = in_sql(DOWN)
     standing = followed(query, [rows[at] for at in order], rng=Random(1)).standing.values()
@@ -205,8 +210,8 @@ def test_all_rows_of_a_match_bear_its_start_and_end(order: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize(("error_ns", "sure"), [(0, "confirmed"), (12, "uncertain")])
-def test_a_late_row_before_a_match_corrects_what_is_shown_of_it(error_ns: int, sure: str) -> None:
-    """It is uncertain where the time of that row is."""
+def test_late_row_corrects_previous_value(error_ns: int, sure: str) -> None:
+    """With an error, the place of the late row is uncertain, and so is the value."""
     row, late = entry("T", 20, 1, {"x": 2}), entry("U", 10, 0, {"x": 1}, error_ns=error_ns)
     engine = fed([compiled("T a", "RETURN PREV(a.x) AS p", 30)], [row, late])
     found = [each for each in taken(engine) if isinstance(each, MatchResult)]
@@ -224,8 +229,8 @@ def test_a_late_row_before_a_match_corrects_what_is_shown_of_it(error_ns: int, s
         ("T a WHERE PREV(a.p) = 5 AND [id]", 100, ["2"]),
     ],
 )
-def test_what_was_before_in_a_condition(query: str, within_ns: int, found: list[str]) -> None:
-    """And so in every order of arrival, one event late after the other."""
+def test_previous_value_in_condition(query: str, within_ns: int, found: list[str]) -> None:
+    """Each event is late once."""
     prices = [entry("T", 10 * at, at, {"p": p, "id": at % 2}) for at, p in enumerate((5, 6, 4, 7))]
     asked = compiled(query, within=within_ns)
     wanted = oracle(asked.form, prices)

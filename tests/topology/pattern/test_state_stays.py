@@ -1,8 +1,8 @@
-"""Example: what an engine writes into the state table is what it wrote in earlier versions.
+"""Example: an engine writes the same rows into the state table as earlier versions did.
 
-A state that was written before is read by what runs now, and its rows are found by their keys. So
-where a digest changes, a version has to be raised, by which an older state is refused with a
-sentence: that of the `Shape`, or of PATTERN's row in the registry (see `topology.model.saved`).
+The current version reads states of earlier versions, and finds their rows by key. If a digest
+changes, a version has to be raised: that of the `Shape`, or of PATTERN's row in the registry. An
+older state is then refused with a message (see `topology.model.saved`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DIGESTS: Final = (
 
 
 def arrivals(*, unsure: bool) -> list[Entry]:
-    """Four types at every tick, a third of them up to 30 ticks late, of three sources."""
+    """Return events of four types, one at every tick, a third of them up to 30 ticks late."""
     rng = Random(7)
     late = sorted(
         (at + (rng.randrange(30) if rng.random() < 0.3 else 0), at) for at in range(EVENTS)
@@ -55,7 +55,7 @@ def plain(state: Any) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "unsure", "digest"), DIGESTS)
-def test_the_rows_are_those_of_before(text: str, unsure: bool, digest: str) -> None:
+def test_rows_equal_earlier_versions(text: str, unsure: bool, digest: str) -> None:
     query = Compiled(parse_query(f"QUERY q PATTERN {text}"))
     max_error_ns = ERROR_NS if unsure else None
     engine, written = Engine([query], max_error_ns=max_error_ns), blake2b(digest_size=8)

@@ -1,10 +1,11 @@
-"""Tactics: what they find, in which order, what it depends on, and what it costs.
+"""Tactics: their matches and the order of these, what a result depends on, and the cost.
 
-Oracle: the oracle, on seeded streams of everything the language has; of BEST it makes all matches
-of a start and takes the least in the order of the choices, which it reads from the tree. What a
-regular expression finds is held beside Python's own. Laws: tactics equal, order and limit, what a
-result depends on (`hi_ns`, `waits`). Example tables: single cases, published counts, bounds; work
-is counted in steps, never in time.
+Oracle: the oracle of patterns, on seeded streams of the whole language. For BEST it makes all
+matches of a start, and takes the least in the order of the choices of the tree. Regular expressions
+are compared with Python's own.
+
+Laws: equal tactics, order and limit, what a result depends on (`hi_ns`, `waits`). Example tables:
+single cases, published counts, bounds. Work is counted in steps, never in time.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def anything(rng: Random) -> NormalForm:
 
 
 def sliceable(rng: Random) -> NormalForm:
-    """A sequence under skip-till-any of singles and groups that nothing relates."""
+    """Return a sequence under skip-till-any of single events and groups with unrelated elements."""
     count = rng.randint(1, 4)
     items: list[str] = []
     groups: list[str] = []
@@ -98,7 +99,7 @@ def sliceable(rng: Random) -> NormalForm:
 
 
 def chained(rng: Random) -> NormalForm:
-    """Maximal matches with groups whose elements depend on their neighbours."""
+    """Return a pattern of maximal matches, with groups whose elements depend on neighbours."""
     patterns = (
         "SEQ(A a, B+ b, C c)",
         "SEQ(B+ b, C c)",
@@ -131,9 +132,7 @@ def chained(rng: Random) -> NormalForm:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "one_of"), [(anything, 4), (sliceable, 4), (chained, 8)])
-def test_tactics_find_what_the_oracle_finds(
-    make: Callable[[Random], NormalForm], one_of: int
-) -> None:
+def test_tactics_equal_the_oracle(make: Callable[[Random], NormalForm], one_of: int) -> None:
     some = 0
     for seed, rng in dice(SEEDS):
         form = make(rng)
@@ -151,7 +150,7 @@ def test_tactics_find_what_the_oracle_finds(
 
 @pytest.fixture(scope="module")
 def micro() -> list[Entry]:
-    """The 10 000 events of LimeCEP."""
+    """Return the 10,000 events of LimeCEP."""
     try:
         found = record(disordered=False)
     except TraceAbsent as missing:
@@ -181,7 +180,7 @@ def micro() -> list[Entry]:
 def test_counts_of_ten_thousand_events(
     micro: list[Entry], pattern: str, mode: str, within: int, count: int
 ) -> None:
-    """patterns.md 8."""
+    """Source: patterns.md 8."""
     found = units(form_of(pattern, mode, within), micro)
     assert sum(len(evaluation.matches) for _, evaluation in found) == count
     assert not any(evaluation.overflow for _, evaluation in found)
@@ -190,7 +189,7 @@ def test_counts_of_ten_thousand_events(
 # -- order and limit --------------------------------------------------------------------------
 
 
-def test_matches_of_a_unit_are_in_order_and_a_limit_cuts_there() -> None:
+def test_limit_cuts_ordered_matches() -> None:
     cut = 0
     for seed, rng in dice(SEEDS):
         query = random_query(rng, modes=BY_END, skips=("none",))
@@ -213,12 +212,12 @@ def test_matches_of_a_unit_are_in_order_and_a_limit_cuts_there() -> None:
 # -- what a result depends on -----------------------------------------------------------------
 
 
-def test_no_event_beyond_the_reach_changes_a_result() -> None:
+def test_reach_bounds_every_change() -> None:
     beyond = 0
     for seed, rng in dice(SEEDS):
         form = anything(rng)
         if form.same:
-            continue  # units of one partition are as units without
+            continue  # Units of one partition behave like units without partitions.
         stream = random_stream(rng, 8)
         after = {anchor.key: evaluation for anchor, evaluation in units(form, stream)}
         for late in stream:
@@ -229,8 +228,8 @@ def test_no_event_beyond_the_reach_changes_a_result() -> None:
     assert beyond > len(SEEDS) // 2
 
 
-def test_a_walk_that_waits_is_changed_by_nothing_else() -> None:
-    """Each event of a stream comes in order; what it changes had been waiting for it."""
+def test_only_awaited_events_change_walks() -> None:
+    """Events come in order; one that changes a walk is one that the walk waits for."""
     changes = quiet = 0
     for seed, rng in dice(SEEDS):
         form = normalise(random_query(rng, modes=(*ONE, *BEST), skips=("none",)))
@@ -285,10 +284,10 @@ STRICTLY = "USING strict MATCHES BEST"
         ("OR(SEQ(A, B), SEQ(A, B, C))", PREFERRED, "a1 b2", set(), 2),
     ],
 )
-def test_what_is_waited_for_and_when_it_is_settled(
+def test_waits_and_their_end(
     pattern: str, options: str, events: str, waits: set[tuple[int, int]] | None, hi_ns: int
 ) -> None:
-    """By the event that breaks a STRICT step, or by the end of the window."""
+    """A walk is settled by the event that breaks a STRICT step, or by the end of the window."""
     stream = of_text(events)
     evaluation = evaluate(form_of(pattern, options), stream, stream[0])
     assert evaluation.waits == waits
@@ -300,9 +299,11 @@ def test_what_is_waited_for_and_when_it_is_settled(
 BEST_SEEDS = seeds_of_today(200)
 
 
-def test_a_strict_pattern_is_a_regular_expression() -> None:
-    """Oracle: Python's `re`, of the same counts and branches over events of one letter each. Events
-    may fit several places, so which one is taken counts."""
+def test_strict_pattern_equals_regex() -> None:
+    """Oracle: Python's `re`, with the same counts and branches, over events of one letter each.
+
+    Events may fit several places, so that the choice of the place matters.
+    """
     some = 0
     for seed, rng in dice(BEST_SEEDS):
         count = rng.randint(1, 4)
@@ -330,10 +331,12 @@ def _count(rng: Random) -> str:
     return rng.choice(("", "", "+", "+?", "*", "*?", "?", "??", "{2}", "{1,2}", "{1,3}?"))
 
 
-def test_one_finds_a_match_of_no_other_start() -> None:
-    """One walk finds nothing where it took an event to the wrong place. But for GREEDY, which is a
-    rule of the walk itself, a start with a match of ONE has one of BEST, and where the pattern
-    leaves no choice it is the same."""
+def test_best_has_every_start_of_one() -> None:
+    """ONE may take an event to the wrong place and find nothing where BEST finds a match.
+
+    GREEDY is left out, since it is a rule of the walk itself. Both find the same if a pattern
+    leaves no choice.
+    """
     some = 0
     for seed, rng in dice(BEST_SEEDS):
         query = random_query(rng, [("next", "one"), ("strict", "one")], skips=("none",))
@@ -354,7 +357,7 @@ def test_one_finds_a_match_of_no_other_start() -> None:
 
 
 def repeated(*parts: tuple[str, int]) -> list[Entry]:
-    """So many events of each type, one after the other, a nanosecond apart."""
+    """Return so many events of each type, one after the other, a nanosecond apart."""
     kinds = "".join(kind * count for kind, count in parts)
     return [entry(kind, at, at, {"x": 1}) for at, kind in enumerate(kinds)]
 
@@ -371,8 +374,8 @@ def repeated(*parts: tuple[str, int]) -> list[Entry]:
         ("SEQ(A, B+)", 12),
     ],
 )
-def test_a_walk_jumps(pattern: str, most: int) -> None:
-    """Over thousands of events, in no more steps than over a few."""
+def test_long_walk_takes_few_steps(pattern: str, most: int) -> None:
+    """A walk over thousands of events takes no more steps than one over a few."""
     for count in (10, 5_000):
         stream = repeated(("A", 1), ("D", count), ("B", count), ("C", 1), ("D", count))
         evaluation = evaluate(form_of(pattern, within=10**6), stream, stream[0])
@@ -387,9 +390,7 @@ def test_a_walk_jumps(pattern: str, most: int) -> None:
         ("SEQ(A a, B+ b UNTIL (b.x > 1), C c)", 1, "", 5),
     ],
 )
-def test_conditions_look_at_each_entry_a_few_times(
-    pattern: str, cs: int, where: str, most: int
-) -> None:
+def test_conditions_read_entries_few_times(pattern: str, cs: int, where: str, most: int) -> None:
     stream = [*repeated(("A", 1), ("B", 2_000), ("C", cs)), entry("C", 10_000, 10_000, {"x": 2})]
     evaluation = evaluate(form_of(pattern, within=10**6, where=where), stream, stream[0])
     assert len(evaluation.matches[0].bound[1]) == 2_000
@@ -397,7 +398,7 @@ def test_conditions_look_at_each_entry_a_few_times(
 
 
 @pytest.mark.parametrize("pattern", ["SEQ(A, B+, C)", "SEQ(A+, B+, C)", "SEQ(A+, B, C)"])
-def test_work_follows_the_output_and_not_the_groups(pattern: str) -> None:
+def test_work_follows_the_output(pattern: str) -> None:
     form = form_of(pattern, MAXIMAL, within=10**6)
     for count in (10, 400):
         stream = repeated(*(("A", 1), ("B", count)) * 20, ("C", 1))
@@ -407,8 +408,8 @@ def test_work_follows_the_output_and_not_the_groups(pattern: str) -> None:
         assert evaluation.steps <= 3 * found + 20
 
 
-def test_chains_take_less_than_all_their_parts() -> None:
-    """2^25 subsets are increasing; the largest is found at once."""
+def test_chains_skip_most_subsets() -> None:
+    """Every subset is in order, and the largest is found at once."""
     stream = [entry("B", at, at, {"x": at // 2}) for at in range(50)]
     stream.append(entry("C", 50, 50))
     form = form_of("SEQ(B+ b, C c)", MAXIMAL, 10**6, "b[i].x >= b[i-1].x")
@@ -426,7 +427,7 @@ def test_long_groups_share_their_entries() -> None:
     assert len({id(group.whole) for group in groups if isinstance(group, Stretch)}) == 1
 
 
-def test_a_negation_without_ties_costs_the_same_however_many_there_are() -> None:
+def test_negation_cost_is_constant() -> None:
     costs = set()
     for count in (10, 5_000):
         stream = repeated(("D", count), ("A", 1), ("B", 1), ("D", count))
@@ -448,7 +449,7 @@ def test_a_negation_without_ties_costs_the_same_however_many_there_are() -> None
         ("SEQ(A a, A a2, A a3, A a4, A a5, B b)", ALL, "a5.x > b.x"),
     ],
 )
-def test_a_query_that_explodes_is_stopped(pattern: str, options: str, where: str) -> None:
+def test_exploding_query_is_stopped(pattern: str, options: str, where: str) -> None:
     stream = repeated(("A", 60), ("B", 1))
     evaluation = evaluate(form_of(pattern, options, 10**6, where), stream, stream[-1])
     assert evaluation.overflow
@@ -456,7 +457,7 @@ def test_a_query_that_explodes_is_stopped(pattern: str, options: str, where: str
     assert evaluation.steps <= max(MAX_STEPS, STEPS_PER_MATCH * LIMIT) + 200
 
 
-def test_a_limit_stops_the_search() -> None:
+def test_limit_stops_the_search() -> None:
     stream = repeated(("A", 60), ("B", 1))
     evaluation = evaluate(form_of("SEQ(A+, B)", f"{ALL} LIMIT 5", 10**6), stream, stream[-1])
     assert evaluation.overflow
@@ -468,9 +469,9 @@ def test_a_limit_stops_the_search() -> None:
 @pytest.mark.parametrize(
     ("pattern", "options", "count", "where"),
     [
-        # each B more doubles the runs, and none of them has its C
+        # Each further B doubles the runs, and none of them has its C.
         ("SEQ(A, B+ b LOOP ANY, C c)", PREFERRED, 39, "c.x = count(b) + 1"),
-        # after each b, all that fitted c so far is in question again
+        # After each b, all candidates for c so far are checked again.
         ("SEQ(A a, B+ b, C c)", NEXT, 700, "c.x > b[1].x"),
     ],
 )
@@ -482,7 +483,7 @@ def test_too_much_work_overflows(pattern: str, options: str, count: int, where: 
 
 
 @pytest.mark.slow
-def test_groups_may_be_longer_than_the_stack_is_deep() -> None:
+def test_group_may_exceed_stack() -> None:
     stream = repeated(("A", 1), ("B", 3_000), ("C", 1))
     form = form_of("SEQ(A, B+, C)", NEXT_ALL, 10**6)
     evaluation = evaluate(form, stream, stream[0])
@@ -492,8 +493,8 @@ def test_groups_may_be_longer_than_the_stack_is_deep() -> None:
 # -- matches ----------------------------------------------------------------------------------
 
 
-def test_a_match_is_as_another_of_the_same_entries() -> None:
-    """A stretch of a longer tuple is as the tuple of its entries."""
+def test_match_equals_one_of_same_entries() -> None:
+    """A stretch of a longer tuple equals the tuple of its entries."""
     a, b, c, d = of_text("a1 b2 b3 b4")
     match, stretch = Match(0, ((a,), (b, c))), Stretch((a, b, c, d), 1, 3)
     assert stretch == (b, c)

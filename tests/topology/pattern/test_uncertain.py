@@ -1,10 +1,12 @@
-"""Laws and example tables of uncertain matches, through the engine: what is confirmed is so in
-every world, and what is so in some world is reported under POSSIBLE. How sure a match is stops at
-the first doubt; held against asking all there is to ask.
+"""Laws and example tables of uncertain matches, through the engine.
 
-What was found while all times were exact is found anew where the first error puts it in doubt.
-Nobody can tell whether a run knew of errors from the start of what it holds: one that is restarted
-before each event says the same, word for word."""
+A confirmed match is in every world, and a match in some world is reported under POSSIBLE. The
+grading stops at the first uncertainty, and is compared with a full evaluation.
+
+Matches that were found while all times were exact are evaluated again when the first error makes
+them uncertain. A run that is restarted before each event has the same results, whether or not it
+had errors from the start.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ PARTS = 2
 SEEDS = seeds_of_today(240)
 WORLDS = 18
 UNIT_NS = 4
-"""Apart are the events of a stream by this or a few times as much; errors are up to 6."""
+"""Events of a stream are this far apart, or a few times as much; errors are up to 6."""
 
 UNCERTAIN_MODES: tuple[Uncertain, ...] = ("ignore", "nominal", "possible")
 
@@ -77,7 +79,7 @@ def streams(
     *,
     previous: bool = False,
 ) -> Iterator[World]:
-    """`share`: one in so many of the part's seeds."""
+    """Yield worlds with seeded queries; `share` takes one in so many of the part's seeds."""
     for seed, rng in dice(SEEDS[part :: PARTS * share]):
         query = random_query(rng, modes, skips=["none"], previous=previous)
         query = replace(query, within_ns=query.within_ns * UNIT_NS)
@@ -91,7 +93,7 @@ def streams(
 
 
 def off_by(one: Entry, error_ns: int) -> Entry:
-    """The same event with such an error."""
+    """Return the event with this error."""
     return entry(one.type, one.time_ns, one.event.seq, one.payload, one.event.source, error_ns)
 
 
@@ -100,8 +102,11 @@ ERRORS = ((0, 0, 1), (0, 1, 2), (0, 1, 2, 4, 6))
 
 
 def lies_between(stream: World, count: int, seen: Counter[str]) -> None:
-    """Assert that confirmed ⊆ the matches of so many worlds ⊆ possible; of MAXIMAL each is part of
-    a possible one. In any order of arrival, with entries purged behind a frontier."""
+    """Assert that confirmed ⊆ the matches of each of so many worlds ⊆ possible.
+
+    With MAXIMAL, each match is part of a possible one. Events arrive in any order, and a frontier
+    purges entries.
+    """
     told, hulls = (
         followed(asked, stream.arrivals, max_error_ns=stream.largest_ns).confidences()
         for asked in (stream.query, stream.asking(uncertain="possible"))
@@ -118,7 +123,7 @@ def lies_between(stream: World, count: int, seen: Counter[str]) -> None:
 
 @pytest.mark.slow
 @parts
-def test_every_world_lies_between(part: int) -> None:
+def test_grades_bound_every_world(part: int) -> None:
     seen: Counter[str] = Counter()
     for stream in streams(part, ERRORS, previous=True):
         lies_between(stream, WORLDS, seen)
@@ -129,9 +134,12 @@ def test_every_world_lies_between(part: int) -> None:
 @pytest.mark.slow
 @parts
 @pytest.mark.parametrize("modes", [MODES, BEST], ids=["usual", "best"])
-def test_grades_do_not_depend_on_arrival(part: int, modes: Modes) -> None:
-    """Nor on a frontier, if the largest error is known; and by reference times the matches of
-    NOMINAL are those of the oracle. With BEST, too, a confirmed match is one in every world."""
+def test_grades_ignore_order_of_arrival(part: int, modes: Modes) -> None:
+    """A frontier changes nothing either, if the largest error is known.
+
+    Matches of NOMINAL are those of the oracle by corrected timestamp. With BEST, too, a confirmed
+    match is in every world.
+    """
     seen: Counter[str] = Counter()
     for stream in streams(part, ERRORS, modes=modes):
         for uncertain in UNCERTAIN_MODES[1 : 2 if modes is BEST else 3]:
@@ -151,8 +159,8 @@ def test_grades_do_not_depend_on_arrival(part: int, modes: Modes) -> None:
 
 @pytest.mark.slow
 @parts
-def test_exact_times_give_the_matches_of_the_oracle_confirmed(part: int) -> None:
-    """Even where errors are expected; and those do the same whose errors are ignored."""
+def test_exact_times_are_confirmed(part: int) -> None:
+    """This holds where errors are expected, and for a query that ignores errors."""
     for stream in streams(part, ERRORS, share=3):
         exact = [off_by(one, 0) for one in stream.arrivals]
         wanted = dict.fromkeys(stream.wanted(exact), CONFIRMED)
@@ -167,8 +175,8 @@ def test_exact_times_give_the_matches_of_the_oracle_confirmed(part: int) -> None
 @pytest.mark.slow
 @parts
 @pytest.mark.parametrize("uncertain", ["nominal", "possible"])
-def test_a_restart_is_not_seen(part: int, uncertain: Uncertain) -> None:
-    """Where no bound is set, and errors grow as events come, too."""
+def test_restart_changes_nothing(part: int, uncertain: Uncertain) -> None:
+    """No bound is set, and errors grow as events come."""
     for stream in streams(part, ERRORS, share=3):
         query, rng, reader = stream.asking(uncertain=uncertain), Random(stream.seed), Reader()
         engines, log = [Engine([query]), Engine([query])], Changelog()
@@ -180,7 +188,7 @@ def test_a_restart_is_not_seen(part: int, uncertain: Uncertain) -> None:
 
 
 class Holding(Grading):
-    """A grading that asks both ways."""
+    """A grading that compares the shortcut with a full evaluation."""
 
     def __init__(self, grading: Grading, about: str) -> None:
         super().__init__(grading.layouts)
@@ -198,7 +206,7 @@ class Holding(Grading):
 @pytest.mark.slow
 @pytest.mark.skipif(not str(grade.__file__).endswith(".py"), reason="compiled: none other fits in")
 @parts
-def test_the_first_doubt_is_enough(part: int) -> None:
+def test_first_uncertainty_decides(part: int) -> None:
     told = [0, 0]
     for seed, rng in dice(SEEDS[part::PARTS]):
         asked = random_query(rng, open_ended=rng.random() < 0.2)
@@ -214,11 +222,11 @@ def test_the_first_doubt_is_enough(part: int) -> None:
 # -- where the first error comes late ---------------------------------------------------------
 
 PURGED_APART = 229
-"""At this seed one index has let go of an event, another not yet, when the first error comes."""
+"""At this seed one index has purged an event, and another has not, when the first error comes."""
 
 
 def exact_at_first(part: int, uncertain: Uncertain) -> Iterator[World]:
-    """Times are exact until some event; often the very last one is the first that is not."""
+    """Yield worlds whose times are exact until some event, often the very last one."""
     for seed, rng in dice((*seeds_of_today(80), PURGED_APART)[part::PARTS]):
         is_open = rng.random() < 0.6
         modes = OPEN_ENDED if is_open else MODES
@@ -245,9 +253,8 @@ def _blurred(rng: Random, entries: Sequence[Entry]) -> list[Entry]:
 @parts
 @pytest.mark.parametrize("uncertain", ["possible", "nominal"])
 @pytest.mark.parametrize("follows", [False, True])
-def test_a_restart_before_each_event_is_not_seen(
-    part: int, uncertain: Uncertain, follows: bool
-) -> None:
+def test_restart_before_every_event(part: int, uncertain: Uncertain, follows: bool) -> None:
+    """Restarts before every event change no finding."""
     for case in exact_at_first(part, uncertain):
         engines = [Engine([case.query]), Engine([case.query])]
         behind_ns = lateness_ns(case.arrivals) if follows else None
@@ -263,7 +270,7 @@ EITHER = "OR(SEQ(A a, B b), SEQ(C c, D d)) WITHIN 20 ns MATCHES ALL"
 
 
 def steps(pattern: str, events: str) -> list[str]:
-    """What each event brings."""
+    """Return the results of each event."""
     engine = Engine([Compiled(parse_query(f"PATTERN {pattern}"))])
     told = []
     for one in of_text(events, apart=True):
@@ -282,21 +289,21 @@ def _short(finding: Finding) -> str:
 @pytest.mark.parametrize(
     ("pattern", "events", "told"),
     [
-        # what may be in the gap, in order and late
+        # Another event may be in the gap, in order and late.
         ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n7~1", ["", "emit a1b6", "update a1b6?"]),
         ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n9~1", ["", "emit a1b6", ""]),
         (f"{LASTING} WITHIN 20 ns EMIT EAGER", "a1 c3 m9~1", ["", "", "emit a1c3?"]),
         (f"{LASTING} WITHIN 20 ns EMIT EAGER", "a1 c3 m5~1 z30", ["", "", "", "emit a1c3"]),
-        # another may have been first
+        # Another event may have been first.
         ("SEQ(A a, B b) WITHIN 9 ns", "a1 b4~1 b6~2", ["", "emit a1b4", "update a1b4?"]),
         ("SEQ(A a, B b) WITHIN 9 ns", "a1 b4~1 b7~1", ["", "emit a1b4", ""]),
-        # another may belong to it
+        # Another event may belong to the group.
         ("SEQ(A+ a[], B b) WITHIN 9 ns USING skip_till_any", "a1 b4~1 a6~2",
          ["", "emit a1b4", "update a1b4?"]),
-        # late evidence raises it: with c between, b is not the very next, wherever a is
+        # Late evidence raises confidence: with c between, b is not the next, wherever a is.
         ("SEQ(A a, STRICT B? b) WITHIN 9 ns", "a1 b4~1 d3~0 c2",
          ["emit a1", "update a1b4", "update a1?", "update a1"]),
-        # what is possible is told, and gone when it is not
+        # A possible match is emitted as uncertain.
         ("SEQ(A a, B b) WITHIN 9 ns UNCERTAIN POSSIBLE", "b4~1 a5~1 b9",
          ["", "emit b4a5?", "emit a5b9?"]),
         ("SEQ(A a, !N, B b) WITHIN 9 ns USING skip_till_any UNCERTAIN POSSIBLE", "b4~1 a3~2 n3",
@@ -307,7 +314,7 @@ def _short(finding: Finding) -> str:
         (f"{EITHER} SKIP PAST LAST", "a1 b4 c3~2 d9", ["", "emit a1b4", "", ""]),
     ],
 )  # fmt: skip
-def test_examples(pattern: str, events: str, told: list[str]) -> None:
+def test_results_of_each_event(pattern: str, events: str, told: list[str]) -> None:
     assert steps(pattern, events) == told
 
 
@@ -322,11 +329,13 @@ def test_examples(pattern: str, events: str, told: list[str]) -> None:
         (50, "none", "none", UNCERTAIN),
     ],
 )
-def test_the_goal_of_the_thesis(delay_ms: float, ignored: str, nominal: str, possible: str) -> None:
-    """Table 5.13: a pair 44 ms apart, clocks 1 s apart and corrected, with so much delay on the
-    forward leg of one source's time synchronisation and the backward leg of the other's. Each
-    offset is wrong by half of it, in opposite directions, which is also the bound of each. Query
-    5.8 compares corrected times, 5.9 asks for what is possible."""
+def test_goal_of_the_thesis(delay_ms: float, ignored: str, nominal: str, possible: str) -> None:
+    """Table 5.13: a pair is 44 ms apart, and the clocks are 1 s apart and corrected.
+
+    The delay is on the forward leg of one source's time synchronisation and on the backward leg of
+    the other's. Each offset is wrong by half of it, in opposite directions, which is also the bound
+    of each. Query 5.8 compares corrected times, 5.9 asks for possible matches.
+    """
     wrong_ns = int(delay_ms * 500_000)
     shot = entry("Shot", 1_000_000_000 + wrong_ns, 0, {}, "leg", wrong_ns)
     goal = entry("Goal", 1_044_000_000 - wrong_ns, 0, {}, "ball", wrong_ns)
@@ -339,7 +348,7 @@ def test_the_goal_of_the_thesis(delay_ms: float, ignored: str, nominal: str, pos
     assert told == [ignored.replace("found", CONFIRMED), nominal, possible]
 
 
-def test_an_error_beyond_the_bound_is_refused_by_name() -> None:
+def test_too_large_error_is_refused() -> None:
     nominal, ignoring = (
         Compiled(parse_query(f"PATTERN A a WITHIN 9 ns UNCERTAIN {mode}"))
         for mode in ("NOMINAL", "IGNORE")
@@ -352,8 +361,8 @@ def test_an_error_beyond_the_bound_is_refused_by_name() -> None:
     assert Engine([nominal]).accept(entry("A", 1, 0, error_ns=MAX_ERROR_NS + 1), 0) == UNSURE
 
 
-def test_a_bound_that_is_set_puts_off_what_is_final() -> None:
-    """By the largest error on either side: an event that late may have been earlier."""
+def test_error_bound_delays_final_results() -> None:
+    """They wait for the largest error on either side: an event that late may have been earlier."""
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 9 ns EMIT FINAL"))
     engine = fed([query], of_text("a1 b5", apart=True), max_error_ns=3)
     engine.advance(11, 0)

@@ -1,4 +1,4 @@
-"""Any tree of a query that text can say, sensible or not, for laws of parsing and unparsing."""
+"""Trees of queries that a text can express, sensible or not, for laws of parsing and unparsing."""
 
 from __future__ import annotations
 

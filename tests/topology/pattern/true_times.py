@@ -1,8 +1,7 @@
-"""True times that events may have: worlds, for the laws of uncertain matches.
+"""Possible times of uncertain events: worlds, for the laws of uncertain matches.
 
-Events of one source and segment were stamped by one clock, which is behind by one number; what was
-thought of that number may have changed from event to event (`estimated_anew`). All others err
-independently.
+Events of one source and segment have one clock, which is behind by one number. Its estimate may
+have changed from event to event (`estimated_anew`). All other errors are independent.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Clock = tuple[str, int, int]
 
 
 def estimated_anew(rng: Random, entries: Iterable[Entry], step_ns: int = 1) -> None:
-    """Let the clocks' offsets be estimated from event to event, each right within its error."""
+    """Estimate the offsets of the clocks anew at each event, each right within its error."""
     behind: dict[Clock, int] = {}
     for one in entries:
         behind_ns = behind.setdefault(clock_of(one), step_ns * rng.randint(-9, 9))
@@ -28,8 +27,10 @@ def estimated_anew(rng: Random, entries: Iterable[Entry], step_ns: int = 1) -> N
 def worlds(
     rng: Random, entries: Sequence[Entry], count: int, *, apart: bool = False
 ) -> Iterator[list[Entry]]:
-    """The same events at true times: often at the ends of their intervals, or where others
-    are. `apart`: each has a clock of its own."""
+    """Yield the same events at possible times: often at ends of intervals or at others' times.
+
+    With `apart`, each has a clock of its own.
+    """
     clocks = [[one] for one in entries] if apart else by_clock(entries)
     for _ in range(count):
         marks = [rng.choice((one.low_ns, one.high_ns, one.time_ns)) for one in entries]
@@ -53,7 +54,7 @@ def clock_of(entry: Entry) -> Clock:
 
 
 def behind_between(group: Iterable[Entry]) -> tuple[int, int]:
-    """By how much their clock may be behind: what each of its events allows."""
+    """Return the least and the most by which the clock of these events may be behind."""
     return (
         max(one.low_ns - one.event.ts_ns for one in group),
         min(one.high_ns - one.event.ts_ns for one in group),

@@ -1,13 +1,13 @@
-"""The oracle where times are intervals: which matches are possible, and which are certain.
+"""An oracle for times that are intervals: which matches are possible, and which are certain.
 
-Source: patterns.md 7, rule by rule, for MATCHES ALL with TIES STRICT. The true time of an event
-lies anywhere in [low, high], independent of all others. Rules are in three values: NO, MAYBE,
-YES. A match is possible if none says NO, certain if all say YES. One that several alternatives have
-is what the surest of them says.
+Source: patterns.md 7, rule by rule, for MATCHES ALL with TIES STRICT. An event happened anywhere in
+[low, high], independent of all others. Rules have three values: NO, MAYBE, YES. A match is possible
+if none is NO, and certain if all are YES. A match of several alternatives has the best grade of
+them.
 
-It is for alternatives in which the event before a step is known: linear ones of singles, or
-any whose steps are all ANY (then groups and AND are as good). What it cannot tell (UNTIL,
-GREEDY and partitions too) it refuses (`Unsuited`). Conditions are those of `grading`.
+It handles linear alternatives of single events, in which the event before a step is known. It also
+handles any alternative whose steps are all ANY, with groups and AND. It refuses all others, and
+UNTIL, GREEDY and partitions (`Unsuited`). Conditions are those of `grading`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from topology.pattern.tree.syntax import UNBOUNDED, Expr
 
 
 class Unsuited(Exception):
-    """The rules do not say what such a query means where times are intervals."""
+    """An error for a query whose meaning the rules do not define where times are intervals."""
 
 
 def possible_and_certain(
     form: NormalForm, entries: Sequence[Entry]
 ) -> tuple[list[Match], list[Match]]:
-    """Matches of distinct events. Every certain match is a possible one."""
+    """Return the possible matches and the certain ones among them; entries must be distinct."""
     found: dict[Binding, tuple[int, Match]] = {}
     for alternative in form.alternatives:
         oracle = UncertainOracle(form, alternative, sorted(entries, key=lambda one: one.key))
@@ -49,21 +49,21 @@ def possible_and_certain(
 
 
 def before(one: Entry, other: Entry) -> int:
-    """Is the true time of one earlier?"""
+    """Return whether one event happened earlier."""
     if one.high_ns < other.low_ns:
         return YES
     return NO if other.high_ns <= one.low_ns else MAYBE
 
 
 def before_by_key(one: Entry, other: Entry) -> int:
-    """Is one earlier in the order of keys, in which a tie goes by the rest of the key?"""
+    """Return whether one event is earlier in the order of keys, whose rest decides ties."""
     if (one.high_ns, one.key[1:]) < (other.low_ns, other.key[1:]):
         return YES
     return NO if (other.high_ns, other.key[1:]) < (one.low_ns, one.key[1:]) else MAYBE
 
 
 def is_within(one: Entry, other: Entry, length_ns: int) -> int:
-    """Does the other come so long after the first, or sooner?"""
+    """Return whether the other event comes at most this long after the first."""
     if other.high_ns - one.low_ns <= length_ns:
         return YES
     return MAYBE if other.low_ns - one.high_ns <= length_ns else NO
@@ -90,7 +90,7 @@ class UncertainOracle(AlternativeOracle):
             raise Unsuited("a group or AND with steps that are not ANY")
 
     def candidates(self) -> Iterator[Match]:
-        """Every choice of events by type and own conjuncts; none twice."""
+        """Yield every choice of events by type and own conjuncts, none twice."""
         choices = [list(self._choices(part)) for part in self.components]
         for bound in product(*choices):
             members = [entry for entries in bound for entry in entries]
@@ -104,7 +104,7 @@ class UncertainOracle(AlternativeOracle):
             yield from combinations(fitting, count)
 
     def _suits(self, part: Component, entry: Entry) -> int:
-        """By its type, and by the conjuncts on it alone."""
+        """Return the grade of an event for a component, by its type and own conjuncts."""
         if part.types and entry.type not in part.types:
             return NO
         binding = self._binding(((part.index, entry),))
@@ -123,8 +123,11 @@ class UncertainOracle(AlternativeOracle):
     # -- order, window, conditions ------------------------------------------------------------
 
     def _order(self, match: Match) -> int:
-        """By all ordered pairs, not neighbours alone: then NO is said wherever a chain has no
-        room, which is where an earlier event's low is not below a later one's high."""
+        """Return the grade of the order, from all ordered pairs and not from neighbours alone.
+
+        It is then NO wherever a chain has no room: the low of an earlier event is not below the
+        high of a later one.
+        """
         return min(
             (
                 before(one, entry)
@@ -160,7 +163,7 @@ class UncertainOracle(AlternativeOracle):
     # -- contiguity ---------------------------------------------------------------------------
 
     def _contiguity(self, match: Match) -> int:
-        """In a linear alternative of singles: the run in order is that of the components."""
+        """Return the grade of the steps of a linear alternative, whose run is in order."""
         grade = YES
         run: Run = ()
         members: Run = tuple((j, entries[0]) for j, entries in enumerate(match.bound) if entries)
@@ -172,7 +175,7 @@ class UncertainOracle(AlternativeOracle):
         return grade
 
     def _passed_over(self, run: Run, part: Component, entry: Entry) -> int:
-        """Is an event between the two that forbids the step?"""
+        """Return whether an event between the two forbids the step."""
         last, grade = run[-1][1], NO
         for other in self.everything:
             if other in (last, entry):
@@ -186,7 +189,7 @@ class UncertainOracle(AlternativeOracle):
         return grade
 
     def _eligible(self, run: Run, part: Component, entry: Entry) -> int:
-        """In all but order and window, which follow from where it stands."""
+        """Return the grade of an event for a component, but for its order and window."""
         if any(entry is other for _, other in run):
             return NO
         longer = (*run, (part.index, entry))
@@ -242,7 +245,7 @@ class UncertainOracle(AlternativeOracle):
         return [entry for j, entry in run if j in all_before]
 
     def _next(self, low: list[Entry], high: list[Entry], entry: Entry) -> int:
-        """Is it directly behind the left side, or before the right?"""
+        """Return whether the event is directly after the left side, or before the right."""
         grade = YES
         for other in self.everything:
             if other is entry:

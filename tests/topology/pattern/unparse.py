@@ -1,7 +1,6 @@
 """A query as text: `parse(unparse(query)) == query` for every query that passes the checks.
 
-What has its default is left out, except what reads better said; names are in back-ticks
-where they must.
+Most defaults are left out; names are in back-ticks where they must be.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SKIP: Final = {"next": "TO NEXT", "past_last": "PAST LAST", "first": "TO FIRST"
 
 
 def unparse(query: syntax.Query) -> str:
-    """One clause a line."""
+    """Return the text of the query, one clause per line."""
     lines = [f"QUERY {quote(query.name)}"] if query.name else []
     lines.append(f"PATTERN {_Pattern().text(query.node)}")
     if query.where is not None:
@@ -68,7 +67,7 @@ def _column(column: syntax.Column) -> str:
 
 
 class _Pattern:
-    """Counts components, whose place is the hidden alias of those without one."""
+    """A writer of patterns; the place of a component is its hidden alias if it has no other."""
 
     def __init__(self) -> None:
         self._place = 0

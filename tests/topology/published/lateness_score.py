@@ -3,13 +3,13 @@
     score     = a ln(1 + behind) + b away² + c share;    0 for an event in order
     threshold = factor * mean score of the late events of its type, this one included
 
-`behind` is how far its time is behind the newest of its type, in mean intervals of the type; `away`
-how far the type's rate is from the one that was expected, as a share of it; `share` what one event
-is of a window: 1 / (rate * WITHIN). The paper prints these with other signs and units, in which the
+`behind` is how far its time is behind the newest of its type, in mean intervals of the type. `away`
+is how far the type's rate is from the expected one, as a share of it. `share` is what one event is
+of a window: 1 / (rate * WITHIN). The paper prints these with other signs and units, in which the
 logarithm has no value (specs: patterns.md 4.2).
 
-For comparison alone: a score promises nothing. As the mean includes the event itself, the first
-late event of a type passes for a factor of 1 or more, and none does below.
+For comparison alone: a score promises nothing. The mean includes the event itself. Therefore the
+first late event of a type passes for a factor of 1 or more, and none passes below.
 
 Cost O(1); memory: five numbers for each type.
 """
@@ -22,7 +22,7 @@ from math import log
 
 @dataclass(slots=True)
 class TypeRate:
-    """Times of one type, and the scores of its late events."""
+    """A record of the times of one type, and of the scores of its late events."""
 
     first_ns: int
     newest_ns: int
@@ -32,13 +32,16 @@ class TypeRate:
 
     @property
     def interval_ns(self) -> float:
-        """The mean one; 1 until there are two times."""
+        """Mean interval; 1 until there are two times."""
         spread_ns = self.newest_ns - self.first_ns
         return spread_ns / (self.events - 1) if self.events > 1 and spread_ns else 1.0
 
 
 class LatenessScore:
-    """`weights` are a, b and c. No rate is expected here, so that `away` is 0."""
+    """A score with the weights a, b and c.
+
+    No rate is expected here, so that `away` is 0.
+    """
 
     def __init__(
         self,
@@ -52,7 +55,7 @@ class LatenessScore:
         self._rates: dict[str, TypeRate] = {}
 
     def admits(self, type_: str, time_ns: int) -> bool:
-        """Whether the event, the next to arrive, is taken; it is counted either way."""
+        """Count the next event, and return whether it is accepted."""
         rate = self._rates.get(type_)
         if rate is None:
             rate = self._rates[type_] = TypeRate(time_ns, time_ns)

@@ -13,15 +13,16 @@ def thesis() -> ThesisClock:
     return ThesisClock(ClockConfig())
 
 
-def test_golden() -> None:
-    """Spec 2.1."""
+def test_golden_rounds() -> None:
+    """Source: spec 2.1."""
     clock = thesis()
     clock.add(golden())
     cell = clock.cell(0)
     assert (cell.offset_ns, cell.error_ns, cell.state) == (-1_001 * MS, 6 * MS, SYNCED)
 
 
-def test_the_least_round_trip_counts_and_the_bound_stays() -> None:
+def test_least_round_trip_counts() -> None:
+    """Its error bound does not grow with time."""
     clock = thesis()
     for there, back in ((3, 3), (1, 2), (9, 9)):
         clock.add(round_at(AT, 0, there * MS, back * MS))
@@ -30,7 +31,7 @@ def test_the_least_round_trip_counts_and_the_bound_stays() -> None:
     assert numbers(later)[1:] == numbers(now)[1:]
 
 
-def test_a_new_burst_begins_anew_and_old_rounds_are_late() -> None:
+def test_new_burst_makes_old_rounds_late() -> None:
     clock = thesis()
     old = burst(AT, 0)
     for sample in [*old, round_at(AT + 60 * S, S, 2 * MS, 2 * MS), *old]:
@@ -40,7 +41,7 @@ def test_a_new_burst_begins_anew_and_old_rounds_are_late() -> None:
     assert (clock.segment, clock.jumps, clock.falsetickers) == (0, 0, 0)
 
 
-def test_unsynced() -> None:
+def test_unsynced_by_bad_rounds() -> None:
     clock = thesis()
     assert clock.cell(AT).state == UNSYNCED
     clock.add(round_at(AT, 0, 30 * MS, 30 * MS))

@@ -1,7 +1,8 @@
-"""Examples: LimeCEP's score of late events, and what it costs on LimeCEP's own mini stream.
+"""Examples: LimeCEP's score of late events, and its recall on LimeCEP's own small stream.
 
-The paper (figure 8, 70 % disorder) prints a recall of 0 for a factor of 0.5, whatever the weights;
-83.3 % of a+b+c and 14 of 15 of abc for 1.0; and 100 % from 1.5 on."""
+The paper (figure 8, 70 % disorder) prints a recall of 0 for a factor of 0.5, whatever the weights.
+For 1.0 it prints 83.3 % of a+b+c and 14 of 15 of abc, and from 1.5 on 100 %.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ SPREAD = (0.0, 0.5, 0.5)
         ((0.6, 0.2, 0.2), 2.5, (15, 10, 6)),
     ],
 )
-def test_what_it_finds_of_the_mini_stream(
+def test_recall_on_the_mini_stream(
     weights: tuple[float, float, float], factor: float, found: tuple[int, ...]
 ) -> None:
-    """Matches of abc, ab+c and a+b+c under skip-till-any, where 15, 10 and 6 are true."""
+    """Counts are matches of abc, ab+c and a+b+c, where 15, 10 and 6 are true."""
     arrived, counts = of_text(ARRIVED), []
     for pattern in ("SEQ(A a, B b, C c)", "SEQ(A a, B+ b[], C c)", "SEQ(A+ a[], B+ b[], C c)"):
         query = compiled(pattern, "USING skip_till_any MATCHES MAXIMAL")

@@ -11,7 +11,7 @@ from topology.query.numbers import scalar_of, text_of
 SCALARS = ("a", "", "\x00a", 0, 1, -1, 1 << 80, True, False, 1.0, 2.5, -0.0, "1", "é")
 
 
-def test_each_scalar_has_its_own_text_again_and_again() -> None:
+def test_scalar_texts_are_distinct() -> None:
     texts = KeyTexts()
     for _ in range(3):
         for value in SCALARS:
@@ -22,10 +22,10 @@ def test_each_scalar_has_its_own_text_again_and_again() -> None:
     assert texts.text(truth) != texts.text(one) == texts.text(1.0)
 
 
-def test_what_is_no_key_has_none() -> None:
+def test_unusable_key_has_no_text() -> None:
     texts = KeyTexts()
     merged = (1e20, -1e19, 2.0**64, -(2.0**63))
-    """As JSON integers are read that are too long to be told from their neighbours."""
+    """JSON integers that are too long to differ from their neighbours are read as these."""
     nothings: tuple[Any, ...] = (
         *(None, [], {}, float("nan"), 10**400, "\ud800", "x" * 1_025),
         *merged,
@@ -35,7 +35,7 @@ def test_what_is_no_key_has_none() -> None:
         assert texts.text(value) is None
 
 
-def test_no_more_are_remembered_than_the_bound() -> None:
+def test_texts_in_memory_are_bounded() -> None:
     texts = KeyTexts()
     for number in range(fields.MAX_TEXTS + 10):
         assert texts.text(number) == text_of(number)

@@ -25,7 +25,7 @@ QUERIES = {
 
 
 def events(rng: Random, n: int = 200) -> list[RawEvent]:
-    """Their field `both` has the combined value of `a` and `b`, if both are keys."""
+    """Return events whose field `both` combines `a` and `b`, if both are keys."""
     found = []
     for seq in range(n):
         payload = {name: rng.choice(VALUES * 3 + MISSING) for name in "ab"}
@@ -56,7 +56,7 @@ def found_by(query: str, key: str, inputs: list[RawEvent]) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", QUERIES)
-def test_a_list_divides_as_a_combined_value(kind: str) -> None:
+def test_list_divides_as_combined_value(kind: str) -> None:
     inputs = events(Random(kind))
     several = found_by(QUERIES[kind], "[payload.a, payload.b]", inputs)
     one = found_by(QUERIES[kind], "payload.both", inputs)

@@ -1,4 +1,4 @@
-"""What the record of a stream says to queries that are added (examples)."""
+"""Examples: the record of a stream, from which an added query learns what has passed."""
 
 from __future__ import annotations
 
@@ -25,23 +25,26 @@ def said(to_ms: float, error_all_ms: int) -> Event:
 
 
 def instant(passed: Passed) -> tuple[float, float]:
-    """The latest possible time after START, and the error, in ms."""
+    """Return the latest possible time after START, and the error, in ms."""
     return (passed.since_ns() - 1 - START) / MS, passed.error_ns / MS
 
 
-def test_the_latest_possible_time_counts_whatever_is_late() -> None:
+def test_latest_possible_time_counts() -> None:
+    """Late events count, too."""
     passed = record()
     passed.note([event("s", 1, 20, error_ms=15), event("t", 1, 30, late="gap", error_ms=1)])
     assert instant(passed) == (35, 15)
 
 
-def test_a_watermark_says_the_error_of_what_follows_and_no_instant() -> None:
+def test_watermark_sets_only_the_error() -> None:
+    """A watermark has the error of later events, and sets no instant."""
     passed = record()
     passed.note([event("s", 1, 20, error_ms=15), said(40, 2), event("s", 2, 41, error_ms=3)])
     assert instant(passed) == (44, 3)
 
 
-def test_what_merge_still_holds_counts_for_those_who_have_read_it() -> None:
+def test_events_buffered_in_merge_count() -> None:
+    """They do not count for a record that was restored without a state."""
     passed = record()
     passed.note([event("s", 1, 20)])
     held = [event("s", 3, 50, error_ms=5), event("t", 1, 52), said(90, 0)]
@@ -50,7 +53,7 @@ def test_what_merge_still_holds_counts_for_those_who_have_read_it() -> None:
 
 
 @pytest.mark.parametrize("events", [(), (event("s", 1, 20), said(40, 2))])
-def test_it_is_restored_as_it_was(events: tuple[Event, ...]) -> None:
+def test_record_is_restored(events: tuple[Event, ...]) -> None:
     passed, again = record(), record()
     passed.note(events)
     again.restore(through_changelog(passed.snapshot()), ())
@@ -58,8 +61,8 @@ def test_it_is_restored_as_it_was(events: tuple[Event, ...]) -> None:
     assert again.since_ns() != UNKNOWN
 
 
-def test_a_state_without_it_says_no_more_than_before() -> None:
-    """A query then begins as it did, at the first watermark. So does the record."""
+def test_record_without_state_is_unknown() -> None:
+    """A query then begins at the first watermark, and so does the record."""
     passed = record(is_restored=True)
     passed.note([event("s", 1, 30, error_ms=9)])
     again = record()
@@ -72,7 +75,8 @@ def test_a_state_without_it_says_no_more_than_before() -> None:
         assert instant(each) == (60, 5)
 
 
-def test_a_query_takes_it_once_and_adds_its_own_margin() -> None:
+def test_query_takes_instant_once() -> None:
+    """It adds its own margin."""
     query = QueryBeginning(ordered=True, margin_ns=7)
     query.begin_at(50)
     assert query.since_ns == ALWAYS
@@ -84,7 +88,7 @@ def test_a_query_takes_it_once_and_adds_its_own_margin() -> None:
     assert (query.since_ns, query.is_unknown) == (57, False)
 
 
-def test_where_nothing_has_passed_a_query_has_seen_everything() -> None:
+def test_query_sees_all_if_nothing_passed() -> None:
     query = QueryBeginning(ordered=True, margin_ns=7)
     begin_midstream([query])
     query.begin_at(record().since_ns())

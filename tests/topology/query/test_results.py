@@ -1,4 +1,4 @@
-"""Example: what an emitter counts, and what a step takes from it."""
+"""Example: an emitter counts results, and a step takes those that it gathered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from topology.model.result import EMIT, RETRACT, UPDATE, Finding, Result
 from topology.query.results import ResultEmitter
 
 
-def test_an_emitter_counts_by_operation_and_a_step_takes_what_it_gathered() -> None:
+def test_step_takes_gathered_results() -> None:
+    """An emitter counts by operation."""
     emitter = ResultEmitter("s", "q", is_keyed=False)
     results: list[Finding] = []
     for op in (EMIT, UPDATE, UPDATE, RETRACT):

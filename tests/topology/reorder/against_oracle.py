@@ -1,4 +1,4 @@
-"""REORDER and its oracle, side by side on one list of arrivals."""
+"""REORDER and its oracle, run side by side on one list of arrivals."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ RULES: dict[str, Callable[[], waits.Rule]] = {
 
 
 def arrivals(rng: Random, n: int = 70, sources: int = 2) -> list[Arrival]:
-    """Overtaking, loss, copies, silences, restarts, stamps that fall; a time unit of 1 ms, so
-    that arrivals and deadlines fall together."""
+    """Return arrivals out of order, with losses, duplicates, silences, restarts and set-backs.
+
+    Times are whole milliseconds, so that arrivals and deadlines coincide.
+    """
     coming: list[Arrival] = []
     for i in range(sources):
         coming += _source(f"s{i}", rng, n // sources)

@@ -31,7 +31,7 @@ def event(ts: int, arrival: int, offset: int, source: str = "a", kind: str = DAT
 
 
 def rendered(step: Step) -> list[tuple[Any, ...]]:
-    """(instant, what, source, number, time) of what left."""
+    """Return (instant, what, source, number, time) of each emitted event."""
     return [
         (one.at_ns // MS, one.late or one.kind or "event", one.source, one.seq, one.ts_ns // MS)
         for one in step.released
@@ -39,31 +39,34 @@ def rendered(step: Step) -> list[tuple[Any, ...]]:
 
 
 def data(step: Step) -> list[tuple[int, int]]:
-    """(time, number) of the events that left in order."""
+    """Return (time, number) of the events that were emitted in order."""
     return [(e.ts_ns // MS, e.seq) for e in step.released if e.kind == DATA and not e.late]
 
 
-def test_the_merge_is_told_that_events_wait_once_and_when_none_does() -> None:
+def test_merge_learns_of_buffered_events() -> None:
+    """BLOCKED comes once, and UNBLOCKED when nothing is buffered any more."""
     reorder = operator()
     first = reorder.on_batch([event(100, 200, 0)], 200 * MS)
-    assert rendered(first) == []  # the instant is not over
+    assert rendered(first) == []  # The instant is not over.
     second = reorder.on_batch([event(104, 201, 1)], 201 * MS)
     assert rendered(second) == [(200, BLOCKED, "a", 0, 0)]
     third = reorder.on_batch([event(110, 202, 2), event(111, 203, 3)], 203 * MS)
-    assert rendered(third) == [(202, "event", "a", 0, 100)]  # says nothing of those behind
+    assert rendered(third) == [(202, "event", "a", 0, 100)]  # It does not end the block.
     assert rendered(reorder.on_time(300 * MS))[-1] == (213, UNBLOCKED, "a", 4, 0)
 
 
-def test_a_stamp_far_ahead_is_dead_where_clocks_are_trusted() -> None:
+def test_timestamp_far_ahead_is_dead() -> None:
+    """Clocks are trusted here."""
     reorder = operator(max_ahead=100)
     step: Any = reorder.on_batch([event(500, 200, 3), event(200, 201, 4)], 201 * MS)
     (dead,) = step.reports
     assert (dead.reason, dead.seq) == ("ahead", 3)
     assert "clock.max_ahead" in dead.detail
-    assert data(reorder.on_end(400 * MS)) == [(200, 3)]  # the dead one took no number
+    assert data(reorder.on_end(400 * MS)) == [(200, 3)]  # The dead letter took no number.
 
 
-def test_a_late_one_goes_on_with_a_number_or_is_told_with_its_place() -> None:
+def test_late_event_follows_policy() -> None:
+    """With `pass` it is emitted with its number; otherwise it is only reported."""
     for late, number in (("pass", 11), ("side", 12), ("drop", 12)):
         reorder = operator(late=late, wait=0)
         events = [event(100, 200, 10), event(120, 201, 11), event(90, 202, 12)]
@@ -79,7 +82,8 @@ def test_a_late_one_goes_on_with_a_number_or_is_told_with_its_place() -> None:
             assert not any(one.late for one in step.released)
 
 
-def test_copies_are_told_where_numbers_are_the_same_and_offsets_never_are() -> None:
+def test_same_number_is_a_duplicate() -> None:
+    """Events of one time with other numbers are distinct."""
     reorder = operator()
     step = reorder.on_batch([event(100, 200, 1), event(100, 201, 1)], 201 * MS)
     assert [type(report) for report in step.reports] == [Duplicate]
@@ -88,14 +92,14 @@ def test_copies_are_told_where_numbers_are_the_same_and_offsets_never_are() -> N
     assert [number for _, number in data(reorder.on_end(300 * MS))] == [1, 2]
 
 
-def test_heartbeats_and_byes_wait_and_leave_like_events() -> None:
+def test_control_events_wait_like_data() -> None:
     reorder = operator()
     batch = [
         event(110, 200, 0, kind=HEARTBEAT),
         event(112, 201, 1, kind=BYE),
-        event(105, 202, 2),  # overtaken by both
-        event(50, 290, 3, kind=HEARTBEAT),  # late: nothing left to say
-        event(51, 290, 4, kind=DEAD),  # a dead letter leaves no hole, so nothing at all
+        event(105, 202, 2),  # It arrives after both, and its time is before theirs.
+        event(50, 290, 3, kind=HEARTBEAT),  # A late heartbeat is not emitted.
+        event(51, 290, 4, kind=DEAD),  # A dead letter leaves no gap, so that nothing is emitted.
     ]
     step = reorder.on_batch(batch, 290 * MS)
     step.released += reorder.on_time(300 * MS).released
@@ -110,14 +114,14 @@ def test_heartbeats_and_byes_wait_and_leave_like_events() -> None:
     assert step.reports == []
 
 
-def test_at_the_bound_of_one_source_its_smallest_leaves() -> None:
+def test_full_source_emits_its_smallest() -> None:
     reorder = operator(max_held=2)
     step = reorder.on_batch([event(ts, 200, n) for n, ts in enumerate((3, 1, 2))], 200 * MS)
     assert data(step) == [(1, 0)]
     assert reorder.figures()["overflows"] == 1
 
 
-def test_at_the_bound_of_all_the_fullest_source_pays() -> None:
+def test_total_bound_hits_fullest_source() -> None:
     reorder = operator(max_held_total=4)
     flood = [event(1_000 + n, 200, n, "flood") for n in range(4)]
     step = reorder.on_batch([*flood, event(5, 200, 9, "calm")], 200 * MS)
@@ -126,7 +130,7 @@ def test_at_the_bound_of_all_the_fullest_source_pays() -> None:
     assert (figures["held"], figures["overflows"]) == (4, 1)
 
 
-def test_at_the_bound_of_payload_the_source_that_holds_most_of_it_pays() -> None:
+def test_byte_bound_hits_largest_payload() -> None:
     reorder = operator(max_held_bytes=100)
     events = [event(1_000 + n, 200, n, "many") for n in range(4)]
     events.append(event(5, 200, 9, "heavy"))
@@ -137,7 +141,7 @@ def test_at_the_bound_of_payload_the_source_that_holds_most_of_it_pays() -> None
     ]
 
 
-def test_a_source_forgotten_begins_with_a_number_above_those_before() -> None:
+def test_numbers_rise_after_forgetting() -> None:
     reorder = operator(wait=0, max_sources=1)
     before = reorder.on_batch([event(100 + n, 200 + n, n) for n in range(3)], 203 * MS)
     reorder.on_batch([event(100, 300, 3, "b")], 301 * MS)
@@ -147,7 +151,7 @@ def test_a_source_forgotten_begins_with_a_number_above_those_before() -> None:
     assert reorder.figures()["forgotten"] == 2
 
 
-def test_people_are_told_who_waits_and_until_when() -> None:
+def test_explain_shows_the_wait() -> None:
     reorder = operator()
     reorder.on_batch([event(100, 200, 7)], 200 * MS)
     reorder.on_time(203 * MS)
@@ -163,7 +167,7 @@ def test_people_are_told_who_waits_and_until_when() -> None:
     assert reorder.figures().keys() <= FIGURES.keys()
 
 
-def test_what_the_state_does_not_know_as_held_is_not_taken() -> None:
+def test_events_unknown_to_state_are_freed() -> None:
     reorder = operator()
     reorder.on_batch([event(100, 200, 7)], 200 * MS)
     stray, held = event(1, 2, 3, "stray"), event(100, 200, 7)
@@ -181,7 +185,7 @@ def text(line: str) -> str:
     return f"streams: {{pitch: {{reorder: {{{line}}}}}}}"
 
 
-def test_the_target_is_that_of_the_wait() -> None:
+def test_settings_reach_the_policy() -> None:
     topology = parse(text("rule: time, miss_target: 0.05%, max_wait: 3ms"))
     policy = ReorderByTime("pitch", topology.streams["pitch"].reorder)._policy()
     assert isinstance(policy, OwnTail)
@@ -192,7 +196,8 @@ NO_EFFECT = ["start: zero", "infer_restart: false", "seq_bits: 16", "max_jump: 5
 
 
 @pytest.mark.parametrize("lines", [*([line] for line in NO_EFFECT), NO_EFFECT[:3]])
-def test_what_needs_numbers_is_refused_and_all_of_it_at_once(lines: list[str]) -> None:
+def test_settings_of_numbers_are_refused(lines: list[str]) -> None:
+    """All of them are refused at once."""
     refused = refusal(text(", ".join(["rule: time", *lines])))
     problems = {problem.path: str(problem) for problem in refused}
     paths = [f"streams.pitch.reorder.{line.partition(':')[0]}" for line in lines]

@@ -1,7 +1,8 @@
-"""Copies by id in REORDER by time: examples, and a law that compares runs with copies and without.
+"""Duplicates by id in REORDER by time: examples, and a law that compares runs with and without
+them.
 
-The law repeats events of a stream at random later arrivals. The run with the copies, also when it
-is restarted at every point, emits what the run without them does.
+The law repeats events of a stream at random later arrivals. The run with the duplicates emits the
+same as the run without, also when it is restarted at every point.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ def copies(reorder: ReorderByTime, *events: Event) -> list[int]:
     return [one.event.offset for one in step.reports if isinstance(one, Duplicate)]
 
 
-def test_second_event_of_an_id_is_a_copy() -> None:
+def test_repeated_id_is_a_duplicate() -> None:
     reorder = operator()
     events = [sent(1, 100, 0, "x"), sent(2, 101, 1, "y"), sent(1, 102, 2, "x"), sent(9, 103, 3)]
     assert copies(reorder, *events) == [2]
     assert reorder.figures()["ids"] == 2
 
 
-def test_an_id_counts_within_its_source() -> None:
+def test_id_counts_within_its_source() -> None:
     assert copies(operator(), sent(1, 100, 0, "x"), sent(1, 100, 1, "x", "b")) == []
 
 
-def test_events_without_an_id_are_no_copies() -> None:
+def test_events_without_id_are_distinct() -> None:
     assert copies(operator(), sent(1, 100, 0), sent(1, 100, 1)) == []
 
 
-def test_an_id_is_remembered_by_arrival() -> None:
+def test_id_is_remembered_by_arrival() -> None:
     reorder = operator(id_memory="50ms", max_ids=8)  # A page has one id.
     events = [
         sent(1, 100, 0, "x"),
@@ -57,18 +58,18 @@ def test_an_id_is_remembered_by_arrival() -> None:
         sent(1, 150, 2, "x"),
         sent(1, 199, 3, "x"),
     ]
-    assert copies(reorder, *events) == [1, 3]  # The first event counts, not the copy of it.
+    assert copies(reorder, *events) == [1, 3]  # The first event counts, not a duplicate.
     assert copies(reorder, sent(1, 300, 4, "y")) == []
     assert (reorder.figures()["ids"], reorder.figures()["ids_forgotten"]) == (1, 0)
 
 
-def test_the_id_of_a_dead_letter_is_not_remembered() -> None:
+def test_id_of_dead_letter_is_not_kept() -> None:
     reorder = operator(max_ahead=10)
     step = reorder.on_batch([sent(500, 100, 0, "x"), sent(99, 101, 1, "x")], 101 * MS)
     assert [type(one) for one in step.reports] == [Malformed]
 
 
-def test_a_copy_of_a_late_event_is_a_copy() -> None:
+def test_late_event_can_have_duplicates() -> None:
     reorder = operator(wait=0, late="side")
     events = [sent(100, 200, 0, "x"), sent(90, 201, 1, "y"), sent(90, 202, 2, "y")]
     step = reorder.on_batch(events, 202 * MS)
@@ -76,7 +77,7 @@ def test_a_copy_of_a_late_event_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 30])
-def test_the_oldest_ids_make_room(most: int) -> None:
+def test_oldest_ids_make_room(most: int) -> None:
     reorder = operator(max_ids=most)
     events = [sent(n, 100 + n, n, f"{n}") for n in range(100)]
     assert copies(reorder, *events) == []
@@ -86,7 +87,7 @@ def test_the_oldest_ids_make_room(most: int) -> None:
     assert copies(reorder, sent(200, 300, 200, "99"), sent(200, 300, 201, "0")) == [200]
 
 
-def test_a_state_without_a_page_is_refused() -> None:
+def test_state_without_a_page_is_refused() -> None:
     reorder = operator(max_ids=16)
     copies(reorder, *[sent(n, 100, n, f"{n}") for n in range(10)])
     state = reorder.snapshot()
@@ -96,7 +97,7 @@ def test_a_state_without_a_page_is_refused() -> None:
 
 
 def stream(rng: Random) -> tuple[list[Event], list[Event]]:
-    """Return events with ids out of order, and the same with copies that come later."""
+    """Return events with ids out of order, and the same events with later duplicates."""
     once: list[Event] = []
     twice: list[Event] = []
     for n in range(60):
@@ -138,7 +139,7 @@ def fresh(one: Event) -> Event:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(20))
-def test_copies_change_no_emitted_event(seed: int) -> None:
+def test_law_duplicates_change_nothing(seed: int) -> None:
     rng = Random(seed)
     once, twice = stream(rng)
     settings: Any = {"wait": rng.choice((0, 5, 40)), "id_memory": "1s", "max_ids": 1_000}

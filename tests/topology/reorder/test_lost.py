@@ -1,7 +1,7 @@
-"""Examples: a restore whose held records are gone from the log, or were never held.
+"""Examples: a restore whose buffered records are gone from the log, or were never buffered.
 
-Retention may take what was held while no worker ran. The numbers are missing then, and are
-declared so; the source goes on.
+Retention may delete buffered records while no worker runs. Their numbers are missing then, and are
+reported as gaps; the source continues.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def numbers(events: list[Event]) -> list[int]:
 
 
 @pytest.mark.parametrize("kept", [[4, 5], [3, 5], [5], [3], []])
-def test_what_is_gone_from_the_log_is_missing_again(kept: list[int]) -> None:
+def test_records_gone_from_log_are_missing(kept: list[int]) -> None:
     before = reorder(start=0)
     before.on_batch([event(0, 0), event(3, 1), event(4, 2), event(5, 3)], 3 * MS)
     again = restored(before, [event(n, n) for n in kept], start=0)
@@ -54,7 +54,7 @@ def test_what_is_gone_from_the_log_is_missing_again(kept: list[int]) -> None:
 
 
 @pytest.mark.parametrize("kept", [[7, 9], [9], []])
-def test_a_start_hold_goes_on_with_what_is_left(kept: list[int]) -> None:
+def test_start_hold_survives_lost_records(kept: list[int]) -> None:
     before = reorder()
     before.on_batch([event(7, 0), event(8, 1), event(9, 2)], 2 * MS)
     again = restored(before, [event(n, n - 7) for n in kept])
@@ -63,7 +63,7 @@ def test_a_start_hold_goes_on_with_what_is_left(kept: list[int]) -> None:
     assert numbers(step.released) + numbers(late.released) == [*kept, 10]
 
 
-def test_what_the_numbers_do_not_call_held_is_not_taken() -> None:
+def test_records_unknown_to_state_are_freed() -> None:
     before = reorder(start=0)
     before.on_batch([event(0, 0), event(1, 1), event(3, 2)], 2 * MS)
     stale = [event(0, 0), event(2, 1), event(3, 2)]
@@ -73,8 +73,8 @@ def test_what_the_numbers_do_not_call_held_is_not_taken() -> None:
     assert numbers(again.on_batch([event(2, 3)], 3 * MS).released) == [2, 3]
 
 
-def test_a_lost_number_that_comes_changes_the_page_behind_it() -> None:
-    """What is left of its range begins in another page than the range did."""
+def test_filled_number_moves_its_lost_page() -> None:
+    """A part of its range begins in another page than the range did."""
     operator, log = reorder(start=0, max_jump=10 * PAGE), Log()
     operator.on_batch([event(0, 0), event(5 * PAGE, 1)], MS)
     operator.on_time(100 * MS)
@@ -83,7 +83,7 @@ def test_a_lost_number_that_comes_changes_the_page_behind_it() -> None:
     log.checkpoint(operator)
 
 
-def test_pages_of_an_epoch_go_when_it_is_forgotten() -> None:
+def test_forgotten_epoch_loses_its_pages() -> None:
     operator, log = reorder(start=0), Log()
     for epoch in range(4):
         at = 1_000 * epoch
@@ -98,7 +98,7 @@ def test_pages_of_an_epoch_go_when_it_is_forgotten() -> None:
     assert epochs == {"2", "3"}
 
 
-def test_a_state_of_an_older_layout_or_of_another_order_is_refused() -> None:
+def test_older_or_other_state_is_refused() -> None:
     older = {"now": 5, "pool": [-1, 0, [False, 0, 0, [0, 0, []]]], "lane/s": [None, None, []]}
     by_time = ReorderByTime("default", ReorderConfig(rule="time"))
     by_time.on_batch([event(0, 0)], 0)
@@ -113,7 +113,8 @@ def test_a_state_of_an_older_layout_or_of_another_order_is_refused() -> None:
 
 
 @pytest.mark.parametrize("lacks", ["source", "epoch"])
-def test_lost_numbers_of_no_source_or_epoch_are_refused(lacks: str) -> None:
+def test_stray_lost_numbers_are_refused(lacks: str) -> None:
+    """Their source or epoch is not in the state."""
     before = reorder(start=0)
     before.on_batch([event(0, 0), event(5, 1)], MS)
     before.on_time(100 * MS)

@@ -26,7 +26,7 @@ SEEDS = seeds_of_today(40)
 
 
 def run(operator: Operator, events: list[Event], rng: Random | None = None) -> Step:
-    """All that the operator says of these events, up to the end, in batches drawn by `rng`."""
+    """Return the sum of all steps of the operator up to the end, in batches drawn by `rng`."""
     total = Step(0)
     for batch in [events] if rng is None else cut(events, rng):
         if batch:
@@ -36,8 +36,10 @@ def run(operator: Operator, events: list[Event], rng: Random | None = None) -> S
 
 
 def told(step: Step) -> dict[str, list[Any]]:
-    """By source, what left (without the word that nothing waits, which the merge knows in a stream
-    that numbers) and what was reported, each in its order."""
+    """Return the emitted events and the reports of each source, in order.
+
+    UNBLOCKED is left out, since MERGE infers it in a numbered stream.
+    """
     said: dict[str, list[Any]] = {}
     for each in step.released:
         if each.kind != UNBLOCKED:
@@ -54,7 +56,7 @@ def _source(report: Report) -> str:
 
 
 def of_kind(events: list[Event], *, numbered: bool) -> list[Event]:
-    """The events of the sources of a kind, less those of the other kind, which are dead."""
+    """Return the events of the sources of a kind, without their dead letters of the other kind."""
     first: dict[str, bool] = {}
     for event in events:
         first.setdefault(event.source, event.seq >= 0)
@@ -77,7 +79,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=repr)
-def test_each_source_is_as_in_a_stream_of_its_kind_alone(settings: dict[str, Any]) -> None:
+def test_law_kinds_do_not_affect_each_other(settings: dict[str, Any]) -> None:
     seen = 0
     for seed in SEEDS:
         events = mixed(seed)
@@ -103,8 +105,8 @@ def test_each_source_is_as_in_a_stream_of_its_kind_alone(settings: dict[str, Any
     assert seen > 100
 
 
-def test_the_merge_hears_that_nothing_of_a_numbered_source_waits() -> None:
-    """In a mixed stream an event that leaves does not say so by itself."""
+def test_every_block_ends() -> None:
+    """In a mixed stream an emitted event does not end a block by itself."""
     for seed in SEEDS:
         waits: dict[str, int] = {}
         for each in run(mixed_reorder(), mixed(seed), Random(seed)).released:
@@ -128,7 +130,7 @@ def dead(step: Step) -> list[tuple[str, int, int | None]]:
     ]
 
 
-def test_a_source_is_what_its_first_event_said() -> None:
+def test_first_event_decides_kind() -> None:
     reorder = mixed_reorder(fixed(0))
     events = [
         event("a", 0, 0), event("b", 1), event("a", 2), event("b", 3, 5), event("b", 4, 6, DEAD),
@@ -141,7 +143,7 @@ def test_a_source_is_what_its_first_event_said() -> None:
     assert "it differs from the first; number all events or none" in str(step.reports[0])
 
 
-def test_where_events_are_is_found_for_both_kinds() -> None:
+def test_both_kinds_can_be_located() -> None:
     reorder = mixed_reorder(fixed(50))
     reorder.on_batch([event("a", 0, 0), event("a", 1, 2), event("b", 2)], 110 * MS)
     waiting = reorder.explain()["waiting"]
@@ -159,7 +161,7 @@ def settings(line: str) -> ReorderConfig:
     return parse(f"streams: {{default: {{reorder: {{{line}}}}}}}").streams["default"].reorder
 
 
-def test_the_key_mixes_both_orders() -> None:
+def test_key_mixes_both_orders() -> None:
     config = settings("without_seq: by_time, miss_target: 1%")
     assert (config.numbered, config.is_mixed) == (True, True)
     assert not settings("without_seq: dead").is_mixed
@@ -171,7 +173,7 @@ def test_the_key_mixes_both_orders() -> None:
 
 
 def stream(reorder: str, *sources: str) -> str:
-    """Its sources are all expected: whom the merge does not know yet it may pass over."""
+    """Return a stream whose sources are all expected, since MERGE may pass over unknown ones."""
     merge = f"{{max_wait: 9s, expected_sources: [{', '.join(sources)}]}}"
     waits = f"{{{reorder}, max_wait: 90ms}}"
     return f"{{reorder: {waits}, clock: {{unsynced: trust}}, merge: {merge}}}"
@@ -183,7 +185,7 @@ ONE = f"streams: {{n: {stream('without_seq: by_time', *NUMBERED, *TIMED)}}}"
 
 
 def recorded(rng: Random) -> list[dict[str, Any]]:
-    """Three sources with numbers, of which some are lost, and three without; all within 60 ms."""
+    """Return rows up to 60 ms late: three sources with numbers, some lost, and three without."""
     rows: list[dict[str, Any]] = []
     for source in range(6):
         for number in range(40):
@@ -207,7 +209,7 @@ def recorded(rng: Random) -> list[dict[str, Any]]:
 def replayed(
     text: str, rows: list[dict[str, Any]], cut_at: int = 0, before: str | None = None
 ) -> Step:
-    """A restart comes at that row; until then the topology is the one `before`."""
+    """Replay the rows with a restart at row `cut_at`; until then the topology is `before`."""
     topology = parse(before or text)
     reader = LineReader(topology.reading())
     replay: Any = Replay(topology)
@@ -237,7 +239,7 @@ def by_source(step: Step) -> dict[str, list[Any]]:
 
 
 @pytest.mark.slow
-def test_a_replay_gives_each_source_what_two_streams_would_give() -> None:
+def test_replay_equals_two_streams() -> None:
     for seed in SEEDS[:15]:
         rng = Random(seed)
         rows = recorded(rng)
@@ -249,8 +251,8 @@ def test_a_replay_gives_each_source_what_two_streams_would_give() -> None:
 
 
 @pytest.mark.slow
-def test_a_stream_goes_on_when_the_key_is_added_to_its_file() -> None:
-    """What numbers had put in order so far stays so, and sources without numbers begin."""
+def test_key_can_be_added_later() -> None:
+    """Numbered sources keep their order, and sources without numbers begin."""
     numbered = f"streams: {{n: {stream('rule: miss', *NUMBERED, *TIMED)}}}"
     for seed in SEEDS[:15]:
         rng = Random(seed)
@@ -269,7 +271,7 @@ def said_of(said: dict[str, list[Any]], sources: tuple[str, ...]) -> list[Any]:
     return [one for source in sources for one in said.get(source, [])]
 
 
-def test_nothing_is_called_complete_before_correcting_ends() -> None:
+def test_complete_after_lateness() -> None:
     marks = [each for each in replayed(ONE, recorded(Random(1))).released if not each.source]
     assert marks
     assert all(mark.complete_ns <= mark.ref_time_ns - 600_000 * MS for mark in marks)

@@ -1,4 +1,4 @@
-"""Example tables for REORDER, and operator = oracle over seeded streams.
+"""Examples for REORDER as tables, and the law that it equals its oracle on seeded streams.
 
 In the tables a time is a number of milliseconds; `max_wait` is 50.
 """
@@ -36,7 +36,7 @@ def event(
     epoch: int = NO_EPOCH,
     kind: str = "",
 ) -> Event:
-    """`ts` None: the record bears no stamp, and its arrival stands for it."""
+    """Return an event; without `ts` the record has no timestamp, and its arrival time is used."""
     stamp = at if ts is None else ts
     made = Event("default", source, epoch, seq, stamp * MS, at * MS, offset=seq, kind=kind)
     made.is_stamped = ts is not None
@@ -44,7 +44,7 @@ def event(
 
 
 def rendered(step: Step) -> list[str]:
-    """What one call said, in a line each: `5 (late gap)`, `blocked`, `gap 3-4 timeout`."""
+    """Return the lines of one call, such as `5 (late gap)`, `blocked` or `gap 3-4 timeout`."""
     lines = []
     for e in step.released:
         number = e.kind if e.kind in (BLOCKED, UNBLOCKED) else f"{e.seq}"
@@ -63,7 +63,7 @@ def rendered(step: Step) -> list[str]:
 
 
 def play(reorder: Reorder, rows: Table) -> None:
-    """A row: at, seq and perhaps ts and epoch; without seq: `on_time`."""
+    """Play the rows (at, seq and perhaps ts and epoch); one without seq calls `on_time`."""
     for number, (at, seq, *rest, expected) in enumerate(rows):
         if seq is None:
             step = reorder.on_time(at * MS)
@@ -165,7 +165,8 @@ def test_scenario(settings: dict[str, Any], rows: Table) -> None:
     play(operator(**settings), rows)
 
 
-def test_what_frees_an_overdue_gap_expires_it_amid_a_batch() -> None:
+def test_filling_event_expires_overdue_gap() -> None:
+    """Both happen within one batch."""
     reorder = operator(start="auto", rule="fixed")
     play(reorder, table("0 5 -> blocked\n10 9\n40 2\n50 -> 2, blocked\n70 3 -> 3, blocked"))
     step = reorder.on_batch([event(70, 4), event(70, 7, ts=1)], 70 * MS)
@@ -185,7 +186,7 @@ def test_duplicates_and_conflicts() -> None:
 
 
 def _sent(rng: Random, runs: int) -> list[tuple[int, int, int]]:
-    """(run, number, stamp) of a source that begins again at 0 without a pause."""
+    """Return (run, number, timestamp) of a source that restarts at 0 without a pause."""
     sent, ts = [], 0
     for run in range(runs):
         for seq in range(rng.randint(5, 30)):
@@ -196,7 +197,7 @@ def _sent(rng: Random, runs: int) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("is_stamped", [True, False])
 @pytest.mark.parametrize("start", ["auto", "zero"])
-def test_copies_of_a_network_are_copies_in_any_order(start: str, *, is_stamped: bool) -> None:
+def test_network_duplicates_in_any_order(start: str, *, is_stamped: bool) -> None:
     for seed in SEEDS:
         rng = Random(seed)
         sent = _sent(rng, 1)
@@ -216,7 +217,7 @@ def test_copies_of_a_network_are_copies_in_any_order(start: str, *, is_stamped: 
 
 
 @pytest.mark.parametrize(("first", "start"), [(0, "zero"), (0, "auto"), (700, "auto")])
-def test_a_source_that_begins_again_at_once_loses_nothing(first: int, start: str) -> None:
+def test_immediate_restart_loses_nothing(first: int, start: str) -> None:
     for seed in SEEDS:
         sent = _sent(Random(seed), 4)
         reorder = operator(start=start)
@@ -240,25 +241,25 @@ def test_a_source_that_begins_again_at_once_loses_nothing(first: int, start: str
         # From before the start, below the wrap: late, and named as it was sent.
         ("auto", [(0, 0, ["0"]), (1, 254, ["late 254 before_start"]), (2, 1, ["1"])]),
         ("zero", [(0, 254, ["late 254 before_start"]), (1, 0, ["0"]), (2, 1, ["1"])]),
-        # Half a cycle ahead is the most that can be told from behind.
+        # Half a cycle ahead is the most that can be distinguished from behind.
         ("zero", [(0, 128, ["blocked"]), (50, None, ["128", "gap 0-127 timeout"])]),
         ("zero", [(0, 129, ["late 129 before_start"])]),
-        # In the start hold it is the smallest seen: all is counted from one cycle up.
+        # In the start hold it is the smallest number seen, so that the others count one cycle up.
         ("auto", [(0, 2, ["blocked"]), (1, 255, []), (2, 1, []), (3, 0, []), (49, None, []),
                   (50, None, ["255", "256", "257", "258"]), (51, 3, ["259"])]),
         ("auto", [(0, 2, ["blocked"]), (1, 254, []), (2, 3, []), (49, None, []),
                   (50, None, ["254", "blocked"]),
                   (51, None, ["258", "259", "gap 255-257 timeout"]),
                   (52, 0, ["256 (late gap)"]), (53, 253, 0, ["late 253 before_start"])]),
-        # Its stamp is too new for that: the source has restarted.
+        # Its timestamp is too new for that: the source has restarted.
         ("auto", [(0, 0, ["0"]), (9, 1, ["1"]), (60, 254, ["blocked"]), (110, None, ["254"])]),
     ],
 )  # fmt: skip
-def test_a_number_from_before_the_start_of_a_small_counter(start: str, rows: Table) -> None:
+def test_number_before_start_of_counter(start: str, rows: Table) -> None:
     play(operator(seq_bits=8, start=start), rows)
 
 
-def test_one_number_that_jumps_is_kept_aside_and_given_up() -> None:
+def test_single_jump_is_dead() -> None:
     rows = table("""
         0 0 -> 0
         1 5000
@@ -269,13 +270,14 @@ def test_one_number_that_jumps_is_kept_aside_and_given_up() -> None:
     play(operator(max_jump=100), rows)
 
 
-def test_a_dead_letter_holds_its_place() -> None:
+def test_dead_letter_holds_its_place() -> None:
     reorder = operator()
     events = [event(0, 0), event(1, 2), event(2, 1, kind=DEAD)]
     assert rendered(reorder.on_batch(events, 2 * MS)) == ["0", "blocked", "1 (dead)", "2"]
 
 
-def test_control_events_take_their_number_and_do_not_come_late() -> None:
+def test_control_events_are_never_late() -> None:
+    """They take their sequence number."""
     reorder = operator()
     events = [event(0, 0), event(1, 1, kind=HEARTBEAT), event(2, 2, kind=BYE)]
     assert rendered(reorder.on_batch(events, 2 * MS)) == ["0", "1", "2"]
@@ -285,7 +287,7 @@ def test_control_events_take_their_number_and_do_not_come_late() -> None:
 # -- bounds ----------------------------------------------------------------------------------------
 
 
-def test_over_the_total_the_fullest_source_pays() -> None:
+def test_total_bound_hits_fullest_source() -> None:
     reorder = operator(max_held_total=3)
     events = [
         event(at, seq, source=s) for at, (s, seq) in enumerate([("a", 1), ("b", 1), ("b", 2)])
@@ -297,7 +299,7 @@ def test_over_the_total_the_fullest_source_pays() -> None:
     assert [(r.source, r.last) for r in step.reports if isinstance(r, Gap)] == [("b", 0)]
 
 
-def test_over_the_bytes_the_source_that_holds_most_of_them_pays() -> None:
+def test_byte_bound_hits_largest_payload() -> None:
     reorder = operator(max_held_bytes=100)
     events = [event(at, at + 1, source="many") for at in range(3)]
     events += [event(3, 1, source="heavy"), event(4, 4, source="many")]
@@ -307,14 +309,14 @@ def test_over_the_bytes_the_source_that_holds_most_of_them_pays() -> None:
     assert [r.source for r in step.reports if isinstance(r, Gap)] == ["heavy"]
 
 
-def test_all_that_were_silent_too_long_are_forgotten_at_once() -> None:
+def test_all_silent_sources_are_forgotten() -> None:
     reorder = operator(forget_after="1s")
     for at, source in ((0, "a"), (1, "b"), (900, "c"), (1_500, "d")):
         reorder.on_batch([event(at, 0, source=source)], at * MS)
     assert (reorder.figures()["forgotten"], reorder.figures()["sources"]) == (2, 2)
 
 
-def test_dead_reports_say_what_to_do() -> None:
+def test_dead_letter_report_has_a_remedy() -> None:
     reorder = operator(max_jump=10)
     reorder.on_batch([event(0, 0), event(1, 1_000)], 1 * MS)
     dead = reorder.on_end(60 * MS).reports[0]
@@ -326,8 +328,8 @@ def test_dead_reports_say_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_waits_and_holes_are_added_up(seed: int) -> None:
-    """What the figures say is what a count of all that left gives."""
+def test_figures_add_up_waits_and_gaps(seed: int) -> None:
+    """`waited_ns` is the sum over all emitted and reported events."""
     reorder = operator(rule="miss", start="auto")
     waited_ns = outlived = 0
     newest: dict[str, int] = {}
@@ -340,7 +342,7 @@ def test_waits_and_holes_are_added_up(seed: int) -> None:
             if left.kind not in (BLOCKED, UNBLOCKED):
                 waited_ns += left.at_ns - left.arrival_ns
             newest[left.source] = max(newest.get(left.source, 0), left.epoch)
-            # The end of a run is late by its gap, too, but nothing was given up.
+            # The end of a run is late by its gap, too, but no number was given up.
             outlived += left.late == GAP and left.epoch == newest[left.source]
     figures = reorder.figures()
     assert figures["waited_ns"] == waited_ns
@@ -348,7 +350,7 @@ def test_waits_and_holes_are_added_up(seed: int) -> None:
     assert figures["target_ppm"] == 999_000
 
 
-def test_a_number_that_comes_in_time_and_one_that_does_not() -> None:
+def test_filled_gaps_are_counted() -> None:
     reorder = operator(rule="fixed")
     reorder.on_batch([event(0, 0), event(1, 2), event(3, 1)], 3 * MS)
     reorder.on_batch([event(10, 5), event(90, 4, 9), event(91, 3, 8)], 91 * MS)
@@ -363,7 +365,7 @@ def test_a_number_that_comes_in_time_and_one_that_does_not() -> None:
 
 @pytest.mark.parametrize("start", [AUTO, 0, 3])
 @pytest.mark.parametrize("rule", RULES)
-def test_the_operator_is_the_oracle(rule: str, start: int) -> None:
+def test_operator_equals_oracle(rule: str, start: int) -> None:
     for seed in SEEDS:
         rng = Random(seed)
         coming = arrivals(rng, rng.choice((10, 30, 70, 200)), rng.choice((1, 2, 3)))

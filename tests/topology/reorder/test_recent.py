@@ -42,7 +42,7 @@ def pages(state: dict[str, Any]) -> list[str]:
     return sorted(key for key in state if key.startswith(RECENT))
 
 
-def test_the_same_payload_has_the_same_digest_and_none_has_0() -> None:
+def test_equal_payloads_have_equal_digests() -> None:
     assert digest_of(record(0, 0, value=b"v")) == digest_of(record(5, 9, value=b"v"))
     assert digest_of(record(0, 0, value=b"v")) != digest_of(record(0, 0, value=b"w"))
     assert digest_of(record(0, 0, value={"a": 1})) == digest_of(record(1, 1, value={"a": 1}))
@@ -52,13 +52,13 @@ def test_the_same_payload_has_the_same_digest_and_none_has_0() -> None:
     assert {digest_of(record(0, 0, value=empty)) for empty in (None, b"")} == {0}
 
 
-def test_half_of_a_character_in_a_type_has_a_digest() -> None:
+def test_half_character_in_type_has_digest() -> None:
     """Python's JSON reads such a type, which no record on the wire can have."""
     event = Event("default", "s", 0, 1, 5, 5, value=b"v", type="\ud800")
     assert digest_of(event) != digest_of(Event("default", "s", 0, 1, 5, 5, value=b"v"))
 
 
-def test_a_digest_that_the_codec_made_is_taken_and_copied() -> None:
+def test_digest_of_the_codec_is_used() -> None:
     in_order, unread, held = record(0, 0), record(1, 1), record(3, 3)
     in_order.digest, held.digest = 7, 8
     assert (digest_of(in_order), twin(in_order).digest) == (7, 7)
@@ -68,7 +68,7 @@ def test_a_digest_that_the_codec_made_is_taken_and_copied() -> None:
     assert digests[:4] == [7, digest_of(unread), 0, 8]
 
 
-def test_only_changed_pages_are_written_and_there_are_never_more() -> None:
+def test_only_changed_pages_are_written() -> None:
     one = reorder()
     one.changes()
     one.on_batch([record(n, n) for n in range(PAGE + 1)], PAGE * MS)
@@ -80,7 +80,7 @@ def test_only_changed_pages_are_written_and_there_are_never_more() -> None:
     assert len(pages(one.snapshot())) == PAGES + 1
 
 
-def test_a_number_that_fills_a_gap_changes_its_page() -> None:
+def test_filled_gap_changes_its_page() -> None:
     one = reorder()
     one.changes()
     one.on_batch([record(0, 0), record(1, 40), record(2, 41)], 2 * MS)
@@ -89,7 +89,7 @@ def test_a_number_that_fills_a_gap_changes_its_page() -> None:
     assert pages(one.changes()) == [f"{RECENT}1/s", f"{RECENT}2/s"]
 
 
-def test_a_new_epoch_removes_the_pages_of_the_old_one() -> None:
+def test_new_epoch_removes_old_pages() -> None:
     one = reorder()
     one.on_batch([record(n, n) for n in range(100)], 99 * MS)
     one.changes()
@@ -100,7 +100,7 @@ def test_a_new_epoch_removes_the_pages_of_the_old_one() -> None:
     assert pages(one.snapshot()) == left
 
 
-def test_sources_that_write_epochs_or_infer_none_are_not_remembered() -> None:
+def test_only_inferred_epochs_need_memory() -> None:
     one = reorder()
     one.on_batch([event(0, 0, epoch=1), event(1, 1, epoch=1)], MS)
     assert not pages(one.snapshot())
@@ -109,7 +109,7 @@ def test_sources_that_write_epochs_or_infer_none_are_not_remembered() -> None:
     assert not pages(other.snapshot())
 
 
-def test_beyond_the_bound_the_half_that_was_silent_longest_is_dropped(
+def test_full_memory_drops_longest_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert MOST * BYTES <= MAX_BYTES
@@ -125,7 +125,7 @@ def test_beyond_the_bound_the_half_that_was_silent_longest_is_dropped(
     sources = {key.rsplit("/", 1)[1] for key in pages(one.snapshot())}
     assert sources == {"s0", "s3", "s4"}
     assert one.changes()[f"{RECENT}{FIRST_PAGE}/s1"] is None
-    # A dropped source is remembered again, and its stamp alone tells what it forgot.
+    # A dropped source is remembered again, and only its timestamp shows what was forgotten.
     one.on_batch([record(6, 1, "s1")], 6 * MS)
     step = one.on_batch([record(7, 0, "s1", b"other", ts=3)], 7 * MS)
     assert [type(report) for report in step.reports] == [Duplicate]
@@ -134,7 +134,7 @@ def test_beyond_the_bound_the_half_that_was_silent_longest_is_dropped(
     assert again.snapshot() == one.snapshot()
 
 
-def test_pages_of_no_source_and_pages_of_another_length_are_refused() -> None:
+def test_stray_or_short_pages_are_refused() -> None:
     one = reorder()
     one.on_batch([record(0, 0)], 0)
     state = dict(one.snapshot())
@@ -146,8 +146,8 @@ def test_pages_of_no_source_and_pages_of_another_length_are_refused() -> None:
         reorder().restore({**state, f"{RECENT}0/s": [1 << 63] * (2 * PAGE)}, ())
 
 
-def test_a_number_far_below_the_highest_takes_the_place_of_none() -> None:
-    """Both have one place; the lower one fills a gap."""
+def test_old_number_replaces_no_newer_one() -> None:
+    """Both have the same place; the lower one fills a gap."""
     one = reorder()
     one.on_batch([record(0, 0), record(1, 300), record(2, 300 - SIZE)], 2 * MS)
     copies = [record(3, 300, ts=1), record(4, 301), record(5, 302)]
@@ -156,7 +156,7 @@ def test_a_number_far_below_the_highest_takes_the_place_of_none() -> None:
     assert one.figures()["epochs_inferred"] == 0
 
 
-def test_numbers_that_are_set_aside_are_not_remembered_in_place_of_others() -> None:
+def test_set_aside_number_replaces_none() -> None:
     one = Reorder("default", ReorderConfig(max_wait_ns=50 * MS, max_jump=100))
     one.on_batch([record(n, 100 + n) for n in range(10)], 9 * MS)
     one.on_batch([record(10, 105 + SIZE)], 10 * MS)

@@ -1,8 +1,7 @@
-"""Oracle and examples: copies, restarts and conflicts of sources that write no epochs.
+"""Oracle and examples: duplicates, restarts and conflicts of sources that write no epochs.
 
-The oracle is the sender, which knows what it sent: each event once, in runs that begin their
-numbers again, and copies of them. In the tables a time is a number of milliseconds; `max_wait` is
-50.
+The oracle is the sender, which knows what it sent: each event once, in runs that restart their
+numbers, and duplicates. In the tables a time is a number of milliseconds; `max_wait` is 50.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def record(at: int, seq: int, ts: int, content: str = "", offset: int = 0) -> Ev
 
 
 def rendered(step: Step) -> list[str]:
-    """What a step said: `3` or `1:3` for number 3 of epoch 1, `conflict 3`, `duplicate 3`."""
+    """Return the lines of a step, like `3`, `1:3` for number 3 of epoch 1, or `conflict 3`."""
     lines = []
     for e in step.released:
         name = e.kind if e.kind in (BLOCKED, UNBLOCKED) else f"{e.seq}"
@@ -202,7 +201,7 @@ def test_scenario(settings: dict[str, Any], rows: Table) -> None:
         assert rendered(step) == expected, f"line {number} at {at}"
 
 
-def test_no_more_events_than_the_bound_wait_behind_a_suspect() -> None:
+def test_events_behind_suspect_are_bounded() -> None:
     reorder = operator()
     for seq in range(3):
         reorder.on_batch([record(seq, seq, seq, f"{seq}")], seq * MS)
@@ -225,7 +224,7 @@ def test_no_more_events_than_the_bound_wait_behind_a_suspect() -> None:
     assert reorder.figures()["epochs_inferred"] == 1
 
 
-def test_what_is_no_longer_remembered_begins_an_epoch_only_by_its_stamp() -> None:
+def test_forgotten_number_is_judged_by_time() -> None:
     reorder = operator()
     for seq in range(300):
         reorder.on_batch([record(seq, seq, seq, f"{seq}")], seq * MS)
@@ -245,10 +244,10 @@ def test_what_is_no_longer_remembered_begins_an_epoch_only_by_its_stamp() -> Non
 
 @dataclass(frozen=True)
 class Sender:
-    """How a source sends: `runs` of `n` numbers, arriving up to `disorder` late.
+    """A source that sends `runs` of `n` numbers, which arrive up to `disorder` late.
 
-    The share `copied` comes twice. With `restamped`, a copy bears the time at which it was sent
-    again. `frequent` payloads are two, others differ. A `glitch` is a number that came, on another
+    The share `copied` comes twice. With `restamped`, a duplicate has the time at which it was sent
+    again. `frequent` payloads are two, others differ. A `glitch` is a known number on another
     record. With `stuck` all numbers are 0. A quarter of the records is older by `fall` than its
     neighbours. The first `calm` numbers are in order. A pause before a run is one of `gone`.
     """
@@ -269,8 +268,10 @@ class Sender:
     gone: tuple[int, ...] = (60, 200, 500)
 
     def sent(self, rng: Random) -> tuple[list[Event], list[str]]:
-        """Return the records in order of arrival, and for each what it is: `copy`, `glitch` or its
-        place in the truth."""
+        """Return the records in order of arrival, each with what it is.
+
+        It is `copy`, `glitch` or a place in the truth.
+        """
         found: list[tuple[int, int, int, bytes, str]] = []
         ts = now = 10_000
         for run in range(self.runs):
@@ -340,7 +341,8 @@ def played(reorder: Reorder, events: Sequence[Event]) -> Step:
 
 @pytest.mark.parametrize("start", ["zero", "auto"])
 @pytest.mark.parametrize("name", SENDERS)
-def test_each_event_of_the_truth_is_emitted_once_and_copies_are_told(name: str, start: str) -> None:
+def test_law_true_events_are_emitted_once(name: str, start: str) -> None:
+    """Duplicates and glitches are reported."""
     sender = SENDERS[name]
     for seed in SEEDS:
         events, truth = sender.sent(Random(seed))
@@ -368,7 +370,7 @@ def test_each_event_of_the_truth_is_emitted_once_and_copies_are_told(name: str, 
         assert reorder.figures()["epochs_inferred"] == runs - 1, seed
 
 
-def test_no_late_event_of_a_gateway_begins_an_epoch() -> None:
+def test_late_gateway_event_begins_no_epoch() -> None:
     sender = Sender(n=200, disorder=300, copied=0.2, fall=400, calm=20)
     for seed in SEEDS:
         events, truth = sender.sent(Random(seed))
@@ -382,7 +384,7 @@ def test_no_late_event_of_a_gateway_begins_an_epoch() -> None:
 
 
 @pytest.mark.parametrize("name", ["retransmissions", "restarts", "restarts with frequent payloads"])
-def test_what_is_sent_again_as_a_whole_is_not_emitted_again(name: str) -> None:
+def test_replayed_run_is_not_emitted_again(name: str) -> None:
     for seed in SEEDS:
         events, truth = SENDERS[name].sent(Random(seed))
         later_ns = events[-1].arrival_ns + 2_000 * MS
@@ -400,7 +402,7 @@ def test_what_is_sent_again_as_a_whole_is_not_emitted_again(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SENDERS)
-def test_a_restart_of_the_worker_changes_no_decision(name: str) -> None:
+def test_restart_changes_no_decision(name: str) -> None:
     sender = SENDERS[name]
     for seed in SEEDS[:3]:
         events, _ = sender.sent(Random(seed))
@@ -426,8 +428,11 @@ def test_a_restart_of_the_worker_changes_no_decision(name: str) -> None:
 
 
 def hostile(rng: Random, n: int) -> list[Event]:
-    """What a sender can do to be suspected again and again: numbers far back, or that came, with
-    new stamps and contents; its own run replayed; stamps that step back by a nanosecond."""
+    """Return events of a sender that is suspected again and again.
+
+    It sends known numbers with new timestamps and contents, numbers far back, and timestamps that
+    fall by a nanosecond.
+    """
     sent: list[Event] = []
     highest = 0
     for offset in range(n):
@@ -442,7 +447,8 @@ def hostile(rng: Random, n: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_hostile_sender_hurts_itself_alone_and_within_its_bounds(seed: int) -> None:
+def test_hostile_sender_hurts_itself_alone(seed: int) -> None:
+    """Its events are emitted or reported once, with a bounded delay."""
     rng, n = Random(seed), 2_000
     attack = hostile(rng, n)
     others = [
@@ -464,11 +470,12 @@ def test_a_hostile_sender_hurts_itself_alone_and_within_its_bounds(seed: int) ->
     ended.update(e.offset for e in left)
     ended.update(r.event.offset for r in step.reports if isinstance(r, Late | Duplicate))
     assert ended == Counter(range(n)), "each record ends once"
-    # Each of the suspects before an event, and then its gap, delays it by `max_wait` at most.
+    # Each suspect before an event, and then its gap, delays it by `max_wait` at most.
     assert max(e.at_ns - e.arrival_ns for e in left) <= (MAX_BEHIND + 1) * 50 * MS
 
 
-def test_records_without_timestamps_restart_by_their_payloads() -> None:
+def test_payloads_reveal_a_restart() -> None:
+    """Records have no timestamps."""
     reorder, step = operator(), Step(0)
     for at in range(20):
         one = record(at, at % 10, at, f"{at}")
@@ -479,7 +486,8 @@ def test_records_without_timestamps_restart_by_their_payloads() -> None:
     assert not step.reports
 
 
-def test_a_restored_suspect_has_no_epoch_if_written_ones_are_ignored() -> None:
+def test_restored_suspect_has_no_epoch() -> None:
+    """Written epochs are ignored here."""
     rows = [(0, 0, 7), (1, 1, 7), (2, 2, 7), (10, 0, 8), (11, 9, 8), (12, 1, 8), (13, 2, 8)]
     told = []
     for is_restored in (False, True):
@@ -500,7 +508,7 @@ def test_a_restored_suspect_has_no_epoch_if_written_ones_are_ignored() -> None:
     assert told[0] == told[1]
 
 
-def test_changes_are_those_of_the_snapshot_if_a_number_jumps() -> None:
+def test_changes_equal_snapshot_after_jump() -> None:
     reorder = operator(start="auto")
     table: dict[str, Any] = {}
     for at, seq in ((0, 3), (1, 4), (2, 1_000_070)):
@@ -511,7 +519,7 @@ def test_changes_are_those_of_the_snapshot_if_a_number_jumps() -> None:
     assert {key: row for key, row in table.items() if row is not None} == reorder.snapshot()
 
 
-def test_no_more_epochs_than_the_bound_wait_for_those_before() -> None:
+def test_waiting_epochs_are_bounded() -> None:
     reorder, step = operator(start="auto", max_wait="5s"), Step(0)
     for at in range(400):
         one = record(at // 10, 5 + at % 2, at, f"{at}")

@@ -1,6 +1,6 @@
-"""Every waiting strategy in a few settings, and the streams they are run on.
+"""Every waiting strategy in a few settings, and streams to run it on.
 
-Streams are seeded; stamps and arrivals are whole ms, so that ties are the rule.
+Streams are seeded; timestamps and arrivals are whole ms, so that ties are the rule.
 """
 
 from __future__ import annotations
@@ -35,9 +35,12 @@ EVERY: Final = 30 * MS
 
 @dataclass(frozen=True)
 class Strategy:
-    """`make(scale)`: with all its times `scale` times as long. `promise`: the share of windows
-    that may be missed at every prefix; `certain`: nothing in order and evenly delayed is
-    late; `inexact`: it divides times, so that scaling them may move a result by a few ns."""
+    """A waiting strategy.
+
+    `make(scale)` makes it with all times `scale` times as long. `promise` is the share of windows
+    that may be missed at every prefix. `certain`: no event in order and evenly delayed is late.
+    `inexact`: it divides times, so that scaling them may move a result by a few ns.
+    """
 
     name: str
     make: Callable[[int], SlackPolicy]
@@ -50,7 +53,7 @@ class Strategy:
 
 
 def always(make: Callable[..., SlackPolicy], **settings: Any) -> Callable[[int], SlackPolicy]:
-    """It knows no times that could be scaled."""
+    """Return a maker for a strategy that has no times to scale."""
     return lambda _: make(**settings)
 
 
@@ -59,11 +62,11 @@ def _printed(scale: int, delta: float, **more: Any) -> ProbSlack:
 
 
 REACH_NS: Final = 60_000 * MS
-"""No strategy lets a bound pass that lies further beyond the newest event and the clock."""
+"""No strategy passes a bound that is further beyond the newest event and the clock."""
 
 
 class Unguarded(AccuracyBudget):
-    """A budget that goes by its threshold alone, whatever has been spent."""
+    """A budget that uses its threshold alone, whatever has been spent."""
 
     def threshold(self) -> int:
         return self._theta
@@ -102,7 +105,7 @@ STRATEGIES: Final = [
 
 
 class Frontier:
-    """The largest bound that passes, or passed when it was asked for."""
+    """A search for the largest bound that passes, or has passed at an earlier call."""
 
     def __init__(self, policy: SlackPolicy) -> None:
         self._policy = policy
@@ -124,8 +127,10 @@ class Frontier:
 
 
 def in_order(seed: int) -> list[Event]:
-    """Each source keeps order; delays, rates and what they hang on change on the way, and
-    now and then all stands still for a while."""
+    """Return events of sources that keep order.
+
+    Delays and rates change on the way, and at times an event is stalled.
+    """
     rng = Random(seed)
     sources = rng.choice((1, 1, 2, 4))
     apart = [rng.choice((5, 15, 60)) for _ in range(sources)]
@@ -144,7 +149,7 @@ def in_order(seed: int) -> list[Event]:
 
 
 def disordered(seed: int) -> list[Event]:
-    """Sources that do not keep order, with an outlier now and then."""
+    """Return events of sources that do not keep order, with rare outliers."""
     rng = Random(seed)
     sources = rng.choice((1, 2, 3))
     events = []
@@ -158,7 +163,7 @@ def disordered(seed: int) -> list[Event]:
 
 
 def steady(seed: int) -> list[Event]:
-    """One source in order, always the same delay."""
+    """Return events of one source in order, always with the same delay."""
     rng = Random(seed)
     ts = 0
     events = []
@@ -174,7 +179,7 @@ def event(source: str, seq: int, ts: int, arrival: int, rng: Random) -> Event:
 
 
 def moved(events: list[Event], shift_ns: int, scale: int) -> list[Event]:
-    """The same stream elsewhere in time, and stretched."""
+    """Return the same stream shifted and stretched in time."""
     again = copies(events)
     for one in again:
         one.ts_ns = one.ref_time_ns = one.ts_ns * scale + shift_ns

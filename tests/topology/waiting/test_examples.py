@@ -37,12 +37,12 @@ MS = 1_000_000
 
 
 def at(ts: int, now: int, source: str = "s0", seq: int = 0) -> Event:
-    """Times in ms."""
+    """Return an event with times in ms."""
     return Event("default", source, 0, seq, ts * MS, now * MS)
 
 
 def feed_one(operator: TimeBuffer, ts: int, now: int) -> list[object]:
-    """What leaves and what is late when an event has come; times in ms."""
+    """Return the emitted and the late times after an event has come, in ms."""
     step = operator.on_batch([at(ts, now, seq=now)], now * MS)
     then = operator.on_time(now * MS)
     late = [f"{one.event.ts_ns // MS} late" for one in step.reports if isinstance(one, Late)]
@@ -55,7 +55,7 @@ STAMPS = [1, 4, 3, 5, 6, 9, 7, 8, 10, 13]
 
 
 def test_mp_k_slack_as_in_the_thesis() -> None:
-    """Figure 2.6, in frontier form: 3 is late at once, and 7 leaves as it arrives."""
+    """Figure 2.6, in frontier form: 3 is late at once, and 7 is emitted on arrival."""
     policy = MPKSlack()
     operator = time_buffer(policy, late="side")
     ks, clocks = [], []
@@ -70,7 +70,7 @@ def test_mp_k_slack_as_in_the_thesis() -> None:
     assert [one.ts_ns // MS for one in operator.iter_held()] == [13]
 
 
-def test_the_end_of_a_stream_leaves_only_where_idle_is_set() -> None:
+def test_idle_setting_emits_last_events() -> None:
     still = time_buffer(KSlack(5 * MS))
     still.on_batch([at(50, 100)], 100 * MS)
     still.on_time(100 * MS)
@@ -82,7 +82,7 @@ def test_the_end_of_a_stream_leaves_only_where_idle_is_set() -> None:
     assert [one.at_ns for one in going.on_time(130 * MS).released] == [120 * MS]
 
 
-def test_aq_k_slack_waits_less_while_all_is_covered() -> None:
+def test_aq_k_slack_reduces_alpha() -> None:
     policy = AQKSlack(10 * MS, 0.9)
     operator = time_buffer(policy)
     for now in range(1, 200):
@@ -91,7 +91,8 @@ def test_aq_k_slack_waits_less_while_all_is_covered() -> None:
     assert policy.alpha < 1
 
 
-def test_the_first_step_has_no_derivative_and_alpha_stays_a_share() -> None:
+def test_alpha_steps_stay_a_share() -> None:
+    """Its first step uses no derivative."""
     policy = AQKSlack(10 * MS, 0.9)
     policy._step(-0.1)
     assert policy.alpha == pytest.approx(0.95)
@@ -101,7 +102,7 @@ def test_the_first_step_has_no_derivative_and_alpha_stays_a_share() -> None:
     assert policy.alpha == 1
 
 
-def test_ldop_waits_for_the_mean_delay_of_what_came_out_of_order() -> None:
+def test_ldop_waits_for_mean_late_delay() -> None:
     policy = LDOP(100 * MS, 2_000_000)
     for ts, now in ((10, 10), (20, 20), (12, 22), (30, 30), (24, 34)):
         policy.observe(at(ts, now), now * MS)
@@ -113,7 +114,7 @@ def test_ldop_waits_for_the_mean_delay_of_what_came_out_of_order() -> None:
 # -- ProbSlack -------------------------------------------------------------------------------------
 
 
-def test_stragglers_are_expected_for_as_long_as_they_take() -> None:
+def test_stragglers_are_expected_by_age() -> None:
     sample = DelayTables()
     sample.apart, sample.delays, sample.span_ns = {1: 100}, {1: 100}, 100
     sample.straggled = {4: 2, 10: 1}
@@ -123,7 +124,7 @@ def test_stragglers_are_expected_for_as_long_as_they_take() -> None:
         assert posterior.stragglers(age) / ONE == pytest.approx(mean, abs=1e-8)
 
 
-def test_bins_are_exact_near_zero_and_bounded_beyond() -> None:
+def test_bins_are_exact_near_zero() -> None:
     for steps in [*range(-200, 200), 1_000, 12_345, 10**9, -5_000]:
         low, high = grid_floor(steps), grid_ceil(steps)
         assert low <= steps <= high
@@ -135,13 +136,14 @@ def test_bins_are_exact_near_zero_and_bounded_beyond() -> None:
     assert grid_floor(131) == 128
 
 
-def test_the_distance_of_two_tables() -> None:
+def test_distance_of_two_tables() -> None:
     assert distance_ppm({1: 1, 2: 1}, {1: 5, 2: 5}) == 0
     assert distance_ppm({1: 1, 2: 1}, {2: 1}) == 500_000
     assert distance_ppm({1: 1}, {9: 1}) == 1_000_000
 
 
-def test_probslack_falls_back_when_its_budget_is_spent_and_learns_anew() -> None:
+def test_probslack_falls_back_and_relearns() -> None:
+    """It falls back when its budget is spent."""
     policy = ProbSlack(0.1, period=200)
     for number in range(300):
         policy.observe(
@@ -156,7 +158,7 @@ def test_probslack_falls_back_when_its_budget_is_spent_and_learns_anew() -> None
     assert not policy.passes(newest + 15 * MS, newest + 5 * MS)
     policy.note_closed(0, 0, CONFIRMED, windows=1_000)
     assert policy.figures()["guarded"] == 0
-    assert not policy.passes(newest + 15 * MS, newest + 5 * MS)  # no model any more
+    assert not policy.passes(newest + 15 * MS, newest + 5 * MS)  # There is no model any more.
 
 
 def test_delta_0_is_event_driven() -> None:
@@ -171,18 +173,18 @@ def test_delta_0_is_event_driven() -> None:
 # -- budget ----------------------------------------------------------------------------------------
 
 
-def test_a_hard_budget_spends_nothing_it_does_not_have() -> None:
+def test_budget_spends_only_what_it_has() -> None:
     budget = AccuracyBudget(0.1)
     assert budget.threshold() == 0
     budget.note_closed(CONFIRMED, 9)
-    assert budget.threshold() > 0  # one of ten
+    assert budget.threshold() > 0  # One of ten may be missed.
     budget.note_closed(PROBABLE, 1)
     assert budget.threshold() == 0  # it may have been missed
     budget.note_resolved(missed=False, by=PROBABLE, windows=1)
     assert budget.threshold() > 0
 
 
-def test_the_threshold_follows_what_was_missed() -> None:
+def test_threshold_follows_misses() -> None:
     budget = Unguarded(0.1, rate=0.01)
     at_first = budget.threshold()
     budget.note_resolved(missed=True, by=PROBABLE, windows=1)
@@ -215,9 +217,7 @@ def closings(driver: WindowDriver, events: list[Event], until: int) -> list[tupl
         (AverageDelay(), [(1, 14, PROBABLE), (2, 23, PROBABLE), (3, 33, PROBABLE)]),
     ],
 )
-def test_the_baselines_close_windows(
-    policy: SlackPolicy, expected: list[tuple[int, int, str]]
-) -> None:
+def test_baselines_close_windows(policy: SlackPolicy, expected: list[tuple[int, int, str]]) -> None:
     """Windows of 10 ms: (0, 10], (10, 20], ...; the mean delay is 4, then 3 ms."""
     events = [at(8, 12), at(21, 23), at(36, 41)]
     driver = WindowDriver(policy, 10 * MS)
@@ -225,8 +225,8 @@ def test_the_baselines_close_windows(
     assert found[: len(expected)] == expected
 
 
-def test_an_event_of_no_sound_time_is_noted_in_as_many_windows_as_are_remembered() -> None:
-    """A stamp of 1970 lies behind more windows than there is memory for."""
+def test_missed_windows_are_bounded() -> None:
+    """A timestamp of 1970 is before more windows than there is memory for."""
     driver = WindowDriver(EventDriven(), 10 * MS, max_pending=100)
     years_ns = 50 * 365 * 86_400 * 1_000 * MS
     driver.on_batch([at(years_ns // MS, 0), at(years_ns // MS + 20, 1)], 2 * MS)
@@ -237,14 +237,14 @@ def test_an_event_of_no_sound_time_is_noted_in_as_many_windows_as_are_remembered
     assert 0 < driver.missed <= 100
 
 
-def test_a_jump_of_the_clock_closes_a_million_windows_in_one_piece() -> None:
+def test_clock_jump_closes_windows_at_once() -> None:
     driver = WindowDriver(EventDriven(), 10 * MS)
     driver.on_batch([at(5, 5)], 5 * MS)
     said = driver.on_batch([at(10**10, 10**10)], 10**10 * MS + 1)
     assert [(type(one), one.number, one.through) for one in said] == [(Closing, 1, 10**9 - 1)]  # type: ignore[union-attr]
 
 
-def test_nothing_closes_in_an_empty_stream() -> None:
+def test_empty_stream_closes_nothing() -> None:
     for policy in [strategy.make(1) for strategy in STRATEGIES]:
         driver = WindowDriver(policy, 10 * MS)
         assert policy.confirmed_ns(5) == BEFORE_ALL
@@ -254,7 +254,7 @@ def test_nothing_closes_in_an_empty_stream() -> None:
         assert policy.confirmed_ns(10**9) == AFTER_ALL
 
 
-def test_one_event_closes_its_window_by_cap_or_end_only() -> None:
+def test_single_event_closes_by_cap_or_end() -> None:
     alone, capped = (WindowDriver(EventDriven(), 10 * MS, cap_ns=cap) for cap in (None, 50 * MS))
     for driver in (alone, capped):
         driver.on_batch([at(5, 6)], 6 * MS)
@@ -265,7 +265,7 @@ def test_one_event_closes_its_window_by_cap_or_end_only() -> None:
     assert capped.on_time(60 * MS) == [Closing(1, 1, 10 * MS, 60 * MS, "cap")]
 
 
-def test_an_idle_source_is_no_longer_waited_for() -> None:
+def test_idle_source_is_not_awaited() -> None:
     driver = WindowDriver(EventDriven(idle_ns=50 * MS), 10 * MS)
     driver.on_batch([at(5, 6, "a"), at(6, 7, "b")], 7 * MS)
     driver.on_batch([at(15, 40, "a"), at(35, 45, "a")], 45 * MS)
@@ -273,7 +273,7 @@ def test_an_idle_source_is_no_longer_waited_for() -> None:
     assert [(one.at_ns // MS, one.by) for one in said] == [(57, "idle")]  # type: ignore[union-attr]
 
 
-def test_that_a_source_has_left_is_in_the_next_checkpoint() -> None:
+def test_left_source_is_checkpointed() -> None:
     sources = Sources(Source, SOURCE, idle_ns=50 * MS)
     sources.observe("a", 0)
     sources.changes()
@@ -281,7 +281,7 @@ def test_that_a_source_has_left_is_in_the_next_checkpoint() -> None:
     assert sources.has_changes
 
 
-def test_the_bound_pushes_the_smallest_out() -> None:
+def test_bound_emits_the_smallest() -> None:
     few = time_buffer(EventDriven(), max_held=1)
     step = few.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
     assert [one.ts_ns // MS for one in step.released] == [8]
@@ -289,7 +289,7 @@ def test_the_bound_pushes_the_smallest_out() -> None:
     assert (figures["held"], figures["overflows"], figures["watermark_ns"]) == (1, 1, 8 * MS)
 
 
-def test_a_model_without_the_base_of_its_delays_is_refused() -> None:
+def test_model_without_base_is_refused() -> None:
     fitting = Modelled(400, MS).fitting.dump()
     with pytest.raises(ShapeRefused, match="the delays of a model have no `base_ns`"):
         Modelled(400, MS).load((fitting, DelayTables().dump(), None))

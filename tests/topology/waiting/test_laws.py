@@ -1,4 +1,4 @@
-"""Laws: what every waiting strategy owes (slack.md 3), whatever comes, in both drivers."""
+"""Laws: the duties of every waiting strategy (slack.md 3) on any stream, in all drivers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def saved(driver: Driver) -> dict[str, Any]:
 
 
 def rendered(answer: Any) -> list[Any]:
-    """What a driver said, in comparable form and in order."""
+    """Return the answer of a driver in comparable form and in order."""
     if isinstance(answer, list):
         return [
             one if isinstance(one, Closing) else (one.first, one.last, one.at_ns, one.event.offset)
@@ -90,7 +90,7 @@ def rendered(answer: Any) -> list[Any]:
 
 
 def run(driver: Driver, events: list[Event], rng: Random | None = None) -> list[Any]:
-    """To the end; with `rng`, cut anyhow."""
+    """Return all answers up to the end; with `rng` the events are cut at random."""
     said: list[Any] = []
     for batch in cut(copies(events), rng, SIZES) if rng else [copies(events)]:
         if batch:
@@ -99,7 +99,7 @@ def run(driver: Driver, events: list[Event], rng: Random | None = None) -> list[
 
 
 def settled(said: list[Any], driver: Make) -> list[Any]:
-    """Reports and releases of one instant have no order among them."""
+    """Return the answers in a fixed order, since those of one instant have none."""
     return sorted(said, key=lambda one: (one[1], one[0])) if driver is reorder else said
 
 
@@ -108,7 +108,8 @@ def settled(said: list[Any], driver: Make) -> list[Any]:
 
 @pytest.mark.slow
 @every_strategy
-def test_the_frontier_never_falls_and_asking_twice_gives_the_same(strategy: Strategy) -> None:
+def test_frontier_never_falls(strategy: Strategy) -> None:
+    """Asking twice gives the same."""
     for _, events in streams():
         policy = strategy.make(1)
         frontier = Frontier(policy)
@@ -117,7 +118,7 @@ def test_the_frontier_never_falls_and_asking_twice_gives_the_same(strategy: Stra
             policy.observe(event, event.at_ns)
             for now_ns in (event.at_ns, event.at_ns + MS // 2):
                 if now_ns >= events[event.offset + 1].at_ns:
-                    continue  # the instant is not over
+                    continue  # The instant is not over.
                 frontier_ns = frontier.at(now_ns)
                 assert frontier_ns >= before
                 assert frontier.at(now_ns) == frontier_ns
@@ -129,7 +130,7 @@ def test_the_frontier_never_falls_and_asking_twice_gives_the_same(strategy: Stra
 
 @every_strategy
 def test_order_and_balance(strategy: Strategy) -> None:
-    """In order, each event exactly once, and late just where its time had been passed."""
+    """Each event is emitted once and in order, or is late where its time had been passed."""
     for seed, events in streams():
         operator = reorder(strategy.make(1))
         rng = Random(seed)
@@ -175,8 +176,8 @@ def key_of(event: Event) -> tuple[int, str, int, int]:
 @pytest.mark.slow
 @every_strategy
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_cuts_and_looks_at_the_clock_change_nothing(strategy: Strategy, driver: Make) -> None:
-    """And after the end nothing is waited for."""
+def test_cuts_and_ticks_change_nothing(strategy: Strategy, driver: Make) -> None:
+    """After the end nothing is awaited."""
     for seed, events in streams():
         whole = settled(run(driver(strategy.make(1)), events), driver)
         parted = settled(run(driver(strategy.make(1)), events, Random(seed)), driver)
@@ -188,7 +189,7 @@ def test_cuts_and_looks_at_the_clock_change_nothing(strategy: Strategy, driver: 
         for at, event in enumerate(fresh):
             said += rendered(ticking.on_batch([event], event.at_ns))
             until_ns = fresh[at + 1].at_ns if at + 1 < len(fresh) else event.at_ns + 1
-            if until_ns > event.at_ns:  # the instant is over
+            if until_ns > event.at_ns:  # The instant is over.
                 for now_ns in sorted(rng.randrange(event.at_ns, until_ns) for _ in range(2)):
                     said += rendered(ticking.on_time(now_ns))
         said += rendered(ticking.on_end(fresh[-1].at_ns))
@@ -201,8 +202,8 @@ def test_cuts_and_looks_at_the_clock_change_nothing(strategy: Strategy, driver: 
 @pytest.mark.slow
 @every_strategy
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_deadlines_are_honest(strategy: Strategy, driver: Make) -> None:
-    """Told of its deadlines alone, a driver says what it says when told of every tick."""
+def test_deadlines_are_sufficient(strategy: Strategy, driver: Make) -> None:
+    """A driver called at its deadlines alone answers like one called at every tick."""
     for seed, events in streams():
         due, ticking = driver(strategy.make(1)), driver(strategy.make(1))
         mine, yours = copies(events[:200]), copies(events[:200])
@@ -231,7 +232,7 @@ def test_deadlines_are_honest(strategy: Strategy, driver: Make) -> None:
 @pytest.mark.slow
 @every_strategy
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_a_restart_changes_nothing(strategy: Strategy, driver: Make) -> None:
+def test_restart_changes_nothing(strategy: Strategy, driver: Make) -> None:
     for seed, events in streams():
         rng = Random(seed)
         whole = run(driver(strategy.make(1)), events)
@@ -259,7 +260,7 @@ def test_a_restart_changes_nothing(strategy: Strategy, driver: Make) -> None:
 
 @pytest.mark.slow
 @every_strategy
-def test_outcomes_shift_and_scale_with_time(strategy: Strategy) -> None:
+def test_results_shift_and_scale_with_time(strategy: Strategy) -> None:
     slack_ns = 3 if strategy.inexact else 0
     for _, events in streams():
         whole = run(windows(strategy.make(1)), events)
@@ -293,7 +294,7 @@ def later(said: Any, shift_ns: int) -> Any:
 
 
 @pytest.mark.parametrize("strategy", [one for one in STRATEGIES if one.certain], ids=repr)
-def test_what_is_in_order_and_evenly_delayed_is_never_late(strategy: Strategy) -> None:
+def test_steady_event_is_never_late(strategy: Strategy) -> None:
     for seed in SEEDS:
         events = steady(seed)
         for driver in DRIVERS:
@@ -301,8 +302,8 @@ def test_what_is_in_order_and_evenly_delayed_is_never_late(strategy: Strategy) -
             assert not [one for one in said if not isinstance(one, Closing) and one[0] != "out"]
 
 
-def test_fixed_k_of_the_largest_lateness_is_enough() -> None:
-    """And 1 ns, for events at the very time of one that has left."""
+def test_k_of_largest_lateness_is_enough() -> None:
+    """It takes 1 ns more, for events at the very time of an emitted one."""
     for seed in SEEDS:
         events = disordered(seed)
         newest_ns = most_ns = 0
@@ -327,10 +328,10 @@ PAIRS: list[tuple[Callable[[Any], SlackPolicy], float, float]] = [
 @pytest.mark.parametrize(
     ("make", "quick", "patient"), PAIRS, ids=["fixed", "ldop", "probslack", "risk", "tail"]
 )
-def test_who_waits_more_passes_later(
+def test_more_waiting_passes_later(
     make: Callable[[Any], SlackPolicy], quick: float, patient: float
 ) -> None:
-    """No feedback here, so that both know the same."""
+    """There is no feedback here, so that both know the same."""
     for _, events in streams():
         one, other = make(quick), make(patient)
         for event in events:
@@ -341,7 +342,8 @@ def test_who_waits_more_passes_later(
                     assert one.passes(bound_ns, event.at_ns), event
 
 
-def test_a_larger_k_has_less_late_events_and_longer_waits() -> None:
+def test_larger_k_has_fewer_late_events() -> None:
+    """Its waits are at least as long."""
     for _, events in streams():
         late: list[set[int]] = []
         waits: list[dict[int, int]] = []
@@ -360,7 +362,7 @@ def test_a_larger_k_has_less_late_events_and_longer_waits() -> None:
 
 @pytest.mark.slow
 @every_strategy
-def test_copies_and_payload_are_not_looked_at(strategy: Strategy) -> None:
+def test_duplicates_and_payload_are_ignored(strategy: Strategy) -> None:
     for seed, events in streams():
         once = reorder(strategy.make(1))
         whole = [one for one in run(once, events) if one[0] == "out"]
@@ -409,7 +411,7 @@ def test_memory_is_bounded(strategy: Strategy) -> None:
 
 @pytest.mark.slow
 @every_strategy
-def test_with_a_cap_everything_leaves(strategy: Strategy) -> None:
+def test_cap_emits_everything(strategy: Strategy) -> None:
     cap_ns = 400 * MS
     for _, events in streams():
         operator = time_buffer(strategy.make(1), max_wait_ns=cap_ns)
@@ -434,9 +436,8 @@ PROMISING = [one for one in STRATEGIES if one.promise is not None]
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", PROMISING, ids=repr)
 @pytest.mark.parametrize("early", [False, True])
-def test_the_promise_holds_at_every_prefix(strategy: Strategy, early: bool) -> None:
-    """Surely, whatever happens to delays and rates, once all sources are known and while
-    each keeps order."""
+def test_target_holds_at_any_prefix(strategy: Strategy, early: bool) -> None:
+    """It holds once all sources are known and keep order, whatever happens to delays and rates."""
     assert strategy.promise is not None
     all_windows = 0
     for seed in range(8 * len(SEEDS)):
@@ -467,8 +468,8 @@ def test_the_promise_holds_at_every_prefix(strategy: Strategy, early: bool) -> N
     assert all_windows > 400
 
 
-def test_the_promise_is_used_and_not_only_kept() -> None:
-    """Else the law above would hold of one who waits for certainty."""
+def test_target_is_used_up() -> None:
+    """Otherwise the law above would hold for a strategy that waits for certainty."""
     used = 0
     for seed in range(10):
         driver = windows(RiskSlack(AccuracyBudget(0.1), period=400))

@@ -1,4 +1,4 @@
-"""Oracle: the strategies and their parts against slow computations by the definitions."""
+"""Oracle: the strategies and their parts equal slow computations by the definitions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tables(seed: int) -> tuple[Counts, Counts]:
 
 
 @every_seed
-def test_joint_by_trying_all_pairs(seed: int) -> None:
+def test_joint_equals_all_pairs(seed: int) -> None:
     apart, delays = tables(seed)
     joint = Joint(apart, delays)
     assert joint.whole == sum(apart.values()) * sum(delays.values())
@@ -56,13 +56,13 @@ def by_pairs(apart: Counts, delays: Counts, alpha: int, beta: int) -> int:
 
 
 @every_seed
-def test_the_posterior_by_trying_all_pairs(seed: int) -> None:
+def test_posterior_equals_all_pairs(seed: int) -> None:
     sample = DelayTables()
     sample.apart, sample.delays = tables(seed)
     plain = Posterior(sample, 1, 0, None)
     pace = StepRate(sum(sample.apart.values()), 50)
     weighed = Posterior(sample, 1, 0, pace)
-    never = 10_000  # stands for infinity, once in each table
+    never = 10_000  # It stands for infinity, once in each table.
     apart, delays = {**sample.apart, never: 1}, {**sample.delays, never: 1}
     for alpha, beta in product(range(0, 35, 3), range(-8, 45, 2)):
         beyond = by_pairs(apart, delays, never, beta)
@@ -80,7 +80,7 @@ def test_the_posterior_by_trying_all_pairs(seed: int) -> None:
 
 @every_seed
 @pytest.mark.parametrize("delta", [0.0, 0.05, 0.3, 0.9])
-def test_the_polyline_by_scanning(seed: int, delta: float) -> None:
+def test_polyline_equals_a_scan(seed: int, delta: float) -> None:
     apart, delays = tables(seed)
     joint = Joint(apart, delays)
     line = Polyline(joint, share(delta))
@@ -96,7 +96,7 @@ def test_the_polyline_by_scanning(seed: int, delta: float) -> None:
             )
 
 
-def test_what_a_fitting_remembers() -> None:
+def test_fitting_keeps_last_samples() -> None:
     jumping, rotating = Jumping(400, MS), Rotating(400, MS)
     seen = []
     for number in range(1, 1_501):
@@ -110,7 +110,7 @@ def test_what_a_fitting_remembers() -> None:
                 assert length <= 400 + 200
                 recent = seen[-length:]
                 assert sample.apart == counted([g for g, _ in recent])
-                least = 1 - (seen[0][1])  # delays are counted against the first
+                least = 1 - (seen[0][1])  # Delays count from the first one.
                 assert sample.delays == counted([d + least - 1 for _, d in recent])
 
 
@@ -121,7 +121,7 @@ def counted(values: list[int]) -> Counts:
 # -- windows ---------------------------------------------------------------------------------------
 
 
-def test_event_driven_by_scanning() -> None:
+def test_event_driven_equals_a_scan() -> None:
     for kind in STATIC:
         drawn = stream(kind, 1, 1_000)
         closings = run(drawn, EventDriven(), EVERY, early=True)
@@ -131,7 +131,7 @@ def test_event_driven_by_scanning() -> None:
 
 @pytest.mark.slow
 @every_seed
-def test_what_is_judged_is_what_the_definitions_say(seed: int) -> None:
+def test_judge_equals_definitions(seed: int) -> None:
     drawn = stream("ZZ", seed, 1_500)
     closings = run(drawn, RiskSlack(AccuracyBudget(0.2), period=400), EVERY, early=True)
     found = judge(drawn, closings, EVERY, 0.2)
@@ -148,9 +148,8 @@ def test_what_is_judged_is_what_the_definitions_say(seed: int) -> None:
 
 
 @every_seed
-def test_late_events_name_the_windows_that_the_definitions_name(seed: int) -> None:
-    """Windows that overlap; a window has missed an event if one of its own came after it
-    had closed."""
+def test_missed_windows_equal_definitions(seed: int) -> None:
+    """Windows overlap; one has missed an event of its own that came after it had closed."""
     events = disordered(seed)
     driver = WindowDriver(KSlack(5 * MS), EVERY, 3 * EVERY)
     said = driver.on_batch(copies(events), events[-1].at_ns)
@@ -176,7 +175,7 @@ def test_late_events_name_the_windows_that_the_definitions_name(seed: int) -> No
     }
 
 
-def test_the_oracle_by_sorting() -> None:
+def test_oracle_by_sorting() -> None:
     drawn: Stream = [(5, 9), (8, 25), (19, 21), (33, 34), (36, 37)]
     # Ends 10, 20, 30, 40: the last events arrive 15 and 1 after; none; 3 before.
     assert oracle(drawn, 10, 0, range(1, 5)) == [-10, -3, 1, 15]
@@ -185,7 +184,7 @@ def test_the_oracle_by_sorting() -> None:
 
 
 @pytest.mark.parametrize(("delta", "wait_ms"), [(0.1, -7.2), (0.3, -13.7), (0.9, -28.4)])
-def test_the_oracle_gives_the_figures_of_the_paper(delta: float, wait_ms: float) -> None:
+def test_oracle_gives_figures_of_the_paper(delta: float, wait_ms: float) -> None:
     drawn = stream("BB", 1, 30_000)
     waits = oracle(drawn, EVERY, delta, range(1, drawn[-1][0] // EVERY))
     assert sum(waits) / len(waits) / MS == pytest.approx(wait_ms, abs=0.15)
@@ -195,8 +194,8 @@ def test_the_oracle_gives_the_figures_of_the_paper(delta: float, wait_ms: float)
 
 
 @every_seed
-def test_a_reorder_by_replaying_a_sorted_list(seed: int) -> None:
-    """At the end of each instant all that is at or below clock - K leaves, sorted."""
+def test_reorder_equals_sorted_list(seed: int) -> None:
+    """At the end of each instant all events at or below clock - K are emitted, sorted."""
     events = disordered(seed)
     operator = time_buffer(KSlack(6 * MS), late="side")
     step = operator.on_batch(copies(events), events[-1].at_ns + 1)
@@ -221,7 +220,7 @@ def test_a_reorder_by_replaying_a_sorted_list(seed: int) -> None:
 
 
 @every_seed
-def test_mp_k_slack_by_the_largest_lateness(seed: int) -> None:
+def test_mp_k_slack_is_largest_lateness(seed: int) -> None:
     events = disordered(seed)
     policy = MPKSlack(measure="arrival")
     newest_ns = largest_ns = 0
@@ -236,7 +235,7 @@ def test_mp_k_slack_by_the_largest_lateness(seed: int) -> None:
 
 
 class Predicting(RiskSlack):
-    """RISK at a fixed threshold, with what it predicted of each window that closed, by its end."""
+    """A RISK at a fixed threshold that records its prediction for each closed window."""
 
     def __init__(self) -> None:
         super().__init__(Unguarded(0.5, rate=0), weigh=False)
@@ -249,8 +248,8 @@ class Predicting(RiskSlack):
 
 
 @pytest.mark.slow
-def test_predicted_risks_are_the_observed_ones() -> None:
-    """Windows closed at a fixed threshold, by tenths of what was predicted."""
+def test_predicted_risk_is_observed() -> None:
+    """Windows are closed at a fixed threshold, and grouped by tenths of the prediction."""
     drawn = stream("ZZ", 1, 20_000)
     policy = Predicting()
     driver = EarlyWindows(policy, EVERY, tick_ns=MS, first=1)

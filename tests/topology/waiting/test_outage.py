@@ -1,4 +1,4 @@
-"""Simulations: one source falls silent for a while, and what that does to a promise."""
+"""Simulations: one source is silent for a while, and how that affects a quality target."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ WINDOW: Final = 50 * MS
 
 
 def stream(rng: Random, seconds: int, outages: Sequence[tuple[float, float]]) -> list[Event]:
-    """Four sources, some 35 events a second each, most of them 5 ms under way, some 150; what `d`
-    says in an outage comes when that is over."""
+    """Return events of four sources, about 35 a second each, with delays of 5 or rarely 150 ms.
+
+    Events of `d` in an outage arrive when it is over.
+    """
     events = []
     for source in "abcd":
         ref_ns = START
@@ -40,7 +42,7 @@ def stream(rng: Random, seconds: int, outages: Sequence[tuple[float, float]]) ->
 
 
 def run(quality: QualityConfig, events: list[Event]) -> tuple[QualityTarget, list[tuple[int, int]]]:
-    """The promise at the end, and of each window that was told alone its end and when that was."""
+    """Return the target at the end, and end and time of each window that it closed."""
     promise = QualityTarget(quality, size_ns=WINDOW, every_ns=WINDOW)
     emitted: list[tuple[int, int]] = []
 
@@ -68,7 +70,7 @@ def mean_wait_ms(emitted: list[tuple[int, int]], since_s: float) -> float:
 
 
 @pytest.mark.slow
-def test_an_outage_does_not_make_the_windows_after_it_wait_for_certainty() -> None:
+def test_outage_does_not_slow_later_windows() -> None:
     quality = quality_of(900_000, 300 * MS, idle_ns=SECOND)
     with_outage, without = 0.0, 0.0
     for seed in range(2):
@@ -79,12 +81,12 @@ def test_an_outage_does_not_make_the_windows_after_it_wait_for_certainty() -> No
         assert quiet.figures()["missed_outside_target"] == 0
         assert promise.figures()["missed_outside_target"] > 80
         assert promise.figures()["achieved_ppm"] < 950_000, "it is told all the same"
-    assert with_outage < 1.6 * without, (with_outage, without)  # twice, while it was charged
+    assert with_outage < 1.6 * without, (with_outage, without)  # Twice while outages were charged.
 
 
 @pytest.mark.slow
-def test_where_idle_after_is_not_above_max_wait_the_reader_has_what_was_promised() -> None:
-    """A source that stalls for less than `max_wait` is waited for."""
+def test_short_stall_keeps_target() -> None:
+    """A source that stalls for less than `max_wait` is awaited."""
     quality = quality_of(900_000, 600 * MS, idle_ns=200 * MS)
     for seed in range(2):
         stalls = [(3 + at, 3.4 + at) for at in range(0, 50, 2)]

@@ -32,7 +32,7 @@ WAITS = {
 }
 ERRORS = {"ProbSlack, printed": 0.096, "posterior <= delta": 0.01, "posterior, threshold": 0.098}
 OURS = {"CB": -0.5, "BB": -4.9, "ZZ": -2.2}
-"""What the default must wait at most: less than all that the specification measured."""
+"""Longest mean waits allowed to the default: less than all that the specification measured."""
 
 
 @cache
@@ -48,7 +48,7 @@ def of(name: str, kind: str) -> Closed:
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, waits in WAITS.items() for name in waits]
 )
-def test_waits_and_errors_are_those_of_the_specification(kind: str, name: str) -> None:
+def test_waits_and_errors_match_the_spec(kind: str, name: str) -> None:
     found = of(name, kind)
     assert found.wait_ns / MS == pytest.approx(WAITS[kind][name], abs=0.25)
     if name in ERRORS and not (kind == "CB" and name == "posterior <= delta"):
@@ -56,7 +56,7 @@ def test_waits_and_errors_are_those_of_the_specification(kind: str, name: str) -
 
 
 @pytest.mark.parametrize("kind", OURS)
-def test_ours_waits_less_and_keeps_its_promise_at_every_prefix(kind: str) -> None:
+def test_default_waits_less_within_target(kind: str) -> None:
     found = of("ours", kind)
     assert found.wait_ns / MS <= OURS[kind]
     assert found.worst <= 0

@@ -1,4 +1,4 @@
-"""Oracle and examples: windows that hold an event, and those that do not and so do not count."""
+"""Oracle and examples: windows with an event count, and empty windows do not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topology.waiting.risk import RiskSlack
 from topology.waiting.runs import Filled
 
 
-def test_runs_are_what_a_set_of_numbers_is() -> None:
+def test_filled_windows_equal_a_set() -> None:
     for seed in range(200):
         rng = Random(seed)
         filled, numbers = Filled(), set[int]()
@@ -42,7 +42,8 @@ def arrival(source: str, ts_ms: int, at_ms: int) -> Event:
     return Event("default", source, 0, ts_ms, ts_ms * MS, at_ms * MS)
 
 
-def test_empty_windows_are_not_counted_and_wake_nobody() -> None:
+def test_empty_windows_do_not_count() -> None:
+    """They set no deadline either."""
     budget = AccuracyBudget(0.1)
     driver = WindowDriver(RiskSlack(budget), 10 * MS, closed="left", only_filled=True)
     emitted = driver.on_batch([arrival("a", 5, 6), arrival("a", 995, 996)], 997 * MS)
@@ -54,7 +55,7 @@ def test_empty_windows_are_not_counted_and_wake_nobody() -> None:
     assert driver.next_deadline_ns() is None
 
 
-def test_an_empty_window_that_misses_an_event_counts() -> None:
+def test_empty_window_with_a_miss_counts() -> None:
     driver = WindowDriver(
         EventDriven(idle_ns=100 * MS), 10 * MS, cap_ns=20 * MS, only_filled=True, offset_ns=3 * MS
     )
@@ -62,7 +63,7 @@ def test_an_empty_window_that_misses_an_event_counts() -> None:
     emitted += driver.on_time(70 * MS)
     assert [(each.number, each.through) for each in emitted if isinstance(each, Closing)] == [
         (1, 1),
-        (2, 3),  # when the next that is filled has ended, at 53 ms
+        (2, 3),  # When the next window with an event has ended, at 53 ms.
         (4, 4),
     ]
     driver.on_batch([arrival("a", 25, 71)], 72 * MS)

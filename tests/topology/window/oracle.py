@@ -1,4 +1,4 @@
-"""What windows should say, from the sorted full input: slow and by the definitions."""
+"""An oracle of windows: their results from the sorted full input, slow and by the definitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOLERANCES: dict[str, Callable[[Any], float]] = {
     "stddev": lambda value: 1e-12 * abs(value),
     "median": lambda value: RELATIVE_ERROR * 1.001 * abs(value),
 }
-"""How far outputs that are not exact may be off, given what they should be."""
+"""Allowed errors of outputs that are not exact, from the expected value."""
 
 
 def number(value: Any) -> bool:
@@ -52,7 +52,7 @@ def number(value: Any) -> bool:
 
 
 def key_of(event: Event, config: WindowSettings) -> Any:
-    """As comparable text; None if the event has none."""
+    """Return the key as comparable text, or None if the event has none."""
     if config.key is None:
         return "-"
     key = (event.value or {}).get("key")
@@ -60,7 +60,7 @@ def key_of(event: Event, config: WindowSettings) -> Any:
 
 
 def values_of(events: Sequence[Event]) -> Any:
-    """What the events of a window give, in order."""
+    """Return the values of a window with these events, which are in order."""
     usable: list[Any] = [(e.value or {}).get("v") for e in events]
     plain = sorted(v for v in usable if number(v))
     scalars = [v for v in usable if number(v) or isinstance(v, str | bool)]
@@ -107,7 +107,7 @@ def by_key(events: Iterable[Event], config: WindowSettings) -> dict[str, list[Ev
 
 
 def spans_of(events: Sequence[Event], config: WindowSettings) -> dict[tuple[int, int], list[Event]]:
-    """The windows of one key, as (start, end)."""
+    """Return the events of each window of one key, by (start, end)."""
     found: dict[tuple[int, int], list[Event]] = {}
     windows = config.windows
     if windows.kind == "session":
@@ -140,7 +140,7 @@ def spans_of(events: Sequence[Event], config: WindowSettings) -> dict[tuple[int,
 
 
 def members_of(events: Iterable[Event], config: WindowSettings) -> dict[Window, list[Event]]:
-    """The events of each window, in order."""
+    """Return the events of each window, in order."""
     return {
         (key, *span): members
         for key, own in by_key(events, config).items()
@@ -153,19 +153,19 @@ def oracle(events: Iterable[Event], config: WindowSettings) -> Found:
 
 
 def last_word(results: Iterable[WindowResult]) -> list[WindowResult]:
-    """What stands at the end; each step on the way there has to be in order."""
+    """Return the current results; assert that each revision follows from the one before."""
     return [result for result in last_of_each(results) if result.op != RETRACT]
 
 
 def last_of_each(results: Iterable[WindowResult]) -> list[WindowResult]:
-    """What was retracted has one, too."""
+    """Return the last revision of each result, also of retracted ones."""
     latest: dict[str, WindowResult] = {}
     for result in results:
         before = latest.get(result.id)
         assert result.revision == (0 if before is None else before.revision + 1)
         assert before is None or not before.final
         if before is not None and before.op == RETRACT and result.op == RETRACT:
-            assert result.final  # once more, as nothing brings it back
+            assert result.final  # The second retraction is final, since nothing brings it back.
         else:
             is_shown = before is not None and before.op != RETRACT
             assert result.op in ((UPDATE, RETRACT) if is_shown else (EMIT,))

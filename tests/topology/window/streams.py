@@ -1,4 +1,4 @@
-"""Seeded streams as they leave MERGE: in order but for what is marked late, with watermarks."""
+"""Seeded streams as MERGE emits them: in order but for marked late events, with watermarks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def event(
     late: str = "",
     ts_ms: float | None = None,
 ) -> Event:
-    """Times from START."""
+    """Return an event with times in ms from START."""
     ts_ns = START + round((ref_ms if ts_ms is None else ts_ms) * MS)
     made = Event("default", source, 0, seq, ts_ns, START + round((at_ms or ref_ms) * MS))
     made.ref_time_ns = START + round(ref_ms * MS)
@@ -50,13 +50,13 @@ def watermark(
 
 
 def seeded(seeds: Iterable[int]) -> Iterator[tuple[int, Random]]:
-    """Each seed, and a generator of numbers that begins with it."""
+    """Yield each seed with a random generator made from it."""
     for seed in seeds:
         yield seed, Random(seed)
 
 
 def payload_of(rng: Random) -> Any:
-    """Most have all fields; some lack some, or hold what is no value."""
+    """Return a payload; most have all fields, some lack one or have an unusable value."""
     payload: dict[str, Any] = {"key": rng.choice(KEYS), "v": rng.choice(VALUES)}
     fate = rng.random()
     if fate < 0.05:
@@ -71,7 +71,7 @@ def payload_of(rng: Random) -> Any:
 
 
 def sorted_events(rng: Random, n: int) -> list[Event]:
-    """Events of three sources, in order, with many equal times."""
+    """Return events of three sources in order, with many equal times."""
     seqs, events = Counter[str](), []
     for ref_ms in sorted(rng.randrange(n * 10) for _ in range(n)):
         source = f"s{rng.randrange(3)}"
@@ -93,8 +93,10 @@ def disordered(
     lag_ns: int = 0,
     gaps_ns: Sequence[int] = (0,),
 ) -> list[Event]:
-    """Some come late, marked so; watermarks that keep their word stand between. All lag behind
-    their times; those that come last do so after these gaps."""
+    """Return the events with some of them late, marked so, and with true watermarks.
+
+    All arrive `lag_ns` after their times; late events at the end come after one of `gaps_ns` each.
+    """
     waiting: list[Event] = []
     stream: list[Event] = []
     at_ns = events[0].ref_time_ns

@@ -1,4 +1,4 @@
-"""A window query that is restored without a state begins amid its stream (examples)."""
+"""Examples: a window query that is restored without a state begins in the middle of its stream."""
 
 from __future__ import annotations
 
@@ -40,21 +40,22 @@ def found(operator: Windows, *events: Event) -> list[Any]:
     ]
 
 
-def test_nothing_is_emitted_while_it_is_not_known_when_it_began() -> None:
+def test_unknown_beginning_emits_nothing() -> None:
     operator = added("tumbling")
     assert not found(operator, *(event("s", ms, ms) for ms in range(90)))
     assert beginnings_in(operator.snapshot()) == [[[hex(UNKNOWN)]]]
     assert not operator.on_end(START + 90 * MS).results
 
 
-def test_without_announcements_the_first_event_in_order_says_it() -> None:
+def test_first_ordered_event_sets_beginning() -> None:
+    """This holds where nothing is announced."""
     operator = added("tumbling", early_ns=7)
     late = event("s", 1, 1, late="gap", at_ms=9)
     found(operator, late, event("s", 2, 9, error_ms=2), event("s", 3, 15))
     assert beginnings_in(operator.snapshot()) == [[START + 11 * MS + 1]]
 
 
-def test_errors_of_the_sources_put_it_off() -> None:
+def test_source_errors_delay_the_beginning() -> None:
     operator = added("tumbling")
     said = watermark(10, 10, 10, error_ms=2)
     said.error_all_ns = 12 * MS
@@ -62,7 +63,8 @@ def test_errors_of_the_sources_put_it_off() -> None:
     assert beginnings_in(operator.snapshot()) == [[START + 22 * MS + 1]]
 
 
-def test_a_session_that_a_late_event_draws_there_is_retracted_and_stays_so() -> None:
+def test_session_reaching_back_is_retracted() -> None:
+    """A late event extends it to before the beginning; it stays retracted after a restart."""
     operator = added("session")
     found(operator, watermark(10, 10, 10), event("s", 1, 17))
     assert found(operator, watermark(30, 30, 30)) == [("emit", 17, 1, CONFIRMED, False)]
@@ -74,7 +76,9 @@ def test_a_session_that_a_late_event_draws_there_is_retracted_and_stays_so() -> 
     assert found(again, late, watermark(90, 90, 90)) == []
 
 
-def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirmed() -> None:
+def test_added_count_windows_are_uncertain() -> None:
+    """Their ids are their own."""
+
     def begun(operator: Windows, ms: int) -> list[Any]:
         events = [event("s", each, each) for each in range(ms, ms + 25)]
         return results_of(operator, watermark(ms, ms, ms), *events)
@@ -89,7 +93,7 @@ def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirme
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_query_that_was_there_keeps_no_instant(kind: str) -> None:
+def test_existing_query_keeps_no_beginning(kind: str) -> None:
     operator = Windows("default", window_query("q", kind, COUNT, **KINDS[kind]))
     assert beginnings_in(operator.snapshot()) == []
     again = added(kind)

@@ -1,4 +1,4 @@
-"""Examples: what a window query refuses, leaves out and gives up; all of it is counted."""
+"""Examples: a window query counts values and windows that it refuses, leaves out or gives up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def end(operator: Windows, now_ns: int) -> list[Any]:
 
 
 def tumbling(*functions: str, **settings: Any) -> Windows:
-    """Aggregates of `v`, each named as its function."""
+    """Return windows with aggregates of `v`, each named after its function."""
     outputs = [
         Output(name, name, ("v",), 500_000 * (name == "quantile"), ("v",) if name in RANKED else ())
         for name in functions
@@ -34,14 +34,14 @@ def tumbling(*functions: str, **settings: Any) -> Windows:
 
 
 def payloads(operator: Windows, values: Iterable[Any]) -> Any:
-    """The result of the window in which all of these come."""
+    """Return the result of the window with all these payloads."""
     events = [event("s", seq, 1 + seq / 1_000, value) for seq, value in enumerate(values)]
     operator.on_batch(events, START + MS)
     (result,) = end(operator, START + MS)
     return result
 
 
-def test_values_that_are_none_are_left_out_and_counted() -> None:
+def test_unusable_values_are_counted() -> None:
     operator = tumbling("count", "sum", "distinct")
     numbers: list[Any] = [1, float("nan"), float("-inf"), 10**400, 10**308 * 2]
     others: list[Any] = ["text", True, "\ud800", "x" * 2_000, {}, None]
@@ -59,7 +59,7 @@ NOTHING: list[Any] = [{}, {"v": None}, {"v": "8,0"}]
 @pytest.mark.parametrize("kind", ["tumbling", "sliding", "session", "count"])
 @pytest.mark.parametrize("function", ["sum", "squares and sum"])
 def test_sum_without_usable_values_is_null(kind: str, function: str) -> None:
-    """Beside `stddev`, the plain case adds events one by one and not by columns."""
+    """With `stddev`, the plain case adds events one by one and not by columns."""
     outputs = [Output("sum", "sum", ("v",))]
     outputs += [Output("s", "stddev", ("v",))] * (function != "sum")
     query = window_query("q", kind, outputs, SIZE, SIZE, events=len(NOTHING))
@@ -73,8 +73,8 @@ def test_sum_without_usable_values_is_null(kind: str, function: str) -> None:
     ("uncertainty", "expected"),
     [("plain", None), ("expected", 1), ("bounds", None), ("thesis3", 4 / 3), ("ignore", None)],
 )
-def test_sum_is_null_if_its_only_value_may_lie_outside(uncertainty: str, expected: Any) -> None:
-    """The value lies outside by its corrected timestamp, and inside by a quarter of its error."""
+def test_sum_of_a_possible_value_is_null(uncertainty: str, expected: Any) -> None:
+    """A quarter of its error lies inside the window, its corrected timestamp outside."""
     query = window_query(
         "q", "tumbling", [Output("v", "sum", ("v",))], 100 * MS, 100 * MS, uncertainty=uncertainty
     )
@@ -89,19 +89,19 @@ def test_sum_is_null_if_its_only_value_may_lie_outside(uncertainty: str, expecte
     assert (first.confidence == CONFIRMED) == (uncertainty == "ignore")
 
 
-def test_sums_beyond_a_double_are_told_as_none() -> None:
+def test_sum_beyond_a_double_is_null() -> None:
     large = 8e307
     result = payloads(tumbling("sum", "avg", "stddev", "max", "min"), [{"v": large}] * 4)
     assert result.values == {"sum": None, "avg": large, "stddev": 0, "max": large, "min": large}
 
 
-def test_whole_numbers_beyond_64_bit_are_told_as_floats() -> None:
+def test_integers_beyond_64_bit_are_floats() -> None:
     result = payloads(tumbling("sum", "last"), [{"v": 2**63 - 1}] * 2)
     assert result.values == {"sum": 2.0**64, "last": 2**63 - 1}
     assert isinstance(result.values["sum"], float)
 
 
-def test_one_key_too_many_is_left_out_and_hurts_no_other() -> None:
+def test_key_above_bound_is_left_out() -> None:
     operator = tumbling("count", key=("k",), max_windows=2)
     events = [event("s", seq, 1, {"k": seq % 3}) for seq in range(9)]
     operator.on_batch(events, START + MS)
@@ -112,8 +112,8 @@ def test_one_key_too_many_is_left_out_and_hurts_no_other() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "session"])
-def test_what_was_told_makes_room_for_what_is_open(kind: str) -> None:
-    """A hole holds C for ever; windows go on all the same."""
+def test_emitted_windows_make_room(kind: str) -> None:
+    """A gap holds the completeness frontier forever, and windows continue."""
     config = window_query("q", kind, COUNT, SIZE, SIZE, max_windows=3, finals=True)
     operator = Windows("default", config)
     results: list[Any] = []
@@ -130,7 +130,7 @@ def test_what_was_told_makes_room_for_what_is_open(kind: str) -> None:
     assert all(result.values == {"n": 1} for result in results)
 
 
-def test_a_window_with_too_much_that_is_unsure_is_told_without_bounds() -> None:
+def test_many_edge_events_leave_no_bounds() -> None:
     operator = tumbling("count", max_edge_events=5)
     rng = Random(1)
     events = [event("s", seq, 9 + rng.random() * 2, {}, error_ms=3) for seq in range(40)]
@@ -142,7 +142,7 @@ def test_a_window_with_too_much_that_is_unsure_is_told_without_bounds() -> None:
     assert {(result.low["count"], result.confidence) for result in results} == {(None, "uncertain")}
 
 
-def test_an_event_of_which_nothing_is_sure_is_told_by_its_reference_time() -> None:
+def test_huge_error_uses_corrected_timestamp() -> None:
     operator = tumbling("count")
     operator.on_batch([event("s", 0, 5, {}, error_ms=1e9)], START + 5 * MS)
     (result,) = end(operator, START + 5 * MS)
@@ -154,7 +154,7 @@ OF_ONE = ("avg", "min", "max", "stddev", "quantile", "first", "last", "max_by", 
 
 
 def near_an_edge(function: str, *events: Event, uncertainty: str = "plain") -> Any:
-    """The result of the window that begins at START."""
+    """Return the result of the window that begins at START."""
     operator = tumbling(function, uncertainty=uncertainty)
     operator.on_batch(list(events), START + 20 * MS)
     return next(each for each in end(operator, START + 20 * MS) if each.start_ns == START)
@@ -162,10 +162,8 @@ def near_an_edge(function: str, *events: Event, uncertainty: str = "plain") -> A
 
 @pytest.mark.parametrize("function", OF_ONE)
 @pytest.mark.parametrize("inside", [[], [event("s", 0, 5, {})]], ids=["none", "one without it"])
-def test_where_an_event_only_may_be_nothing_is_said_of_its_value(
-    function: str, inside: list[Event]
-) -> None:
-    """Not even that it is sure: another world has the event."""
+def test_possible_event_leaves_value_unknown(function: str, inside: list[Event]) -> None:
+    """It is not even certain that there is none, since another world has the event."""
     near = event("s", 1, 11, {"v": 8}, error_ms=3)
     said = near_an_edge(function, *copies(inside), near)
     assert (said.values, said.low, said.high) == ({function: None},) * 3
@@ -174,16 +172,16 @@ def test_where_an_event_only_may_be_nothing_is_said_of_its_value(
     assert near_an_edge(function, *copies(inside), near).confidence == "confirmed"
 
 
-def test_by_what_is_expected_an_event_that_may_be_inside_has_its_share() -> None:
-    """So a mean has a value; what goes by reference time has none."""
+def test_expected_mean_counts_the_share() -> None:
+    """A mean therefore has a value, and a maximum has none."""
     near = event("s", 0, 11, {"v": 8}, error_ms=3)
     mean, most = (near_an_edge(each, near, uncertainty="expected") for each in ("avg", "max"))
     assert (mean.values, mean.low, mean.high) == ({"avg": 8},) * 3
     assert (most.values, most.low, most.high) == ({"max": None},) * 3
 
 
-def test_an_event_that_its_clock_puts_inside_has_a_value() -> None:
-    """The first event's time leaves the second, by the same clock, 8 ms to 9.7 ms from START."""
+def test_clock_can_put_event_inside() -> None:
+    """Given the first event, the second of the same clock is 8 ms to 9.7 ms after START."""
     first = event("s", 0, 8, {}, error_ms=2.2, ts_ms=11.5)
     second = event("s", 1, 11, {"v": 8}, error_ms=3)
     assert near_an_edge("max", first, second).values == {"max": 8}
@@ -191,7 +189,7 @@ def test_an_event_that_its_clock_puts_inside_has_a_value() -> None:
     assert near_an_edge("max", first, second).values == {"max": None}
 
 
-def test_a_count_window_keeps_so_much_and_no_more() -> None:
+def test_count_window_memory_is_bounded() -> None:
     config = window_query("q", "count", COUNT, events=10, max_recount=4)
     operator = Windows("default", config)
     results: list[Any] = []
@@ -205,9 +203,11 @@ def test_a_count_window_keeps_so_much_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("most", [1.7976931348623157e308, 9e307, int(1.7976931348623157e308)])
-def test_the_largest_numbers_count_for_every_aggregate(most: float) -> None:
-    """All that a double holds. Those beyond 64 bit cannot be told apart, but for integers that a
-    driver hands over as such."""
+def test_largest_numbers_count_everywhere(most: float) -> None:
+    """Values are the largest of a double.
+
+    Those beyond 64 bit cannot be distinguished, but for integers that a driver passes as such.
+    """
     said = payloads(tumbling("sum", "distinct", *OF_ONE), [{"v": most}, {"v": -most}])
     assert said.values.pop("quantile") == pytest.approx(-most, rel=0.02)
     assert said.values == {

@@ -1,4 +1,4 @@
-"""Laws: an aggregate is the same however its values come, and its bounds hold for all choices."""
+"""Laws: an aggregate is the same in any order of values, and its bounds hold for all choices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NUMBERS = st.one_of(
 
 
 class One:
-    """A row of one aggregate, asked and changed as a whole."""
+    """A row of one aggregate that is read and changed as a whole."""
 
     def __init__(self, function: str) -> None:
         self.makers = Makers([Aggregate(function, (), 700_000)], {})
@@ -55,8 +55,10 @@ class One:
 
 
 def cell_of(function: str, values: list[Any], order: list[int] | None = None) -> One:
-    """Values at 0, 1, 2 … ms, added in the given order. Where they have a rank it is the value by
-    7, so that ranks tie."""
+    """Return a row with values at 0, 1, 2 … ms, added in the given order.
+
+    Values with a rank are ranked by their remainder modulo 7, so that ranks tie.
+    """
     one = One(function)
     if function in RANKED:
         values = [(value, value % 7) for value in values]
@@ -66,14 +68,14 @@ def cell_of(function: str, values: list[Any], order: list[int] | None = None) ->
 
 
 EXACT = ("avg", "min", "max", "quantile")
-"""Whose bounds are reached by some choice of the unsure events."""
+"""Aggregates whose bounds are reached by some choice of the uncertain events."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS)
 @settings(max_examples=40, deadline=None)
 @given(values=st.lists(NUMBERS, max_size=12), seed=st.integers(0, 99))
-def test_neither_order_nor_grouping_matters(function: str, values: list[Any], seed: int) -> None:
+def test_order_and_grouping_do_not_matter(function: str, values: list[Any], seed: int) -> None:
     rng = Random(seed)
     order = rng.sample(range(len(values)), len(values))
     one = cell_of(function, values)
@@ -92,7 +94,7 @@ def test_neither_order_nor_grouping_matters(function: str, values: list[Any], se
 
 @pytest.mark.parametrize("make", [Tally, Squares])
 @given(values=st.lists(NUMBERS, min_size=1, max_size=6))
-def test_many_values_at_once_are_taken_as_one_by_one(make: type[Tally], values: list[Any]) -> None:
+def test_values_at_once_equal_one_by_one(make: type[Tally], values: list[Any]) -> None:
     at_once, one_by_one = make(), make()
     at_once.take(values)
     for value in values:
@@ -101,13 +103,13 @@ def test_many_values_at_once_are_taken_as_one_by_one(make: type[Tally], values: 
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=20))
-def test_sums_are_right_to_the_last_bit(values: list[float]) -> None:
+def test_sums_are_exact_to_the_last_bit(values: list[float]) -> None:
     assert float(cell_of("sum", values).value()) == fsum(values)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_bounds_hold_for_every_choice(function: str) -> None:
-    """And those of the exact ones are reached by one."""
+    """Bounds of the aggregates in `EXACT` are reached by a choice."""
     for seed in range(60):
         rng = Random(seed)
         values = [rng.choice((-3, -1, 0, 0.5, 2, 2, 7, 40)) for _ in range(rng.randint(1, 7))]
@@ -132,7 +134,7 @@ def test_bounds_hold_for_every_choice(function: str) -> None:
 
 @pytest.mark.parametrize("function", ["count", "sum", "avg", "stddev"])
 def test_half_an_event_counts_half(function: str) -> None:
-    """Twice the weight of halves is the whole of two."""
+    """Two values of half weight count as one."""
     values = [3, 5, 8.5]
     halves = [(cell_of(function, values, [at]), WHOLE_WEIGHT // 2) for at in (1, 2)]
     found = cell_of(function, values, [0]).weighted(halves)
@@ -145,18 +147,18 @@ def test_half_an_event_counts_half(function: str) -> None:
 
 
 @given(st.floats(-1e307, 1e307))
-def test_a_bucket_tells_its_values_within_the_promised_error(value: float) -> None:
+def test_bucket_keeps_the_promised_error(value: float) -> None:
     middle = value_in(bucket_of(value))
     assert abs(middle - value) <= RELATIVE_ERROR * 1.000001 * abs(value) + 1e-300
 
 
 @given(st.floats(-1e307, 1e307), st.floats(-1e307, 1e307))
-def test_buckets_are_in_the_order_of_values(one: float, other: float) -> None:
+def test_buckets_are_in_order_of_values(one: float, other: float) -> None:
     if one < other:
         assert bucket_of(one) <= bucket_of(other)
 
 
-def test_quantiles_of_a_known_distribution() -> None:
+def test_quantile_of_known_distribution() -> None:
     cell = Quantile(990_000)
     for value in Random(1).sample(range(1, 10_001), 10_000):
         cell.add(value, None)
@@ -176,7 +178,7 @@ def sketch_of(ppm: int, values: Sequence[Any]) -> Quantile:
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=12), SHARES)
-def test_quantile_lies_between_the_extremes(values: list[Any], ppm: int) -> None:
+def test_quantile_is_within_the_extremes(values: list[Any], ppm: int) -> None:
     values = [json_number(value) for value in values]
     low, high = min(values), max(values)
     found = sketch_of(ppm, values).value()
@@ -190,7 +192,7 @@ def test_quantile_lies_between_the_extremes(values: list[Any], ppm: int) -> None
 
 @given(SHARES, st.integers(0, 999_999))
 def test_quantile_of_few_is_exact(ppm: int, seed: int) -> None:
-    """No bucket has more than two of them."""
+    """No bucket has more than two of the values."""
     values = [*range(1, 49), *range(1, 49)]
     Random(seed).shuffle(values)
     assert sketch_of(ppm, values).value() == sorted(values)[(len(values) - 1) * ppm // 1_000_000]
@@ -200,7 +202,7 @@ POOLS = [(10, 10.05, 10.1, 10.15, 10.19, 9.9), (100, 100.1, 100.4, 101, 99, -100
 
 
 @pytest.mark.parametrize("most", [1, 4])
-def test_bounds_of_a_quantile_hold_within_a_bucket(most: int) -> None:
+def test_quantile_bounds_hold_in_a_bucket(most: int) -> None:
     """They are reached where each possible cell has one value."""
     for seed in range(150):
         rng = Random(seed)
@@ -219,7 +221,7 @@ def test_bounds_of_a_quantile_hold_within_a_bucket(most: int) -> None:
             assert (min(reached), max(reached)) == (low, high), seed
 
 
-def test_distinct_values_beyond_the_bound_are_a_lower_bound() -> None:
+def test_distinct_count_becomes_lower_bound() -> None:
     one, other = Distinct(), Distinct()
     for value in range(MAX_DISTINCT):
         one.add(value, None)
@@ -231,7 +233,7 @@ def test_distinct_values_beyond_the_bound_are_a_lower_bound() -> None:
 
 
 @given(st.one_of(st.text(), st.booleans(), st.integers(), st.floats(-1e300, 1e300)))
-def test_a_scalar_comes_back_from_its_text(value: Any) -> None:
+def test_scalar_survives_its_text(value: Any) -> None:
     again = scalar_of(text_of(value))
     if type(value) is int and not -(1 << 63) <= value < 1 << 63:
         assert again == float(value)  # as near as JSON carries it

@@ -1,4 +1,4 @@
-"""Oracle: windows without events and means by time are those of the sorted full input."""
+"""Oracle: windows without events, and means by time, are those of the sorted full input."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def config_of(
 
 
 def sparse(rng: Random, n: int) -> list[Event]:
-    """As `sorted_events`, with longer silences."""
+    """Return events like those of `sorted_events`, with longer silences."""
     events = sorted_events(rng, n)
     for each in events:
         each.ref_time_ns = each.ts_ns = START + 3 * (each.ref_time_ns - START)
@@ -74,7 +74,7 @@ def sparse(rng: Random, n: int) -> list[Event]:
 
 
 def mean_of(events: Sequence[Event], start: int, end: int, hold_ns: int) -> float | None:
-    """The mean of what holds at each ns, by definition."""
+    """Return the mean over all ns of the value that holds at each, by definition."""
     found: list[tuple[int, Any]] = [(e.ref_time_ns, (e.value or {}).get("v")) for e in events]
     points = [(time, v) for time, v in found if number(v)]
     total, known = Fraction(0), 0
@@ -86,7 +86,10 @@ def mean_of(events: Sequence[Event], start: int, end: int, hold_ns: int) -> floa
 
 
 def expected_of(events: Sequence[Event], config: WindowSettings, newest: int) -> Found:
-    """`newest`: the last time that an event in order or one with a key has."""
+    """Return the expected results.
+
+    `newest` is the last time of an event that is in order or has a key.
+    """
     found: Found = {}
     size, every = config.windows.size_ns, config.windows.step_ns
     for key, own in by_key(events, config).items():
@@ -117,7 +120,7 @@ def expected_of(events: Sequence[Event], config: WindowSettings, newest: int) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("fill", [*FILLS, ""])
 @pytest.mark.parametrize("kind", SPANS)
-def test_they_are_those_of_the_oracle(kind: str, fill: str) -> None:
+def test_results_equal_the_oracle(kind: str, fill: str) -> None:
     corrected = empty = 0
     for seed, rng in seeded(SEEDS):
         config = config_of(kind, fill, keyed=seed % 3 > 0, finals=seed % 2 == 0)
@@ -137,8 +140,8 @@ def test_they_are_those_of_the_oracle(kind: str, fill: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SPANS)
-def test_a_mean_of_rare_values(kind: str) -> None:
-    """A late value holds past the next events of its key, if these do not meet the condition."""
+def test_mean_of_rare_values(kind: str) -> None:
+    """A late value holds past the next events of its key that do not meet the condition."""
     corrected = 0
     for seed, rng in seeded(SEEDS):
         known = config_of(kind, "null", keyed=seed % 3 > 0, outputs=OUTPUTS[:2], hold_ns=900 * MS)
@@ -168,7 +171,7 @@ MEAN = Output("mean", "time_avg", ("v",))
 
 
 def told_of(operator: Windows, *events: Event, end_ms: int | None = None) -> list[tuple[Any, ...]]:
-    """Operation, key, start in ms, and values; `!` where it is confirmed."""
+    """Return operation, key, start in ms and values of each result, with `!` if confirmed."""
     results = results_of(operator, *events) + list(operator.on_time(events[-1].at_ns).results)
     if end_ms is not None:
         results += operator.on_end(START + end_ms * MS).results
@@ -192,7 +195,7 @@ def of(key: str, seq: int, ref_ms: float, v: Any = 1, **how: Any) -> Event:
     return event(key, seq, ref_ms, {"k": key, "v": v}, **how)
 
 
-def test_a_silent_key_ends_after_for() -> None:
+def test_silent_key_ends_after_for() -> None:
     ticks = [of("tick", seq, 10 * seq + 5) for seq in range(1, 9)]
     told = told_of(counting(), of("a", 0, 1), *ticks)
     assert [each[2:4] for each in told if each[1] == "a"] == [(0, 1), (10, 0), (20, 0), (30, 0)]
@@ -200,7 +203,7 @@ def test_a_silent_key_ends_after_for() -> None:
 
 @pytest.mark.parametrize("comes_ms", [41, 86], ids=["early", "late"])
 def test_windows_between_come_once(comes_ms: int) -> None:
-    """Whether the key's next event comes in time or after the windows were told as empty."""
+    """This holds whether the next event of the key is in time, or comes after the empty windows."""
     back = of("a", 1, 41, at_ms=comes_ms, late="gap" if comes_ms > 41 else "")
     events = [of("a", 0, 1), *(of("tick", seq, 10 * seq + 5) for seq in range(1, 9)), back]
     told = told_of(counting(for_ms=100), *sorted(events, key=lambda each: each.at_ns))
@@ -210,7 +213,7 @@ def test_windows_between_come_once(comes_ms: int) -> None:
     assert [each[2:4] for each in updates] == ([(40, 1)] if comes_ms > 41 else [])
 
 
-def test_the_end_tells_no_window_that_is_to_come() -> None:
+def test_end_emits_no_future_window() -> None:
     told = told_of(counting(for_ms=1_000), of("a", 0, 1), of("b", 0, 25), end_ms=900)
     assert [each[1:4] for each in told] == [
         ("a", 0, 1), ("a", 10, 0), ("a", 20, 0), ("b", 20, 1)
@@ -227,7 +230,7 @@ def test_keys_are_bounded_and_forgotten() -> None:
     assert operator.figures()["keys"] == 1
 
 
-def test_told_windows_are_bounded() -> None:
+def test_windows_not_final_are_bounded() -> None:
     operator = counting(max_windows=5, for_ms=10_000, finals=True)
     told_of(operator, of("a", 0, 1), *(watermark(at, at, 0) for at in range(10, 400, 10)))
     figures = operator.figures()
@@ -235,7 +238,7 @@ def test_told_windows_are_bounded() -> None:
     assert figures["given_up"] > 20
 
 
-def test_a_value_older_than_those_kept_is_uncertain() -> None:
+def test_late_old_value_is_uncertain() -> None:
     operator = counting(max_recount=2, outputs=(MEAN,))
     events = [of("a", seq, seq, seq) for seq in range(1, 8)]
     told = told_of(operator, *events, of("a", 8, 11), of("a", 0, 2.5, 90, at_ms=12, late="gap"))
@@ -246,8 +249,8 @@ def test_a_value_older_than_those_kept_is_uncertain() -> None:
     ]
 
 
-def test_after_a_lost_event_older_values_are_uncertain() -> None:
-    """After an event is given up, only values after it are certain."""
+def test_values_before_a_gap_are_uncertain() -> None:
+    """An event is given up, and only values after it are certain."""
     operator = counting(outputs=(MEAN,), changes_for_ns=40 * MS, for_ms=500)
     lost = [watermark(at, at, 8) for at in (20, 35, 49)]
     found = watermark(51, 51, 51)
@@ -259,7 +262,7 @@ def test_after_a_lost_event_older_values_are_uncertain() -> None:
     assert told == [("emit", "a", 70, 2.0), ("emit", "a", 80, 3.0, "!")]
 
 
-def test_values_before_the_query_are_uncertain() -> None:
+def test_values_before_query_are_uncertain() -> None:
     operator = counting(outputs=(MEAN,), for_ms=500, hold_ns=500 * MS)
     operator.restore({}, ())
     told = told_of(operator, of("a", 0, 5), watermark(9, 9, 9), of("a", 1, 15, 5))
@@ -267,7 +270,7 @@ def test_values_before_the_query_are_uncertain() -> None:
     assert told == [("emit", "a", 10, 3.0), ("emit", "a", 20, 5.0, "!")]
 
 
-def test_a_value_holds_for_a_time() -> None:
+def test_value_holds_for_a_time() -> None:
     operator = counting(outputs=(MEAN,), hold_ns=12 * MS, for_ms=500)
     told = told_of(operator, of("a", 0, 5, 2), of("a", 1, 26, 6), watermark(50, 50, 50))
     assert told == [
@@ -278,8 +281,8 @@ def test_a_value_holds_for_a_time() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SPANS)
-def test_the_true_mean_is_within_the_bounds(kind: str) -> None:
-    """Whatever the clocks really did; and what is confirmed is the truth."""
+def test_true_mean_is_within_the_bounds(kind: str) -> None:
+    """This holds whatever the clocks did, and confirmed means are true."""
     confirmed = bounded = 0
     for seed in range(12):
         rng = Random(seed)
@@ -315,7 +318,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("query", REFUSED)
-def test_what_has_no_meaning_is_refused(query: str) -> None:
+def test_senseless_settings_are_refused(query: str) -> None:
     text = f"streams: {{s: {{}}}}\nqueries: {{q: {{{query}, aggregate: {{n: count()}}}}}}\n"
     with pytest.raises(TopologyError) as refusal:
         parse(text)
@@ -339,8 +342,8 @@ def test_short_forms_of_empty(text: str, value: str) -> None:
     assert filled_by("empty: false").queries["q"].empty is None
 
 
-def test_other_windows_without_events_are_another_query() -> None:
-    """So a changed query begins anew (docs/operate/change.md), and others go on."""
+def test_empty_setting_changes_the_query() -> None:
+    """A changed query begins anew (docs/operate/change.md), and others continue."""
     topologies = [
         *(filled_by(text) for text in ("", "empty: zero", "empty: null", "empty: {for: 2h}")),
         *(filled_by("", hold) for hold in ("hold: 1h", "hold: 2h")),

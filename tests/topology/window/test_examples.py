@@ -1,4 +1,4 @@
-"""Examples: what is told of a window, when, and how it is corrected."""
+"""Examples: results of windows, when they are emitted, and how they are corrected."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def on_time(operator: Windows, at_ms: int) -> list[Any]:
 
 
 def brief(results: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Operation, revision, start and end in ms, the only value, and `!` where it is final."""
+    """Return operation, revision, start and end in ms, and the only value of each result.
+
+    A final one also has `!`.
+    """
     return [
         (
             result.op,
@@ -63,24 +66,24 @@ def v(source: str, seq: int, ref_ms: float, value: Any, **how: Any) -> Event:
     return event(source, seq, ref_ms, {"v": value}, **how)
 
 
-def test_a_window_is_told_when_an_event_in_order_passes_its_end() -> None:
+def test_event_past_its_end_closes_window() -> None:
     operator = windows("tumbling", ms=10)
     assert not results_of(operator, v("a", 0, 1, 5), v("a", 1, 9, 7), v("a", 2, 10, 1))
-    assert operator.next_deadline_ns() == START + 10 * MS  # the instant is not over
+    assert operator.next_deadline_ns() == START + 10 * MS  # The instant is not over.
     assert brief(on_time(operator, 10)) == [(EMIT, 0, 0, 10, 12)]
     assert operator.next_deadline_ns() is None
     results = results_of(operator, v("a", 3, 22, 7), v("a", 4, 29, 1, at_ms=40))
     assert [result.at_ns for result in results] == [START + 22 * MS]
 
 
-def test_a_watermark_closes_what_no_event_does_and_says_that_it_is_final() -> None:
+def test_watermark_closes_window_as_final() -> None:
     operator = windows("tumbling", ms=10)
     results_of(operator, v("a", 0, 1, 5), watermark(20, 10, 10))
     assert brief(on_time(operator, 20)) == [(EMIT, 0, 0, 10, 5, "!")]
     assert operator.figures()["windows"] == 0
 
 
-def test_with_clock_errors_a_window_closes_so_much_later() -> None:
+def test_clock_errors_delay_closing() -> None:
     operator = windows("tumbling", ms=10)
     assert not results_of(operator, v("a", 0, 5, 5, error_ms=2), v("a", 1, 11, 5, error_ms=2))
     results = results_of(operator, v("a", 2, 12, 5, error_ms=2), v("a", 3, 15, 5, error_ms=2))
@@ -90,7 +93,8 @@ def test_with_clock_errors_a_window_closes_so_much_later() -> None:
     assert results[0].confidence == UNCERTAIN
 
 
-def test_late_events_of_one_instant_make_one_update() -> None:
+def test_late_events_make_one_update() -> None:
+    """Both events belong to one instant."""
     operator = windows("tumbling", ms=10)
     late = [v("b", seq, 3, 100, at_ms=25, late="gap") for seq in (0, 1)]
     assert not results_of(operator, v("a", 0, 1, 5), v("a", 1, 12, 7))
@@ -98,7 +102,8 @@ def test_late_events_of_one_instant_make_one_update() -> None:
     assert brief(results) == [(EMIT, 0, 0, 10, 5), (UPDATE, 1, 0, 10, 205)]
 
 
-def test_after_correct_for_the_word_is_final_though_something_is_missing() -> None:
+def test_lateness_makes_result_final() -> None:
+    """It is final although something is missing."""
     operator = windows("tumbling", ms=10, changes_for_ns=50 * MS, finals=True)
     marks = [watermark(at, to, 0) for at, to in ((20, 20), (59, 59), (61, 60), (62, 61))]
     results = results_of(operator, v("a", 0, 1, 5), *marks)
@@ -106,7 +111,7 @@ def test_after_correct_for_the_word_is_final_though_something_is_missing() -> No
     assert {result.confidence for result in results} == {UNCERTAIN}
 
 
-def test_early_results_come_at_multiples_of_the_arrival_clock() -> None:
+def test_early_results_follow_arrival_clock() -> None:
     operator = windows("tumbling", ms=100, early_ns=20 * MS)
     assert not results_of(operator, v("a", 0, 1, 5), v("a", 1, 9, 7))
     operator.on_time(START + 9 * MS)
@@ -114,19 +119,19 @@ def test_early_results_come_at_multiples_of_the_arrival_clock() -> None:
     (early,) = on_time(operator, 30)
     assert (early.at_ns, early.confidence) == (START + 20 * MS, UNCERTAIN)
     assert brief([early]) == [(EMIT, 0, 0, 100, 12)]
-    assert operator.next_deadline_ns() is None  # nothing has changed since
+    assert operator.next_deadline_ns() is None  # Nothing has changed since.
     closed = results_of(operator, v("a", 2, 101, 1), v("a", 3, 102, 1))
     assert brief(closed) == [(UPDATE, 1, 0, 100, 12)]
 
 
-def test_a_query_without_a_key_has_none() -> None:
+def test_query_without_key_reads_no_payload() -> None:
     operator = windows("tumbling", ms=10, outputs=COUNT)
     results_of(operator, event("s", 0, 1, b"not read at all"))
     (result,) = end(operator, 99)
     assert (result.key, result.values, operator.figures()["unreadable"]) == (None, {"n": 1}, 0)
 
 
-def test_aggregates_of_a_users_own() -> None:
+def test_user_aggregates() -> None:
     product = Function(lambda: 1, lambda state, value: state * value, lambda a, b: a * b)
     outputs = (Output("p", "product", ("v",)),)
     functions = {"product": product}
@@ -136,8 +141,8 @@ def test_aggregates_of_a_users_own() -> None:
     assert values == [3, 15, 5]
 
 
-def test_an_aggregate_of_a_users_own_is_not_asked_for_each_unsure_event() -> None:
-    """Only of a window without a value: there it matters whether such an event has one."""
+def test_user_aggregate_is_seldom_read() -> None:
+    """It is read only for a window without a value, where it matters whether an event has one."""
     asked: list[int] = []
 
     def value(state: int) -> int:
@@ -153,7 +158,8 @@ def test_an_aggregate_of_a_users_own_is_not_asked_for_each_unsure_event() -> Non
     assert 4 not in asked
 
 
-def test_only_watermarks_count_where_events_come_in_any_order() -> None:
+def test_unordered_events_close_nothing() -> None:
+    """Only watermarks close windows where events come in any order."""
     operator = windows("tumbling", ms=10, ordered=False)
     assert not results_of(operator, v("a", 0, 55, 1), v("b", 0, 3, 1, at_ms=56), v("c", 0, 57, 1))
     results = results_of(operator, watermark(58, 10, 10), watermark(59, 11, 11))
@@ -164,8 +170,8 @@ VALUES = {"plain": 12, "ignore": 12, "expected": 11, "bounds": 12, "thesis3": 32
 
 
 @pytest.mark.parametrize(("uncertainty", "value"), VALUES.items())
-def test_how_sure_a_window_is(uncertainty: str, value: Any) -> None:
-    """One event in the middle, one that may be outside by three quarters."""
+def test_confidence_of_a_window(uncertainty: str, value: Any) -> None:
+    """One event is in the middle, and the other is inside for three quarters of its error."""
     operator = windows("tumbling", ms=100, uncertainty=uncertainty)
     results_of(operator, v("a", 0, 50, 8, error_ms=1), v("b", 0, 95, 4, error_ms=10))
     first, *_ = end(operator, 95)
@@ -175,7 +181,7 @@ def test_how_sure_a_window_is(uncertainty: str, value: Any) -> None:
     assert first.confidence == (CONFIRMED if uncertainty == "ignore" else UNCERTAIN)
 
 
-def test_each_query_has_its_own_allowed_lateness() -> None:
+def test_each_query_has_its_own_lateness() -> None:
     topology = parse(
         "streams: {default: {}}\nqueries:\n"
         "  short: {window: tumbling 10ms, aggregate: {n: count()}, correct_for: 20ms}\n"
@@ -184,7 +190,7 @@ def test_each_query_has_its_own_allowed_lateness() -> None:
     stage = Stage(topology, ["window"])
     events = [event("a", 0, 5, {}), event("a", 2, 15, {})]
     late = event("a", 1, 7, {}, at_ms=60, late="gap")
-    missing = watermark(50, 50, 8)  # something is missing before 8 ms
+    missing = watermark(50, 50, 8)  # Something is missing before 8 ms.
     emitted = results_of(stage, *events, missing, late, event("a", 3, 70, {}))
     updates = {(each.query, each.values["n"]) for each in emitted if each.op == UPDATE}
     assert updates == {("long", 2)}

@@ -1,4 +1,6 @@
-"""Oracle: a condition leaves out events, and that of an aggregate values, which do not meet it."""
+"""Oracle: a condition of a query leaves out events, and one of an aggregate values, that do not
+meet it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def is_large(one: Event) -> bool:
 
 
 def where_each(config: WindowSettings) -> WindowSettings:
-    """With the condition at each aggregate but the first, of which there are two."""
+    """Return the query with the condition at each aggregate, and a count without it."""
     named = dict(config.aggregate or {})
     filtered = {f"{name}, large": each._replace(where=LARGE) for name, each in named.items()}
     return config.model_copy(update={"aggregate": {"n": named["n"], **filtered}})
@@ -49,7 +51,7 @@ def where_each(config: WindowSettings) -> WindowSettings:
 
 @every_kind
 @pytest.mark.parametrize("keyed", [False, True], ids=["all", "keyed"])
-def test_a_query_has_events_that_meet_it(kind: str, keyed: bool) -> None:
+def test_query_has_matching_events(kind: str, keyed: bool) -> None:
     for _, rng in seeded(SEEDS):
         config = config_of(kind, keyed=keyed, where=LARGE)
         events = sorted_events(rng, 70)
@@ -58,7 +60,7 @@ def test_a_query_has_events_that_meet_it(kind: str, keyed: bool) -> None:
 
 
 @every_kind
-def test_an_aggregate_has_values_that_meet_it(kind: str) -> None:
+def test_aggregate_has_matching_values(kind: str) -> None:
     for seed, rng in seeded(SEEDS):
         plain = config_of(kind, keyed=seed % 2 == 0)
         config = where_each(plain)
@@ -90,8 +92,8 @@ def of_word(word: WindowResult) -> tuple[dict[str, Any], ...]:
 
 @every_kind
 @pytest.mark.parametrize("uncertainty", [None, "expected", "thesis3"])
-def test_bounds_are_those_of_a_field_with_the_values(kind: str, uncertainty: Any) -> None:
-    """A field of its own, with the value where the condition is met, says the same in each way."""
+def test_filter_equals_a_filtered_field(kind: str, uncertainty: Any) -> None:
+    """A field with the value only where the condition is met gives the same results."""
     for _, rng in seeded(SEEDS):
         events = sorted_events(rng, 60)
         for one in events:
@@ -118,7 +120,7 @@ def test_bounds_are_those_of_a_field_with_the_values(kind: str, uncertainty: Any
         assert said[0] == said[1]
 
 
-def test_batches_say_what_single_events_say() -> None:
+def test_batches_equal_single_events() -> None:
     for kind in ("tumbling", "sliding"):
         for _, rng in seeded(SEEDS):
             stream = disordered(rng, sorted_events(rng, 300), late=0.02)
@@ -153,7 +155,7 @@ VALUES = (None, 1, 2, 2.0, -3, "a", "2", True, [1], {"w": 2}, {"w": 7}, float("n
 
 
 @pytest.mark.parametrize("text", CONDITIONS)
-def test_a_filter_is_a_condition_of_patterns(text: str) -> None:
+def test_filter_is_a_pattern_condition(text: str) -> None:
     query = parse_query(f"PATTERN _ v WHERE {text.replace('V.', 'v.payload.')} WITHIN 1 s")
     assert query.where is not None
     test, holds = own([query.where], "v"), event_filter(text.replace("V.", "payload."))
@@ -209,7 +211,7 @@ def test_other_conditions_are_refused(text: str, of_query: bool) -> None:
         parse(f"streams: {{default: {{}}}}\nqueries: {{q: {{window: tumbling 1s, {where}}}}}")
 
 
-def test_other_kinds_of_queries_have_no_filter() -> None:
+def test_only_windows_have_a_filter() -> None:
     with pytest.raises(TopologyError, match="belongs to a window"):
         parse(
             "streams: {default: {}}\n"
@@ -217,8 +219,8 @@ def test_other_kinds_of_queries_have_no_filter() -> None:
         )
 
 
-def test_each_key_changes_the_query() -> None:
-    """A change of it is a change of the query, which begins anew; spaces are none."""
+def test_every_setting_changes_the_query() -> None:
+    """A changed query begins anew; spaces change nothing."""
     queries = (
         "window: tumbling 1d, aggregate: {n: count()}",
         "window: tumbling 1d in Europe/Berlin, aggregate: {n: count()}",

@@ -1,4 +1,4 @@
-"""Laws: what is final, when it is told, and what is not worth telling."""
+"""Laws: which results are final, when they are emitted, and that each update changes something."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEEDS = seeds_of_today(12)
 
 
 def waking(rng: Random) -> list[Event]:
-    """Three sources, each as sure as it is; now and then nothing comes of one for a while."""
+    """Return events of three sources with different errors; at times one is silent."""
     events = []
     for source, error_ms in (("a", 0), ("b", 6), ("c", 25)):
         at_ms = 0
@@ -42,8 +42,8 @@ def waking(rng: Random) -> list[Event]:
     return in_log_order(events)
 
 
-def test_no_event_possibly_lies_in_a_window_that_was_final_before() -> None:
-    """All sources are known; an idle one has an error that nobody waits for."""
+def test_no_event_may_lie_in_a_final_window() -> None:
+    """All sources are known; an idle one has an error that no window waits for."""
     finals = 0
     waits: dict[str, Any] = {
         "max_wait_ns": 10 * MS,
@@ -67,7 +67,7 @@ def test_no_event_possibly_lies_in_a_window_that_was_final_before() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "session"])
-def test_a_straggler_in_a_final_window_or_next_to_a_final_session_is_expired(kind: str) -> None:
+def test_late_event_after_final_is_expired(kind: str) -> None:
     operator = windows(kind, ms=10)
     results = results_of(operator, v("a", 0, 5, 1), watermark(30, 20, 20), watermark(31, 21, 21))
     assert [result.final for result in results] == [True]
@@ -75,7 +75,8 @@ def test_a_straggler_in_a_final_window_or_next_to_a_final_session_is_expired(kin
     assert operator.figures()["expired"] == 1
 
 
-def test_each_event_is_of_one_session_or_expired_and_no_two_overlap() -> None:
+def test_sessions_hold_each_event_once() -> None:
+    """An event that is in no session is expired, and sessions do not overlap."""
     expired = 0
     for seed, rng in seeded(SEEDS):
         config = config_of("session", keyed=False, changes_for_ns=30 * MS)
@@ -94,8 +95,8 @@ def test_each_event_is_of_one_session_or_expired_and_no_two_overlap() -> None:
 
 @pytest.mark.slow
 @every_kind
-def test_cuts_change_nothing_where_room_is_short(kind: str) -> None:
-    """Finals are told in the middle of an instant then."""
+def test_cuts_change_nothing_at_the_bounds(kind: str) -> None:
+    """Final results are then emitted in the middle of an instant."""
     given_up = 0
     for seed, rng in seeded(SEEDS):
         config = config_of(kind, keyed=True, finals=True, max_windows=4, max_recount=3)
@@ -115,7 +116,7 @@ def test_cuts_change_nothing_where_room_is_short(kind: str) -> None:
 @pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("errors", [(0,), (0, 2, 20)])
-def test_what_says_nothing_new_is_not_told(kind: str, errors: tuple[int, ...]) -> None:
+def test_every_update_changes_something(kind: str, errors: tuple[int, ...]) -> None:
     updates = 0
     for seed, rng in seeded(SEEDS):
         config = config_of(kind, keyed=False, finals=seed % 2 == 0, early_ns=5 * MS)

@@ -31,7 +31,7 @@ def uses_of(payloads: list[Any], *outputs: Output, size: int = 0) -> list[FieldU
 
 @pytest.mark.parametrize("size", [1, 2, 99])
 @pytest.mark.parametrize("outputs", OTHERS.values(), ids=OTHERS)
-def test_values_left_out_are_counted_by_kind(outputs: tuple[Output, ...], size: int) -> None:
+def test_unusable_values_count_by_kind(outputs: tuple[Output, ...], size: int) -> None:
     values: list[Any] = ["-18,0", True, 7, "x", {"n": 1}, [1, 2], float("nan"), None, 2.5]
     payloads = [*({"v": each} for each in values), {}, b"{", {"other": 1}]
     (use,) = uses_of(payloads, *outputs, size=size)
@@ -53,7 +53,7 @@ def test_each_aggregate_has_its_own_kinds() -> None:
     assert [(each.kind, each.n) for each in last.unusable] == [("lists", 1)]
 
 
-def test_any_value_ends_a_row_of_absent_ones() -> None:
+def test_any_value_ends_the_absent_row() -> None:
     (use,) = uses_of([{}, {}, {"v": "text"}, {}], SUM)
     assert (use.absent, use.absent_in_row) == (3, 1)
 

@@ -1,6 +1,6 @@
 """Oracle: windows of local time begin where zoneinfo shows it, minute by minute around each change.
 
-Examples of days, shifts and hours on which a clock is set stand below.
+Examples of days, shifts and hours on which a clock is set follow.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ YEARS = (2009, 2019)
 ZONES = (
     "Europe/Berlin",
     "America/New_York",
-    "America/Sao_Paulo",  # skips midnight, and sets back at midnight
-    "America/Havana",  # shows midnight twice
-    "America/St_Johns",  # set at one minute past midnight
-    "Australia/Lord_Howe",  # set by half an hour
-    "Antarctica/Troll",  # set by two hours
-    "Africa/Casablanca",  # set four times a year
-    "Pacific/Apia",  # skips a day
+    "America/Sao_Paulo",  # It skips midnight, and sets back at midnight.
+    "America/Havana",  # It shows midnight twice.
+    "America/St_Johns",  # It is set at one minute past midnight.
+    "Australia/Lord_Howe",  # It is set by half an hour.
+    "Antarctica/Troll",  # It is set by two hours.
+    "Africa/Casablanca",  # It is set four times a year.
+    "Pacific/Apia",  # It skips a day.
     "Asia/Pyongyang",
     "Asia/Kathmandu",
     "Asia/Kolkata",
@@ -55,20 +55,20 @@ def windows(text: str, zone: str) -> Window:
 
 
 def local_min(zone: ZoneInfo, at_min: int) -> int:
-    """What the clock shows, in minutes after 1970."""
+    """Return the local time, in minutes after 1970."""
     shown = datetime.fromtimestamp(at_min * 60, zone).replace(tzinfo=UTC)
     return int(shown.timestamp()) // 60
 
 
 def changes(zone: ZoneInfo) -> Iterator[int]:
-    """The hours, in minutes after 1970, after which the clock is set."""
+    """Return the hours after which the clock is set, in minutes after 1970."""
     first, last = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) // 60 for year in YEARS)
     east = [(at, local_min(zone, at) - at) for at in range(first, last, 60)]
     return (at for (at, one), (_, other) in pairwise(east) if one != other)
 
 
 def brute(shown: list[int], step: int, first: int) -> list[int]:
-    """The places in `shown` at which a window begins."""
+    """Return the places in `shown` at which a window begins."""
     back = max(before + 1 - now for before, now in pairwise(shown))
     found, newest = [], (shown[0] - first) // step
     for at, (before, now) in enumerate(pairwise(shown), 1):
@@ -83,7 +83,7 @@ def brute(shown: list[int], step: int, first: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ZONES)
-def test_starts_are_those_of_zoneinfo(name: str) -> None:
+def test_starts_equal_zoneinfo(name: str) -> None:
     zone = ZoneInfo(name)
     for change in changes(zone):
         begin = change - 2 * 60
@@ -101,7 +101,7 @@ def test_starts_are_those_of_zoneinfo(name: str) -> None:
 
 @pytest.mark.parametrize("name", ZONES)
 @pytest.mark.parametrize("text", ["tumbling 1d", "tumbling 8h from 06:00", "tumbling 1h"])
-def test_ten_years_are_divided_whole(name: str, text: str) -> None:
+def test_ten_years_have_no_gaps(name: str, text: str) -> None:
     slices, zone = LocalSlices(windows(text, name)), ZoneInfo(name)
     begin, end = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * 10**9 for year in YEARS)
     start_ns, dates = slices.at(begin), []
@@ -142,7 +142,7 @@ def test_sliding_windows_are_whole_slices(name: str, text: str) -> None:
 
 
 def lengths(text: str, zone: str, day: str) -> list[float]:
-    """How long the windows are that begin on this day, in hours."""
+    """Return the lengths of the windows that begin on this day, in hours."""
     slices = LocalSlices(windows(text, zone))
     date = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(zone))
     first, last = (int((date + timedelta(each)).timestamp()) * 10**9 for each in (0, 1))
@@ -173,7 +173,7 @@ def test_weeks_begin_on_monday() -> None:
         assert (begun.isoweekday(), begun.hour, begun.minute) == (1, 0, 0)
 
 
-def test_the_gap_of_a_session_may_be_weeks() -> None:
+def test_gap_of_session_may_be_weeks() -> None:
     for text in ("session 1w", "session 7d"):
         settings = WindowSettings.model_validate({"window": text})
         assert settings.window == Window("session", 7 * 1440 * MIN_NS)
@@ -186,7 +186,7 @@ def test_far_times_have_windows() -> None:
         assert start_ns <= time_ns < slices.end(start_ns)
 
 
-def test_a_zone_is_known_by_its_rules() -> None:
+def test_zone_is_known_by_its_rules() -> None:
     assert rules_digest("Europe/Berlin") != rules_digest("Europe/London") != ""
     assert rules_digest("Europe/Berlin") == rules_digest("Arctic/Longyearbyen")
     assert rules_digest("") == ""
@@ -218,13 +218,13 @@ def test_other_windows_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", [*WINDOWS, "sliding 4w every 1w from 06:00", "sliding 1w every 1d"]
 )
-def test_windows_can_be_read_back(text: str) -> None:
+def test_windows_survive_their_text(text: str) -> None:
     asked = windows(text, "Europe/Berlin")
     assert windows(str(asked).partition(" in ")[0], "Europe/Berlin") == asked
     assert WindowSettings(window=asked).window == asked
 
 
-def test_windows_without_a_text_are_refused() -> None:
+def test_window_without_text_is_refused() -> None:
     hour_ns = 60 * MIN_NS
     for window in (Window("tumbling", hour_ns, from_ns=1), Window("tumbling", hour_ns, zone="x")):
         with pytest.raises(ValidationError):

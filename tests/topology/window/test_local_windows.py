@@ -1,4 +1,4 @@
-"""Oracle: windows across days on which a clock is set, however late and unsure the events come."""
+"""Oracle: windows across days on which a clock is set, with late and uncertain events."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def config_of(text: str, *, keyed: bool, **settings: Any) -> WindowSettings:
 
 
 def events_of(way: str, rng: Random, n: int = 60) -> list[Event]:
-    """Three days of events; some are at the very change, and at midnight."""
+    """Return three days of events, some at the very change and at midnight."""
     times = [DAYS[way] + rng.randrange(72 * HOUR_MS) for _ in range(n)]
     times += [DAYS[way] + hour * HOUR_MS - rng.randrange(2) for hour in (22, 23, 24, 25, 26)]
     return [event("s", seq, ms, payload_of(rng)) for seq, ms in enumerate(sorted(times))]
@@ -58,7 +58,7 @@ def events_of(way: str, rng: Random, n: int = 60) -> list[Event]:
 
 @each_way
 @every_window
-def test_the_last_word_is_that_of_the_oracle(text: str, way: str) -> None:
+def test_results_equal_the_oracle(text: str, way: str) -> None:
     for seed, rng in seeded(SEEDS):
         config = config_of(text, keyed=seed % 2 == 0, early_ns=seed % 3 * HOUR_MS * MS)
         events = events_of(way, rng)
@@ -68,7 +68,7 @@ def test_the_last_word_is_that_of_the_oracle(text: str, way: str) -> None:
 
 @each_way
 @every_window
-def test_any_order_ends_with_the_same_word(text: str, way: str) -> None:
+def test_any_order_ends_alike(text: str, way: str) -> None:
     for _, rng in seeded(SEEDS):
         config = config_of(text, keyed=True)
         events = events_of(way, rng)
@@ -83,7 +83,7 @@ def test_any_order_ends_with_the_same_word(text: str, way: str) -> None:
 
 @each_way
 @every_window
-def test_batches_say_what_single_events_say(text: str, way: str) -> None:
+def test_batches_equal_single_events(text: str, way: str) -> None:
     for _, rng in seeded(SEEDS):
         config = config_of(text, keyed=True)
         stream = disordered(rng, events_of(way, rng, 300), late=0.01)
@@ -101,7 +101,7 @@ def raw(seq: int, ts_ns: int, late_ns: int = 0) -> RawEvent:
 
 @each_way
 def test_all_answers_end_alike(way: str) -> None:
-    """A quality target closes windows of local time, too, and what it missed is corrected."""
+    """A quality target closes windows of local time, too, and its misses are corrected."""
     query = "window: tumbling 15min in Europe/Berlin, aggregate: {n: count()}"
     quality = "quality: {accuracy: 90%, max_wait: 10s}"
     topology = (
@@ -128,7 +128,7 @@ def test_all_answers_end_alike(way: str) -> None:
 
 
 @each_way
-def test_days_without_events_are_whole_days(way: str) -> None:
+def test_empty_days_are_whole_days(way: str) -> None:
     topology = (
         "streams: {default: {clock: {unsynced: trust}}}\n"
         "queries: {q: {window: tumbling 1d in Europe/Berlin, empty: {value: zero, for: 4d},"

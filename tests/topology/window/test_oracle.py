@@ -1,4 +1,4 @@
-"""Oracle: after the last correction results are what the sorted full input gives."""
+"""Oracle: after all corrections, results are those of the sorted full input."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def config_of(kind: str, *, keyed: bool, **settings: Any) -> WindowSettings:
     key = ("key",) if keyed else None
-    known = {"outputs": OUTPUTS, "new_source_allowance_ns": 0}  # so that windows become final
+    known = {"outputs": OUTPUTS, "new_source_allowance_ns": 0}  # Windows become final.
     return window_query("q", key=key, **{**known, **KINDS[kind], **settings})
 
 
 def run(
     config: WindowSettings, stream: list[Event], rng: Random | None = None
 ) -> list[WindowResult]:
-    """To the end; with `rng` batches are cut anyhow, and the operator is restarted at times."""
+    """Return all results; with `rng` batches are cut at random, and restarts come at times."""
     windows = Windows("default", config)
     results: list[Any] = []
     for batch in cut(stream, rng, (1, 2, 7)) if rng else [stream]:
@@ -61,8 +61,7 @@ LASTING = {"changes_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
 
 
 class Instant(NamedTuple):
-    """What is told at an instant; what all that has come by then would give in order; and how far
-    the operator is."""
+    """A record of an instant: its results, those of all events in order, and the frontier."""
 
     found: list[Any]
     known: Found
@@ -72,7 +71,7 @@ class Instant(NamedTuple):
 def instants(
     config: WindowSettings, stream: list[Event], rng: Random, *, ordered: bool = True
 ) -> Iterator[Instant]:
-    """One event each; now and then the operator is restarted in an instant that is not over."""
+    """Yield an instant for each event; at times the operator is restarted within one."""
     operator = Windows("default", config, ordered=ordered)
     for at, one in enumerate(stream):
         found: list[Any] = list(operator.on_batch([one], one.at_ns).results)
@@ -87,7 +86,7 @@ def instants(
 @pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("keyed", [False, True], ids=["all", "keyed"])
-def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
+def test_results_equal_the_oracle(kind: str, keyed: bool) -> None:
     corrected = 0
     for seed, rng in seeded(SEEDS):
         config = config_of(kind, keyed=keyed, finals=seed % 2 == 0, early_ns=seed % 3 * 10 * MS)
@@ -104,11 +103,11 @@ def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
 @pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("finals", [False, True], ids=["plain", "finals"])
-def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
-    kind: str, finals: bool
-) -> None:
-    """The windows that W has passed, of what has come by then; a session that is open again, as a
-    late event has joined it to what goes on, is none of them."""
+def test_current_results_equal_the_oracle(kind: str, finals: bool) -> None:
+    """They are the windows that the watermark has passed, of the events so far.
+
+    A session that a late event has opened again is not among them.
+    """
     if kind == "count":
         pytest.skip("what is full is over, wherever W is, and a late event moves those behind it")
     before_ns = 1 if kind == "session" else 0
@@ -124,8 +123,8 @@ def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
 
 @pytest.mark.slow
 @every_kind
-def test_any_order_of_arrival_ends_with_the_same_word(kind: str) -> None:
-    """Not only to the oracle's tolerance: to the bit, ids and all."""
+def test_any_order_ends_alike(kind: str) -> None:
+    """Results agree to the bit, with their ids."""
     for seed, rng in seeded(SEEDS):
         config = config_of(kind, keyed=True)
         events = sorted_events(rng, 50)
@@ -144,14 +143,13 @@ def test_any_order_of_arrival_ends_with_the_same_word(kind: str) -> None:
 
 @pytest.mark.slow
 @every_kind
-def test_behind_the_operators_that_are_before_it(kind: str) -> None:
-    """With the watermarks of MERGE, and whatever it lets go late; sources that come in later
-    too."""
+def test_windows_after_merge_equal_oracle(kind: str) -> None:
+    """Streams have the watermarks and late events of MERGE, and sources that come later."""
     for seed in range(20):
         stream = copies(merged(seed))
         for event in stream:
             if event.value and event.value["v"] == 1e300:
-                event.value = {**event.value, "v": 1e100}  # its square is beyond the oracle
+                event.value = {**event.value, "v": 1e100}  # Its square is beyond the oracle.
         config = config_of(
             kind, keyed=True, uncertainty="ignore", new_source_allowance_ns=600_000 * MS
         )

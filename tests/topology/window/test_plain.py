@@ -1,7 +1,7 @@
-"""Law: with the plain case switched off, windows say and hold the same, byte for byte.
+"""Law: with the plain case switched off, windows have the same results and state, byte for byte.
 
-The streams go to and fro: stretches in order and sure, which are plain, and stretches that are
-late, unsure, or between watermarks, which are not.
+Stretches of a stream that are in order and certain are plain. They alternate with stretches that
+are late, uncertain, or between watermarks.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowSettings:
-    """`kind`: that of a window, or of tumbling ones with settings."""
+    """Return a query; `kind` is one of windows, or of tumbling ones with settings."""
     waits = {"new_source_allowance_ns": 20 * MS, "changes_for_ns": 300 * MS}
     settings = {"outputs": outputs, **waits, **SETTINGS.get(kind, {})}
     return window_config("tumbling" if kind in SETTINGS else kind, keyed=keyed, **settings)
 
 
 def mixed(seed: int) -> list[Event]:
-    """Stretches of one sort after another; many events share an instant."""
+    """Return stretches of one sort after another; many events share an instant."""
     rng = Random(seed)
     stream: list[Event] = []
     ref_ms = at_ms = 0.0
@@ -104,7 +104,7 @@ def said(rng: Random, after: Event, at_ms: float) -> Event:
     ids=["flat, all keys", "flat", "nested", "all aggregates"],
 )
 @pytest.mark.parametrize("kind", [*KINDS, *SETTINGS])
-def test_the_plain_case_says_what_the_general_one_says(
+def test_plain_case_equals_the_general_one(
     kind: str, outputs: tuple[Output, ...], keyed: bool
 ) -> None:
     config = config_of(kind, outputs, keyed=keyed)
@@ -137,8 +137,8 @@ def test_the_plain_case_says_what_the_general_one_says(
                 assert repr(plain.snapshot()) == repr(general.snapshot())
 
 
-def test_a_plain_stretch_is_taken_as_one() -> None:
-    """Else the law above would compare the general path with itself."""
+def test_plain_stretch_is_taken_as_one() -> None:
+    """Otherwise the law above would compare the general case with itself."""
     stream = [event("s", i, 100 + i, {"key": "k", "v": i}, at_ms=101 + i) for i in range(40)]
     windows = Windows("default", config_of("tumbling", FLAT, keyed=True))
     windows.on_batch(stream[:1], stream[0].at_ns)
@@ -146,7 +146,7 @@ def test_a_plain_stretch_is_taken_as_one() -> None:
     assert windows._take_run(stream, 1) == 39
 
 
-def test_a_column_is_its_values_one_by_one() -> None:
+def test_column_equals_single_values() -> None:
     values = (1, 2, 3, -4, 0, 0.1, 0.2, 0.3, 1e15, -1e-9, 7.5, 3.0, 3, 5e-324, 1e308, 10**300)
     for seed in range(200):
         rng = Random(seed)

@@ -1,4 +1,4 @@
-"""Examples and simulation: a window is told as soon as what was promised of it allows."""
+"""Examples and simulation: a window is emitted as soon as its quality target allows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def heard(source: str, ref_ms: float, at_ms: float, **how: Any) -> Event:
 
 
 @pytest.mark.parametrize("part", ["junk", "promise/of/a"])
-def test_parts_that_nobody_knows_are_refused(part: str) -> None:
+def test_unknown_parts_are_refused(part: str) -> None:
     fresh = windows()
     state = {name: row for name, row in windows().snapshot().items() if name != TARGET}
     with pytest.raises(ShapeRefused, match=f"unknown parts: {part}"):
@@ -56,8 +56,10 @@ def test_parts_that_nobody_knows_are_refused(part: str) -> None:
 
 
 def spoken(text: str) -> list[Event]:
-    """`a3@4 b5`: an event of the source a at 3 ms that arrives at 4 ms, and one of b that arrives
-    as it is stamped."""
+    """Return events from a text like `a3@4 b5`.
+
+    Event `a3@4` is of source `a` at 3 ms and arrives at 4 ms; `b5` arrives at its timestamp.
+    """
     events = []
     for word in text.split():
         ref_ms, _, at_ms = word[1:].partition("@")
@@ -68,7 +70,7 @@ def spoken(text: str) -> list[Event]:
 def rendered(
     operator: Windows, text: str = "", *events: Event, until_ms: float | None = None
 ) -> list[Any]:
-    """When, start, value, and confidence of each result."""
+    """Return time, start, value and confidence of each result."""
     results = results_of(operator, *spoken(text), *events)
     if until_ms is not None:
         results += operator.on_time(START + round(until_ms * MS)).results
@@ -83,15 +85,15 @@ def waiting(max_wait_ms: int, *, ordered: bool = False) -> Windows:
     return windows(quality=quality, ordered=ordered)
 
 
-def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
+def test_window_awaits_all_sources() -> None:
     operator = windows()
     assert not rendered(operator, "a3@4 b5@6 a11@12", until_ms=20)
     assert rendered(operator, "b12@21", until_ms=21) == [(21, 0, 2, UNCERTAIN)]
     assert operator.figures()["wait_mean_ns"] == 11 * MS + 1
 
 
-def test_of_accepted_events_merge_alone_confirms_what_the_target_closes() -> None:
-    """A number that MERGE knows to be missing may belong to the window."""
+def test_only_merge_confirms_window() -> None:
+    """Events are accepted ones: a missing number may belong to the window."""
     operator = windows(finals=True, changes_for_ns=0)
     mark = heard("b", 12, 21)
     mark.kind = PASSED
@@ -100,23 +102,23 @@ def test_of_accepted_events_merge_alone_confirms_what_the_target_closes() -> Non
     assert [confidence for *_, confidence in found] == [CONFIRMED]
 
 
-def test_of_accepted_events_the_target_alone_closes() -> None:
-    """What MERGE lets go says nothing of the accuracy that is asked."""
+def test_only_the_target_closes_a_window() -> None:
+    """Events are accepted ones: a watermark does not show the accuracy that is asked for."""
     operator = windows()
     assert not rendered(operator, "a3@4 b5@6", watermark(12, 10, 10), until_ms=40)
     assert rendered(operator, until_ms=60) == [(60, 0, 2, CONFIRMED)]
 
 
-def test_or_else_at_its_end_and_max_wait() -> None:
+def test_window_waits_up_to_max_wait() -> None:
     operator = windows()
     assert not rendered(operator, "a3@4 b5@6 a11@12", until_ms=59)
     assert operator.next_deadline_ns() == START + 60 * MS
     assert rendered(operator, until_ms=100) == [(60, 0, 2, UNCERTAIN), (70, 10, 1, UNCERTAIN)]
     assert operator.explain()["quality"]["closed_by"] == {"cap": 2}
-    assert operator.next_deadline_ns() is None  # what is empty waits for nobody
+    assert operator.next_deadline_ns() is None  # An empty window has no deadline.
 
 
-def test_what_comes_later_corrects_it_and_is_counted() -> None:
+def test_late_event_corrects_and_counts() -> None:
     operator = windows()
     rendered(operator, "a3@4 b5@6", until_ms=70)
     late = [heard("b", 8, 80), heard("b", 81, 81)]
@@ -128,20 +130,21 @@ def test_what_comes_later_corrects_it_and_is_counted() -> None:
     assert figures["target_ppm"] == 900_000
 
 
-def test_not_before_its_end_by_the_arrival_clock() -> None:
+def test_window_never_closes_before_its_end() -> None:
+    """Its end is measured by the arrival clock."""
     operator = windows()
     assert not rendered(operator, "a3@1 a31@2", until_ms=8)
     assert rendered(operator, until_ms=25) == [(10 - 1e-6, 0, 1, UNCERTAIN)]
 
 
-def test_a_source_that_is_silent_for_long_is_not_waited_for() -> None:
+def test_silent_source_is_not_awaited() -> None:
     operator = waiting(450)
     assert not rendered(operator, "a3@4 b5@6 a400 a420")
     assert rendered(operator, until_ms=600) == [(460, 0, 2, UNCERTAIN), (506, 400, 1, UNCERTAIN)]
     assert operator.explain()["quality"]["closed_by"] == {"cap": 1, "idle": 1}
 
 
-def test_but_for_max_wait_where_that_is_longer() -> None:
+def test_max_wait_can_outlast_idle_source() -> None:
     operator = waiting(900)
     assert not rendered(operator, "a3@4 b5@6 a400", until_ms=909)
     found = rendered(operator, until_ms=1_500)
@@ -149,7 +152,8 @@ def test_but_for_max_wait_where_that_is_longer() -> None:
 
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
-def test_a_word_of_the_source_will_do(kind: str) -> None:
+def test_control_event_ends_waiting(kind: str) -> None:
+    """It shows how far its source is."""
     operator = windows()
     word = heard("b", 12, 14)
     word.kind = kind
@@ -157,7 +161,8 @@ def test_a_word_of_the_source_will_do(kind: str) -> None:
     assert rendered(operator, "", word, until_ms=14) == [(14, 0, 2, UNCERTAIN)]
 
 
-def test_an_event_that_the_query_leaves_out_tells_how_far_its_source_is() -> None:
+def test_left_out_event_ends_waiting() -> None:
+    """It shows how far its source is."""
     operator = windows(key=("k",))
     kept = spoken("a3@4 b5@6 a11@12")
     for one in kept:
@@ -167,14 +172,14 @@ def test_an_event_that_the_query_leaves_out_tells_how_far_its_source_is() -> Non
     assert operator.figures()["without_key"] == 1
 
 
-def test_what_may_belong_to_it_is_waited_for() -> None:
+def test_possible_events_are_awaited() -> None:
     operator = windows()
     first, second, third = (heard("a", ms, ms + 1, error_ms=3) for ms in (4, 12, 14))
     assert not rendered(operator, "", first, second)
     assert rendered(operator, "", third, until_ms=15)[0][:2] == (15, 0)
 
 
-def test_behind_the_merge_its_word_is_enough() -> None:
+def test_merge_watermark_is_enough() -> None:
     operator = windows(ordered=True)
     rendered(operator, "a3@4 b5@6", until_ms=11)
     assert rendered(operator, "", watermark(12, 10, 5), until_ms=12) == [(12, 0, 2, UNCERTAIN)]
@@ -182,7 +187,8 @@ def test_behind_the_merge_its_word_is_enough() -> None:
 
 
 @pytest.mark.parametrize(("kind", "end_ms", "n"), [("session", 15, 3), ("count", 3, 2)])
-def test_sessions_and_counts_are_told_within_max_wait_too(kind: str, end_ms: int, n: int) -> None:
+def test_other_windows_keep_max_wait(kind: str, end_ms: int, n: int) -> None:
+    """Sessions and count windows are emitted within `max_wait`, too."""
     operator = windows(kind, events=2)
     rendered(operator, "c1 a3@4 b5@6")
     found = rendered(operator, "a90", until_ms=200)
@@ -190,8 +196,8 @@ def test_sessions_and_counts_are_told_within_max_wait_too(kind: str, end_ms: int
     assert end_ms + 40 < found[0][0] <= end_ms + 50
 
 
-def test_years_between_two_events_take_no_longer_than_a_moment() -> None:
-    """Windows that nobody sees are not gone through one by one."""
+def test_years_between_events_are_cheap() -> None:
+    """Empty windows are not visited one by one."""
     operator = windows(quality=QUALITY.model_copy(update={"max_sources": 10}), changes_for_ns=0)
     old = Event("default", "old", 0, 0, 7, START)
     old.value = {}
@@ -206,7 +212,10 @@ def test_years_between_two_events_take_no_longer_than_a_moment() -> None:
 
 
 def drifting(seed: int, n: int = 6_000) -> list[Event]:
-    """Each source in order; halfway all are slower and take longer; now and then one stalls."""
+    """Return events of sources in order.
+
+    Halfway all become slower and take longer, and at times one stalls.
+    """
     rng = Random(seed)
     events = []
     for source in range(4):
@@ -241,7 +250,7 @@ def stage_told(seed: int, answer: str, quality: str) -> tuple[list[Any], dict[st
 
 
 def words(results: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-    """What was said first of each window, in the order of the windows; the values told last."""
+    """Return the first result of each window, in order, and the last values by start."""
     first: dict[int, Any] = {}
     for result in results:
         first.setdefault(result.start_ns, result)
@@ -256,9 +265,8 @@ def mean_wait_ms(results: list[Any]) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("accuracy", [90, 99])
-def test_the_promise_is_kept_at_every_prefix_and_waits_less_than_the_merge(
-    seed: int, accuracy: int
-) -> None:
+def test_target_is_kept_and_beats_merge(seed: int, accuracy: int) -> None:
+    """It is kept at every prefix, and windows wait less than for MERGE."""
     quality = f", quality: {{accuracy: {accuracy}%, max_wait: 2s}}"
     results, figures = stage_told(seed, "speculate", quality)
     ordered, _ = stage_told(seed, "early", "")
@@ -267,11 +275,11 @@ def test_the_promise_is_kept_at_every_prefix_and_waits_less_than_the_merge(
     for number, result in enumerate(first, 1):
         wrong += result.values != last[result.start_ns]
         assert 100 * wrong <= (100 - accuracy) * number, f"after {number} windows"
-    assert accuracy == 99 or 100 * wrong > 5 * len(first)  # what is allowed is used
+    assert accuracy == 99 or 100 * wrong > 5 * len(first)  # The allowed share is used.
     assert mean_wait_ms(results) < mean_wait_ms(ordered) * (0.4 if accuracy == 90 else 0.7)
     assert last == words(ordered)[1]
     missed = figures["window_missed"]
-    assert abs(missed - wrong) <= 2  # the end of the input
+    assert abs(missed - wrong) <= 2  # The end of the input may differ.
     achieved = 1 - missed / len(first)
     assert figures["window_achieved_ppm"] / 1e6 == pytest.approx(achieved, abs=0.001)
     assert figures["window_wait_mean_ns"] / MS == pytest.approx(mean_wait_ms(results), rel=0.05)
@@ -280,8 +288,8 @@ def test_the_promise_is_kept_at_every_prefix_and_waits_less_than_the_merge(
 @pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["event_driven", "prob_slack", "mp", "aq", "ldop", "mean_delay"])
-def test_any_strategy_drives_windows_and_tells_what_it_achieved(method: str) -> None:
-    """In the end all say the same; how soon, and how often wrongly at first, is theirs."""
+def test_any_strategy_drives_windows(method: str) -> None:
+    """All end with the same results; their waits and first errors differ."""
     asked = f", quality: {{accuracy: 90%}}, experimental: {{quality: {method}}}"
     results, figures = stage_told(1, "speculate", asked)
     first, last = words(results)
@@ -292,20 +300,21 @@ def test_any_strategy_drives_windows_and_tells_what_it_achieved(method: str) -> 
         default, _ = stage_told(1, "speculate", ", quality: {accuracy: 90%}")
         assert mean_wait_ms(default) <= mean_wait_ms(results)
     else:
-        assert method in ("ldop", "mean_delay")  # which promise nothing
+        assert method in ("ldop", "mean_delay")  # These promise nothing.
 
 
 @pytest.mark.slow
-def test_behind_the_merge_no_promise_can_be_better_than_the_merge() -> None:
+def test_merge_limits_the_target() -> None:
+    """After MERGE, a target cannot be more accurate than MERGE."""
     results, figures = stage_told(1, "early", ", quality: {accuracy: 99%, max_wait: 2s}")
     plain, _ = stage_told(1, "early", "")
     assert mean_wait_ms(results) <= mean_wait_ms(plain)
-    assert figures["window_achieved_ppm"] < 990_000  # and it says so
+    assert figures["window_achieved_ppm"] < 990_000  # The figure shows it.
 
 
 @pytest.mark.slow
 def test_cuts_and_restarts_change_nothing() -> None:
-    """With models made and windows told on probability, which short streams do not have."""
+    """Models are made and windows emitted on probability, which short streams do not have."""
     events = drifting(1, n=2_400)
     sure = QUALITY.model_copy(update={"accuracy_ppm": 950_000})
     runs = []
@@ -337,7 +346,7 @@ def test_cuts_and_restarts_change_nothing() -> None:
         QUALITY.model_copy(update={"published": waits.QUALITY["mp"]}),
     ],
 )
-def test_a_query_may_wait_otherwise_after_a_restart(kind: str, later: QualityConfig) -> None:
+def test_restart_may_change_target(kind: str, later: QualityConfig) -> None:
     settings: dict[str, Any] = {"events": 3} if kind == "count" else {}
     events = drifting(2, n=1_200)
     first = windows(kind, **settings)
@@ -348,7 +357,8 @@ def test_a_query_may_wait_otherwise_after_a_restart(kind: str, later: QualityCon
     assert len(results_of(second, *copies(events[half:]))) > 50
 
 
-def test_what_has_gone_around_the_merge_makes_nothing_sure() -> None:
+def test_late_events_confirm_nothing() -> None:
+    """They have bypassed the order of MERGE."""
     operator = waiting(900, ordered=True)
     late = [heard("a", 40, 45, late="gap"), heard("b", 41, 46, late="gap")]
     found = rendered(operator, "a1 b2", watermark(3, 2, 2), *late, until_ms=200)
@@ -356,7 +366,7 @@ def test_what_has_gone_around_the_merge_makes_nothing_sure() -> None:
 
 
 def settled(sources: int) -> Windows:
-    """So many sources have sent, all windows are over, and all is saved."""
+    """Return windows after so many sources have sent, with all windows over and all state saved."""
     operator = windows(quality=QUALITY.model_copy(update={"idle_ns": NEVER}), ordered=True)
     operator.changes()
     for ms in range(3):
@@ -372,7 +382,8 @@ def size_of(changes: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("sources", [10, 300])
-def test_at_rest_the_changelog_gets_the_clock_and_no_table(sources: int) -> None:
+def test_idle_changelog_gets_no_tables(sources: int) -> None:
+    """Only the clock is written."""
     operator = settled(sources)
     assert size_of(operator.snapshot()) > 50 * sources
     for ms in (100, 2_700):
@@ -382,7 +393,7 @@ def test_at_rest_the_changelog_gets_the_clock_and_no_table(sources: int) -> None
     assert [key for key in operator.changes() if "/of/" in key] == ["promise/of/s7"]
 
 
-def test_what_a_target_that_waits_otherwise_kept_of_its_sources_is_removed() -> None:
+def test_changed_target_removes_old_sources() -> None:
     state = through_changelog(settled(3).snapshot())
     other = windows(quality=QUALITY.model_copy(update={"accuracy_ppm": 990_000}), ordered=True)
     other.restore(state, ())

@@ -1,4 +1,4 @@
-"""Sessions where clocks are not sure: examples, and an oracle over worlds."""
+"""Sessions where clocks are uncertain: examples, and an oracle over worlds."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ WORLDS = 4
 
 
 def unsure(rng: Random, n: int) -> list[Event]:
-    """In order by reference time, about as far apart as the gap is long, with errors of that
-    size: most of it depends on the clocks."""
+    """Return events about as far apart as the gap of a session, with errors of that size.
+
+    They are in order of corrected timestamps, and most results depend on the clocks.
+    """
     ref_ms = 0
     events: list[Event] = []
     for seq in range(n):
@@ -40,7 +42,7 @@ def unsure(rng: Random, n: int) -> list[Event]:
 
 
 def world(rng: Random, events: Sequence[Event]) -> list[Event]:
-    """The same events, at times that their errors and the order of each source allow."""
+    """Return the same events at times that their errors and the order of each source allow."""
     true = copies(events)
     latest_ns: dict[str, int] = {}
     for one in reversed(true):
@@ -54,7 +56,7 @@ def world(rng: Random, events: Sequence[Event]) -> list[Event]:
     return true
 
 
-def test_what_joins_only_the_grown_session_is_counted_once() -> None:
+def test_event_joined_by_growth_counts_once() -> None:
     operator = windows("session", ms=200, outputs=COUNT)
     results_of(operator, event("a", 0, 900), event("w", 0, 1000, error_ms=150), event("a", 1, 1100))
     (result,) = end(operator, 2000)
@@ -62,7 +64,8 @@ def test_what_joins_only_the_grown_session_is_counted_once() -> None:
     assert (result.final, result.confidence) == (True, CONFIRMED)
 
 
-def test_each_event_is_of_one_session_by_reference_time() -> None:
+def test_event_is_in_one_session() -> None:
+    """Sessions are formed by corrected timestamp."""
     for seed, rng in seeded(SEEDS):
         config = config_of("session", keyed=seed % 2 == 0)
         events = unsure(rng, 60)
@@ -72,8 +75,8 @@ def test_each_event_is_of_one_session_by_reference_time() -> None:
         assert sum(result.values["n"] for result in last_word(results)) == len(events)
 
 
-def test_in_each_world_the_true_session_lies_within_the_bounds() -> None:
-    """That which holds the first sure part of the session that is told."""
+def test_true_session_is_within_the_bounds() -> None:
+    """It is the one with the first certain part of the emitted session."""
     sure = unsure_ones = 0
     config = config_of("session", keyed=False)
     for seed, rng in seeded(SEEDS):
@@ -117,8 +120,11 @@ def unsure_instants(
 @pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("how", UNSURE)
-def test_at_every_instant_those_stand_that_are_closed(how: str) -> None:
-    """By reference time; what a late event opens again stands no more, over restarts too."""
+def test_only_closed_sessions_are_current(how: str) -> None:
+    """Sessions are formed by corrected timestamp.
+
+    One that a late event opens again is retracted, over restarts too.
+    """
     retracted = 0
     for seed in seeds_of_today(30):
         config, run = unsure_instants(how, seed)
@@ -134,8 +140,11 @@ def test_at_every_instant_those_stand_that_are_closed(how: str) -> None:
 @pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("how", UNSURE)
-def test_early_results_are_open_and_no_restart_takes_them_for_closed(how: str) -> None:
-    """Retracted, not as final, are those that were closed and are open again, and no other."""
+def test_early_results_close_no_session(how: str) -> None:
+    """Exactly the closed sessions that are open again are retracted, and not as final.
+
+    A restart changes nothing.
+    """
     reopened = 0
     for seed in seeds_of_today(30):
         config, run = unsure_instants(how, seed, early_ns=(5, 20)[seed // 2 % 2] * MS)
@@ -156,8 +165,8 @@ def test_early_results_are_open_and_no_restart_takes_them_for_closed(how: str) -
     assert reopened
 
 
-def test_one_that_is_open_again_is_retracted_at_once_and_may_be_emitted_early() -> None:
-    """Early, closed, open again at 20 ms, early once more at 60 ms, and closed."""
+def test_reopened_session_is_retracted() -> None:
+    """It is early, closed, open again at 20 ms, early once more at 60 ms, and closed."""
     arrivals = (
         event("a", 0, 0),
         event("a", 1, 12),
@@ -177,8 +186,8 @@ def test_one_that_is_open_again_is_retracted_at_once_and_may_be_emitted_early() 
 
 
 @pytest.mark.parametrize("keys", [100, 2_000])
-def test_events_that_continue_open_sessions_leave_no_key_to_settle(keys: int) -> None:
-    """The work at the end of an instant does not grow with the open sessions that grew in it."""
+def test_open_sessions_need_no_settling(keys: int) -> None:
+    """Work at the end of an instant does not grow with the open sessions that grew in it."""
     operator = windows("session", ms=1_000, key=("k",), outputs=COUNT)
     sessions = operator._windows
     assert isinstance(sessions, Sessions)

@@ -1,8 +1,8 @@
-"""Laws: whatever the clocks really did, the truth lies within the bounds that were told.
+"""Laws: whatever the clocks did, the truth lies within the emitted bounds.
 
-A world: each source's clock is behind by one number, but for what it drifts; what is thought
-of it changes from event to event, and is right within the error that the event bears. The
-windows see reference times, the truth is made of true times.
+In a world, each source's clock is behind by one number, but for its drift. Its estimate changes
+from event to event, and is right within the event's error. Windows see corrected timestamps; the
+truth is made of event times.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ SEEDS = seeds_of_today(3)
 SKEW_PPM: Final = 100
 BY_ROW: Final = ("first", "last", *RANKED)
 MIRROR: Final = tuple(each.name for each in OUTPUTS if each.function not in BY_ROW)
-"""What does not depend on which of two events of one time comes first."""
+"""Outputs that do not depend on the order of two events of one time."""
 OF_NOTHING: Final = tuple(
     each.name for each in OUTPUTS if each.function not in ("count", "distinct")
 )
-"""What has no value without an event."""
+"""Outputs that have no value without an event."""
 
 
 def world(rng: Random, n: int) -> tuple[list[Event], list[Event]]:
-    """The events as they are stamped, and the same with their true times, in that order."""
+    """Return the events by corrected timestamp, and the same by event time, each in order."""
     stamped: list[Event] = []
     for index in range(3):
         error_ns = rng.choice((0, 1, MS // 2, 4 * MS, 30 * MS))
@@ -80,7 +80,7 @@ def world(rng: Random, n: int) -> tuple[list[Event], list[Event]]:
 
 
 def keep_monotone(stamped: Sequence[Event]) -> None:
-    """As CLOCK does it."""
+    """Keep corrected timestamps from falling, as CLOCK does."""
     last: dict[str, int] = {}
     for one in stamped:
         below_ns = max(0, last.get(one.source, 0) - one.ref_time_ns)
@@ -106,7 +106,7 @@ def within(result: WindowResult, values: dict[str, Any], where: str) -> None:
 
 
 class Told(NamedTuple):
-    """What windows say at last of a world."""
+    """A world with the last results of its windows."""
 
     stamped: list[Event]
     true: list[Event]
@@ -125,7 +125,7 @@ def told_of(kind: str, seed: int, n: int = 60, *, keyed: bool = False, **setting
 @pytest.mark.slow
 @pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("session", "count")])
-def test_the_truth_lies_within_the_bounds(kind: str, uncertainty: str) -> None:
+def test_truth_is_within_the_bounds(kind: str, uncertainty: str) -> None:
     narrowed = 0
     for seed in SEEDS:
         told = told_of(kind, seed, keyed=seed % 2 == 0, uncertainty=uncertainty)
@@ -141,8 +141,8 @@ def test_the_truth_lies_within_the_bounds(kind: str, uncertainty: str) -> None:
     assert narrowed
 
 
-def test_of_sessions_too() -> None:
-    """The true session that holds the first sure part of the one that is told."""
+def test_true_session_is_within_the_bounds() -> None:
+    """It is the one with the first certain part of the emitted session."""
     sure = 0
     for seed in SEEDS:
         stamped, true, config, results = told_of("session", seed, keyed=True)
@@ -159,7 +159,7 @@ def test_of_sessions_too() -> None:
     assert sure
 
 
-def test_of_count_windows_those_that_are_confirmed() -> None:
+def test_confirmed_count_windows_are_true() -> None:
     sure = 0
     for seed in range(6):
         _, true, config, results = told_of("count", seed, 90)
@@ -173,9 +173,11 @@ def test_of_count_windows_those_that_are_confirmed() -> None:
     assert sure
 
 
-def test_widening_an_error_never_narrows_the_bounds() -> None:
-    """Where each source's error is one number, so that each event says the same of its clock;
-    else a wider event may be near an edge for the first time, and tell of the clock."""
+def test_wider_error_never_narrows_bounds() -> None:
+    """Each source's error is one number, so that its events agree about the clock.
+
+    Otherwise a wider event may be near an edge for the first time, and narrow the clock.
+    """
     for seed, rng in seeded(SEEDS):
         stamped = sorted_events(rng, 60)
         wide = copies(stamped)
@@ -192,8 +194,11 @@ def test_widening_an_error_never_narrows_the_bounds() -> None:
                     assert after[start_ns].high[name] >= result.high[name], (seed, name)
 
 
-def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside() -> None:
-    """The values are those of the reference times, or the nearest that the bounds allow."""
+def test_counts_are_whole_numbers() -> None:
+    """They are those of the corrected timestamps, or the nearest within the bounds.
+
+    Expectations may be fractions.
+    """
     moved = 0
     for seed in SEEDS:
         stamped, _, config, results = told_of("tumbling", seed)
@@ -211,9 +216,11 @@ def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside()
 @pytest.mark.slow
 @pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3", "ignore"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_not_known_has_no_value_bounds_or_expectation(kind: str, uncertainty: str) -> None:
-    """Nothing is told of a window without an event, nor of one aggregate alone where the events
-    of a window have nothing for it."""
+def test_unknown_has_no_value_or_bounds(kind: str, uncertainty: str) -> None:
+    """A window without an event has no value.
+
+    An aggregate has none if no event of the window has a value for it.
+    """
     empty = unknown = 0
     is_in_time = kind not in ("session", "count")
     may_be_empty = is_in_time and uncertainty in ("plain", "bounds")
@@ -238,7 +245,7 @@ def test_what_is_not_known_has_no_value_bounds_or_expectation(kind: str, uncerta
     assert empty or not may_be_empty
 
 
-def test_what_is_expected_of_all_windows_is_all_there_is() -> None:
+def test_weights_of_windows_add_up_to_one() -> None:
     for seed in SEEDS:
         stamped, _ = world(Random(seed), 30)
         size_ns = KINDS["tumbling"]["size_ns"]

@@ -1,5 +1,7 @@
-"""Foreign records by a mapping: the conformance table as examples, and the law that a mapping reads
-what headers read that say the same."""
+"""Foreign records by a mapping: the conformance table as examples.
+
+Law: a mapping reads the same as headers with the same content.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,14 @@ def said(found: Event | Malformed) -> dict[str, Any] | str:
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
-def test_the_table(case: str, mapping: dict[str, str], value: bytes | None, expected: Any) -> None:
+def test_conformance_table(
+    case: str, mapping: dict[str, str], value: bytes | None, expected: Any
+) -> None:
     for reader in (reader_of(mapping), FieldReader(fields_of(mapping), decode)):
         assert said(reader.read((), None, value, AT_NS)) == expected, case
 
 
-def test_local_time_is_nearest_to_its_record() -> None:
+def test_local_time_is_nearest_to_record() -> None:
     mapping = {"source": "payload.s", "seq": "payload.n", "ts": "payload.t"}
     reader = reader_of(mapping | {"ts_zone": "America/Denver"})
     value = b'{"s": "a", "n": 1, "t": "2022-11-06 01:30:00"}'
@@ -80,7 +84,7 @@ def test_other_places() -> None:
     assert said(reader.read(twice, b"k", None, AT_NS)) == "seq_repeated"
 
 
-def test_a_key_has_fields_where_it_has_a_format() -> None:
+def test_formatted_key_has_fields() -> None:
     fields = Fields(source=parse_where("key.id"), seq=parse_where("payload"))
     reader: Any = FieldReader(fields, decode, decode_key=decode)
     found = reader.read((), b'{"id":"s1"}', b"17", AT_NS)
@@ -97,7 +101,7 @@ def test_a_key_has_fields_where_it_has_a_format() -> None:
         (b'{"a":{"b":{"c":"secret","c":[]}}}', "source_not_text", "`payload.a.b.c` is not text;"),
     ],
 )
-def test_a_dead_letter_names_the_place_and_no_value(value: bytes, reason: str, detail: str) -> None:
+def test_dead_letter_names_place_not_value(value: bytes, reason: str, detail: str) -> None:
     reader = reader_of({"source": "payload.a.b.c", "seq": '="1"'})
     found = reader.read((), None, value, AT_NS)
     assert found.reason == reason
@@ -115,23 +119,23 @@ def test_a_dead_letter_names_the_place_and_no_value(value: bytes, reason: str, d
         ("header.n", b"{}", ""),
     ],
 )
-def test_a_missing_number_has_one_remedy(place: str, value: bytes | None, why: str) -> None:
+def test_missing_number_has_one_remedy(place: str, value: bytes | None, why: str) -> None:
     found = reader_of({"source": '="a"', "seq": place}).read((), None, value, AT_NS)
     assert found.detail == (f"`{place}` is missing{why}; " + REASONS["seq_missing"].remedy)
 
 
-def test_what_could_be_read_keeps_its_place() -> None:
+def test_readable_fields_keep_their_place() -> None:
     found = reader_of(MAPPING).read((), None, b'{"device":"s1","n":7,"boot":1}', AT_NS)
     assert (found.source, found.seq, found.epoch, found.stream) == ("s1", 7, 1, "default")
 
 
-def test_all_faults_are_named_in_the_order_of_the_fields() -> None:
+def test_all_faults_are_named_in_order() -> None:
     found = reader_of(MAPPING).read((), None, b'{"n":1.5,"time":true,"boot":-1}', AT_NS)
     assert found.reason == "source_missing"
     assert found.detail.count(";") >= 3
 
 
-def test_a_stream_by_time_needs_no_number() -> None:
+def test_stream_by_time_needs_no_number() -> None:
     reader = reader_of({**MAPPING, "stream": "payload.s"}, reading=Reading(frozenset({"slow"})))
     assert said(reader.read((), None, b'{"device":"s1","time":1,"s":"fast"}', 0)) == "seq_missing"
     found = reader.read((), None, b'{"device":"s1","n":"x","time":1,"s":"slow"}', 0)
@@ -157,10 +161,10 @@ TIMES = st.one_of(
 
 
 @given(SOURCES, NUMBERS, TIMES, st.one_of(st.none(), st.text(max_size=9)), NUMBERS)
-def test_a_mapping_reads_what_headers_read_that_say_the_same(
+def test_law_mapping_reads_as_headers_do(
     source: Any, seq: Any, ts: Any, type_: Any, epoch: Any
 ) -> None:
-    """A law: the same event, or both dead, by the same field."""
+    """Law: both read the same event, or are dead by the same field."""
     value = {"device": source, "n": seq, "time": ts, "kind": type_, "boot": epoch}
     fields = fields_of({**MAPPING, "ts_unit": "ns"})
     found = FieldReader(fields, decode, picking).read((), None, json.dumps(value).encode(), AT_NS)
@@ -168,7 +172,7 @@ def test_a_mapping_reads_what_headers_read_that_say_the_same(
     headers = [(name, str(each).encode()) for name, each in names.items() if each is not None]
     event = HeaderReader(HeaderContract()).read(headers, AT_NS, AT_NS, 0, None, None)
     field = found.reason.partition("_")[0] if isinstance(found, Malformed) else ""
-    if field == "ts" and ts is None:  # a mapped time is never the broker's
+    if field == "ts" and ts is None:  # A mapped time is never the broker's.
         return
     if field == "source" and isinstance(source, list):
         return

@@ -38,7 +38,7 @@ Value = bytes | None
 
 
 def headers(**changes: Value) -> list[tuple[str, Value]]:
-    """A good record's headers; `absent` removes one."""
+    """Return the headers of a good record with these changes."""
     base: dict[str, Value] = {"sourceId": b"s1", "seqNum": b"17"}
     return list((base | changes).items())
 
@@ -61,11 +61,11 @@ def sequenced(written: Headers, config: Contract = PLAIN) -> Any:
 
 
 def told(event: Any) -> dict[str, Any]:
-    """Return what headers say of an event; whether it was stamped is not written on."""
+    """Return the fields of an event that headers carry, which are all but `is_stamped`."""
     return fields(event, "is_stamped")
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_absent_header_has_default() -> None:
     event = good(headers())
     expected = Event(
         "default", "s1", NO_EPOCH, 17, TIMESTAMP_NS, ARRIVAL_NS, 4, "the record", b"the value"
@@ -81,7 +81,8 @@ def test_all_headers_of_both_presets() -> None:
         assert (event.epoch, event.stream, event.kind) == (3, "pitch", BYE)
 
 
-def test_names_are_settings_and_foreign_headers_are_ignored() -> None:
+def test_names_are_settings() -> None:
+    """Foreign headers are ignored."""
     config = HeaderContract(preset="cloudevents", seq="n")
     event = good([("ce_source", b"s"), ("n", b"1"), ("ce_sequence", b"x"), ("x", None)], config)
     assert (event.source, event.seq) == ("s", 1)
@@ -195,17 +196,19 @@ MALFORMED: list[tuple[str, list[tuple[str, Value]], str, str, str]] = [
     [case[1:] for case in MALFORMED],
     ids=[case[0] for case in MALFORMED],
 )
-def test_malformed(given_headers: Headers, reason: str, hint: str, lost: str) -> None:
+def test_malformed_headers_are_dead(
+    given_headers: Headers, reason: str, hint: str, lost: str
+) -> None:
     dead = read(given_headers)
     assert (dead.reason, place_of(dead)) == (reason, place("s1", 17, lost))
     assert hint in dead.detail
     assert (dead.at_ns, dead.offset, dead.record) == (ARRIVAL_NS, 4, "the record")
 
 
-def test_all_that_is_wrong_is_told() -> None:
+def test_all_faults_are_reported() -> None:
     dead = read(headers(seqNum=b"x", ts=b"y", kind=b"z"))
     assert dead.reason == "seq_not_integer"
-    assert dead.detail.count(";") == 5  # three faults, each with its remedy
+    assert dead.detail.count(";") == 5  # Three faults, each with its remedy.
 
 
 NAMES = list(PLAIN.names())
@@ -216,9 +219,10 @@ MOSTLY_GOOD = ANY_HEADERS.map(lambda more: list((dict(headers()) | dict(more)).i
 
 @pytest.mark.slow
 @given(ANY_HEADERS | MOSTLY_GOOD)
-def test_law_no_bytes_raise_and_the_plain_way_agrees_with_the_close_look(
+def test_law_plain_path_equals_close_look(
     given_headers: Headers,
 ) -> None:
+    """No bytes raise an error."""
     reader = HeaderReader(PLAIN)
     quick = reader.read(given_headers, TIMESTAMP_NS, ARRIVAL_NS, 4, None, None)
     look = reader._look(given_headers)
@@ -237,7 +241,7 @@ def test_law_digits_round_trip(seq: int, epoch: int, ts_ns: int) -> None:
 
 
 @given(st.datetimes(), st.integers(0, 999_999_999))
-def test_law_rfc3339_agrees_with_the_calendar(moment: Any, fraction_ns: int) -> None:
+def test_law_rfc3339_equals_the_calendar(moment: Any, fraction_ns: int) -> None:
     whole = moment.replace(microsecond=0)
     text = f"{whole.isoformat()}.{fraction_ns:09d}Z".encode()
     since = whole - type(moment)(1970, 1, 1)
@@ -251,7 +255,7 @@ NAME = st.text(min_size=1, max_size=20)
 
 
 def settled(event: Event, draw: Any) -> Event:
-    """The event as REORDER and CLOCK leave it."""
+    """Settle the event as REORDER and CLOCK do, and return it."""
     event.epoch = max(event.epoch, 0)
     event.ref_time_ns, event.at_ns = draw(INT64), draw(INT64)
     event.error_ns, event.segment, event.lane = draw(NATURAL), draw(NATURAL), draw(NATURAL)
@@ -272,7 +276,7 @@ def test_law_stamped_headers_round_trip(data: Any, original: Headers, config: He
     written = writer.stamp(event, original, event.lane)
     again = sequenced(written, config)
     assert told(again) == told(event)
-    # Through the second stage or straight from the first: the same ordered record.
+    # The ordered record is the same through the second stage or straight from the first.
     assert writer.write_ordered(again, written) == writer.write_ordered(event, original)
 
 
@@ -289,7 +293,7 @@ def test_law_control_records_round_trip(data: Any, kind: str, config: HeaderConf
     assert told(sequenced(written, config)) == told(event)
 
 
-def test_a_producers_heartbeat_is_stamped_as_events_are() -> None:
+def test_heartbeat_is_stamped_like_events() -> None:
     original = headers(kind=b"heartbeat", ts=b"9")
     event = good(original)
     again = sequenced(HeaderWriter(PLAIN).stamp(event, original, 2))
@@ -308,7 +312,7 @@ STAMPS: list[tuple[str, Value]] = [
 NO_LANE = [stamp for stamp in STAMPS if stamp[0] not in ("arrival", "lane")]
 
 
-def test_what_is_written() -> None:
+def test_written_headers() -> None:
     original = [*headers(), ("trace", b"t"), ("nothing", None)]
     event = good(original)
     writer = HeaderWriter(PLAIN)
@@ -329,7 +333,7 @@ SETTLED: dict[str, tuple[dict[str, Value], int, int, dict[str, Value]]] = {
 
 
 @pytest.mark.parametrize(("changes", "seq", "epoch", "rewritten"), SETTLED.values(), ids=SETTLED)
-def test_only_what_reorder_settled_otherwise_is_rewritten(
+def test_only_changed_fields_are_rewritten(
     changes: dict[str, Value], seq: int, epoch: int, rewritten: dict[str, Value]
 ) -> None:
     original = headers(**changes)
@@ -339,12 +343,12 @@ def test_only_what_reorder_settled_otherwise_is_rewritten(
     assert written == headers(**(changes | rewritten)) + STAMPS
 
 
-def test_stamps_of_a_producer_are_replaced() -> None:
+def test_producer_stamp_is_replaced() -> None:
     original = [("late", b"never"), *headers(), ("at", b"noon")]
     assert HeaderWriter(PLAIN).stamp(good(original), original, 3) == headers() + STAMPS
 
 
-def test_watermark_bears_w_c_and_e() -> None:
+def test_watermark_headers() -> None:
     event = Event("pitch", "", NO_EPOCH, 0, 9, 10, kind=WATERMARK)
     event.complete_ns = 8
     event.error_ns = 7
@@ -354,7 +358,7 @@ def test_watermark_bears_w_c_and_e() -> None:
 
 
 @pytest.mark.parametrize("name", ["sourceId", "seqNum", "epoch"])
-def test_of_a_watermark_the_stream_alone_is_read(name: str) -> None:
+def test_watermark_reads_only_the_stream(name: str) -> None:
     event = Event("pitch", "", NO_EPOCH, 0, 9, 10, kind=WATERMARK)
     written = [*HeaderWriter(PLAIN).control(event, 0), (name, b"\xff")]
     found: Any = HeaderReader(PLAIN).read_ordered(written, 0, 4, None, None)
@@ -364,12 +368,13 @@ def test_of_a_watermark_the_stream_alone_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, _ in STAMPS])
 @pytest.mark.parametrize("value", [None, b"", b"x", b"9" * 30, b"9" * 5_000])
-def test_stamps_that_no_stage_wrote_are_dead(name: str, value: Value) -> None:
+def test_foreign_stamps_are_dead(name: str, value: Value) -> None:
     written = [*headers(), *((n, value if n == name else v) for n, v in STAMPS)]
     assert sequenced(written).reason == "stamp_unreadable"
 
 
-def test_a_sequenced_record_without_stamps_or_with_bad_headers_is_dead() -> None:
+def test_unstamped_sequenced_record_is_dead() -> None:
+    """A record with bad headers is dead, too."""
     assert sequenced(headers()).reason == "stamp_missing"
     stamps = dict(STAMPS) | {"at": b"1700000000600000000"}
     dead = sequenced([*headers(seqNum=b"x"), *stamps.items()])
@@ -380,14 +385,14 @@ def test_a_sequenced_record_without_stamps_or_with_bad_headers_is_dead() -> None
     ("name", "value"),
     [("seqNum", b"x"), ("seqNum", b"9" * 30), ("epoch", b"-2"), ("streamId", b"\xff")],
 )
-def test_a_control_record_no_stage_wrote_is_dead(name: str, value: Value) -> None:
+def test_foreign_control_record_is_dead(name: str, value: Value) -> None:
     written = [*headers(kind=b"blocked", **{name: value}), *STAMPS]
     assert sequenced(written).reason == "stamp_unreadable"
 
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from([*NAMES, *dict(STAMPS)]), ANY_VALUE), max_size=14))
-def test_law_no_bytes_raise_on_events_sequenced(extra: list[tuple[str, Value]]) -> None:
+def test_law_no_bytes_raise_when_sequenced(extra: list[tuple[str, Value]]) -> None:
     stamped = list((dict(headers()) | dict(STAMPS) | dict(extra)).items())
     kinds = [("kind", b"blocked"), ("kind", b"progress")]
     for given_headers in (extra, stamped, [*stamped, kinds[0]], [*stamped, kinds[1]]):
@@ -423,14 +428,14 @@ def by_time(
         [("seqNum", b"1"), ("seqNum", b"2")],
     ],
 )
-def test_the_offset_is_the_number_whatever_the_record_says(number: Any) -> None:
+def test_offset_replaces_the_number(number: Any) -> None:
     for stream in ([], [("streamId", "spår".encode())]):
         event = by_time([SOURCE, *number, *stream])
         assert (event.source, event.seq, event.ts_ns) == ("s1", 4, TIMESTAMP_NS)
         assert (event.offset, event.arrival_ns, event.value) == (4, ARRIVAL_NS, b"the value")
 
 
-def test_all_else_of_the_contract_holds() -> None:
+def test_rest_of_the_contract_holds() -> None:
     event = by_time(headers(ts=b"7", type=b"A", kind=b"heartbeat", epoch=b"3"))
     assert (event.ts_ns, event.type, event.kind, event.epoch) == (7, "A", HEARTBEAT, 3)
     for bad, reason in (
@@ -444,7 +449,8 @@ def test_all_else_of_the_contract_holds() -> None:
         assert "seqNum" not in dead.detail
 
 
-def test_a_stream_that_numbers_needs_its_numbers_on_the_same_topic() -> None:
+def test_numbered_stream_needs_numbers() -> None:
+    """It shares the topic with streams by time."""
     numbered = [SOURCE, ("streamId", b"pitch")]
     dead = by_time(numbered)
     assert (dead.reason, dead.stream, dead.seq) == ("seq_missing", "pitch", None)
@@ -452,7 +458,7 @@ def test_a_stream_that_numbers_needs_its_numbers_on_the_same_topic() -> None:
     assert by_time([*numbered, ("seqNum", b"3")]).seq == 3
 
 
-def test_without_such_streams_nothing_is_said_of_them() -> None:
+def test_message_without_streams_by_time() -> None:
     dead = by_time([SOURCE], streams=())
     assert dead.detail == "header `seqNum` is missing; " + REASONS["seq_missing"].remedy
     assert "reorder: {without_seq: by_time}" in dead.detail
@@ -461,9 +467,7 @@ def test_without_such_streams_nothing_is_said_of_them() -> None:
 
 @pytest.mark.parametrize("config", [PLAIN, CLOUD])
 @pytest.mark.parametrize("numbers", [[], [b"5"], [b"5", b"5"], [b"x", b""]])
-def test_the_number_that_reorder_gave_is_on_the_derived_topics(
-    config: HeaderConfig, numbers: list[bytes]
-) -> None:
+def test_derived_topics_have_new_number(config: HeaderConfig, numbers: list[bytes]) -> None:
     names = config.names()
     original = [(names.source, b"s1"), *((names.seq, number) for number in numbers), ("x", b"y")]
     event = by_time(original, config=config)
@@ -480,7 +484,7 @@ def test_the_number_that_reorder_gave_is_on_the_derived_topics(
     assert found.seq == 1_234
 
 
-def test_where_some_sources_number_nothing_a_record_without_a_number_says_so() -> None:
+def test_mixed_record_shows_missing_number() -> None:
     reader = HeaderReader(PLAIN, Reading(mixed=frozenset({"default", "spår"})))
 
     def seq_of(*headers: tuple[str, bytes]) -> tuple[str, int | None]:

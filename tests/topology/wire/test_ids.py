@@ -1,4 +1,4 @@
-"""Examples: the ids of records and lines, by which REORDER finds copies (`fields.id`)."""
+"""Examples: ids of records and lines, by which REORDER finds duplicates (`fields.id`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIELDS = Fields(
 
 
 def found(reading: Reading, **line: Any) -> list[Any]:
-    """Return what is read of a line in our form, and of a record of another form."""
+    """Return what is read from a line in our form, and from a record of another form."""
     line |= {"source": "a"}
     reader = FieldReader(FIELDS, decode, picking, reading=reading)
     return [
@@ -38,13 +38,13 @@ def found(reading: Reading, **line: Any) -> list[Any]:
     ("id_", "text"), [("x", "x"), (7, "7"), ("7", "7"), (True, "true"), ("", ""), (None, "")]
 )
 @pytest.mark.parametrize("reading", [BY_TIME, MIXED])
-def test_an_id_is_text_or_an_integer(id_: object, text: str, reading: Reading) -> None:
+def test_id_is_text_or_an_integer(id_: object, text: str, reading: Reading) -> None:
     for event in found(reading, id=id_):
         assert event.digest == (digest_of_id("a", text) if text else 0)
         assert content_as_read(packed_as_read(event)).digest == event.digest  # type: ignore[union-attr]
 
 
-def test_another_id_is_a_dead_letter() -> None:
+def test_other_id_is_a_dead_letter() -> None:
     assert [dead.reason for dead in found(BY_TIME, id=[1])] == ["id_not_text"] * 2
 
 
@@ -54,7 +54,7 @@ def test_events_with_numbers_have_no_id() -> None:
             assert (event.seq, event.digest) == (3, 0)
 
 
-def test_a_line_may_have_any_id_where_none_is_mapped() -> None:
+def test_unmapped_id_may_be_anything() -> None:
     (event, _) = found(Reading(DEFAULT), id={"any": 1})
     assert isinstance(event, Event)
 

@@ -42,11 +42,11 @@ EXPECTED = json.loads("""[
 
 
 @pytest.mark.parametrize(("written", "expected"), [*zip(WRITTEN, EXPECTED, strict=True)])
-def test_output_lines_in_the_documented_order(written: object, expected: object) -> None:
+def test_keys_have_the_documented_order(written: object, expected: object) -> None:
     assert json.dumps(written) == json.dumps(expected)
 
 
-def test_an_event_marked_late() -> None:
+def test_event_marked_late() -> None:
     event = Event("pitch", "s", 2, 7, 5, 6)
     assert "reason" not in event_line(event)
     event.late = "gap"

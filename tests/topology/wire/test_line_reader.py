@@ -32,7 +32,7 @@ S1 = '{"source": "s1", "seq": 1}'
 
 
 def from_text(text: str | bytes, reading: Reading = NUMBERED) -> list[Any]:
-    """What standard input with this content holds."""
+    """Return the items of standard input with this content."""
     content = text.encode() if isinstance(text, str) else text
     return list(read_lines("-", io.BytesIO(content), reading=reading))
 
@@ -55,7 +55,7 @@ NAMES = {"source": "s1", "type": "A", "stream": "pitch", "payload": {"x": 1}}
 FULL = {**NAMES, "seq": 17, "ts": TS_NS, "arrival": ARRIVAL_NS, "epoch": 3}
 
 
-def test_a_full_line() -> None:
+def test_full_line() -> None:
     event = one(json.dumps(FULL))
     expected = Event("pitch", "s1", 3, 17, TS_NS, ARRIVAL_NS, value={"x": 1}, type="A")
     assert shape(event) == shape(expected)
@@ -67,12 +67,12 @@ def test_a_full_line() -> None:
     [S1, ('{"source": "s1", "seq": 1, "ts": null, "arrival": null, "type": null, "stream": null,'
      ' "epoch": null, "payload": null, "kind": null, "clock": null, "colour": "red"}')],
 )  # fmt: skip
-def test_what_is_absent_or_null_has_its_default(line: str) -> None:
+def test_absent_fields_have_defaults(line: str) -> None:
     assert shape(one(line)) == shape(Event("default", "s1", NO_EPOCH, 1, 0, 0))
 
 
 Time = tuple[int | str, int]
-"""Stamp and arrival of an event; of a dead line the reason and its instant."""
+"""Timestamp and arrival of an event, or reason and instant of a dead line."""
 
 TIMES: dict[str, tuple[list[dict[str, int] | str], list[Time]]] = {
     "given": ([{"ts": 5, "arrival": 9}, {"ts": 6, "arrival": 9}], [(5, 9), (6, 9)]),
@@ -118,7 +118,7 @@ def test_control_lines() -> None:
     assert shape(bye) == shape(Event("default", "s", NO_EPOCH, 5, 7, 7, kind=BYE))
 
 
-def test_clock_lines_arrive_with_the_line_before() -> None:
+def test_clock_line_has_last_arrival() -> None:
     sample = '{"clock": "s", "t1": 1, "t2": 2, "t3": 3, "t4": 4}'
     offset = '{"clock": "s", "at": 5, "offset": -6, "error": 0}'
     first, _, second, third = from_text(f'{sample}\n{{"source": "s", "seq": 1, "ts": 9}}\n'
@@ -184,7 +184,7 @@ BAD: list[tuple[str | bytes, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "reason", "hint", "lost"), BAD, ids=range(len(BAD)))
-def test_bad_lines_are_dead_and_the_run_goes_on(
+def test_bad_line_is_dead_and_run_continues(
     text: str | bytes, reason: str, hint: str, lost: str
 ) -> None:
     content = text.encode() if isinstance(text, str) else text
@@ -198,12 +198,13 @@ def test_bad_lines_are_dead_and_the_run_goes_on(
     assert place_of(dead) == place("s", 1, lost)
 
 
-def test_numbers_count_lines_and_blank_ones_are_passed_over() -> None:
+def test_numbers_count_all_lines() -> None:
+    """Blank lines are passed over."""
     text = f"\ufeff{S1}\r\n\n   \n{S1}\nnonsense"
     assert [line.offset for line in from_text(text)] == [1, 4, 5]
 
 
-def test_a_line_without_end_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_line_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "MAX_LINE_BYTES", 100)
     fits = S1 + " " * (99 - len(S1))
     before, dead, after = from_text(f"{fits}\n{'x' * 350}\n{S1}\n")
@@ -223,7 +224,8 @@ ROWS = st.dictionaries(st.sampled_from(KEYS), JSON_VALUES).map(
 
 @pytest.mark.slow
 @given(st.lists(ROWS, min_size=1, max_size=8))
-def test_law_nothing_raises_and_arrival_never_goes_back(some: list[dict[str, Any]]) -> None:
+def test_law_arrival_never_goes_back(some: list[dict[str, Any]]) -> None:
+    """Nothing raises an error."""
     reader = LineReader()
     arrivals = []
     for number, values in enumerate(some, start=1):
@@ -239,7 +241,7 @@ def test_law_nothing_raises_and_arrival_never_goes_back(some: list[dict[str, Any
 
 @pytest.mark.slow
 @given(ROWS)
-def test_law_the_plain_way_agrees_with_the_close_look(values: dict[str, Any]) -> None:
+def test_law_plain_path_equals_close_look(values: dict[str, Any]) -> None:
     quick = LineReader().read(Row(1, values))
     if values.get("clock") is not None:
         return
@@ -251,7 +253,7 @@ def test_law_the_plain_way_agrees_with_the_close_look(values: dict[str, Any]) ->
 
 
 @given(st.binary(max_size=60))
-def test_law_no_bytes_raise_but_for_unreadable_input(content: bytes) -> None:
+def test_law_only_input_errors_are_raised(content: bytes) -> None:
     with suppress(InputError):
         from_text(content)
 
@@ -270,7 +272,7 @@ def test_csv() -> None:
     assert (full.offset, bare.offset) == (2, 3)
 
 
-def test_csv_with_json_payload_controls_and_clocks() -> None:
+def test_csv_with_json_controls_and_clocks() -> None:
     text = (
         '\ufeffsource,seq,payload,kind,clock,t1,t2,t3,t4\n'
         's,1,"{""x"": [1,\n""zwei""]}",,,,,,\n'
@@ -302,7 +304,7 @@ BAD_CSV: list[tuple[bytes, str, str]] = [
 
 
 @pytest.mark.parametrize(("row", "reason", "lost"), BAD_CSV, ids=range(len(BAD_CSV)))
-def test_bad_csv_rows_are_dead_and_the_run_goes_on(row: bytes, reason: str, lost: str) -> None:
+def test_bad_csv_row_is_dead(row: bytes, reason: str, lost: str) -> None:
     dead, after = from_text(b"source,seq,ts,payload\n" + row + b"\ns,2,,\n")
     assert (dead.reason, dead.offset) == (reason, 2)
     assert place_of(dead) == place("s", 1, lost)
@@ -328,7 +330,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert (dead.reason, dead.offset, dead.seq) == ("source_missing", 3, 19)
 
 
-def test_parquet_with_json_text_and_number_names(tmp_path: Path) -> None:
+def test_parquet_with_json_and_numbers(tmp_path: Path) -> None:
     path = tmp_path / "events"
     table = pa.table({"source": [1, 1], "seq": [1.0, 2.0], "payload": ["{", '{"x": 1}']})
     parquet.write_table(table, path)
@@ -337,7 +339,8 @@ def test_parquet_with_json_text_and_number_names(tmp_path: Path) -> None:
     assert second.reason == "seq_not_integer"
 
 
-def test_every_form_by_name_by_content_and_packed(tmp_path: Path) -> None:
+def test_every_form_is_recognised(tmp_path: Path) -> None:
+    """A form is known by name or by content, packed or not."""
     expected = shape(Event("default", "s1", NO_EPOCH, 1, 0, 0))
     sink = io.BytesIO()
     parquet.write_table(pa.table({"source": ["s1"], "seq": [1]}), sink)
@@ -383,7 +386,7 @@ def test_unreadable_input(tmp_path: Path, name: str, content: bytes | None, word
     assert str(path) in str(refused.value)
 
 
-def test_a_directory_and_columns_that_are_no_json(tmp_path: Path) -> None:
+def test_directory_or_bad_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a directory; name one file"):
         from_file(tmp_path)
     path = tmp_path / "x.parquet"
@@ -419,11 +422,12 @@ def assert_numbered(rows: list[tuple[str, int]], reading: Reading) -> None:
         assert line.seq == number
 
 
-def test_in_a_stream_by_time_the_offset_of_a_dump_counts_or_the_line() -> None:
+def test_stream_by_time_counts_offsets() -> None:
+    """Without the offset of a dump, the line number counts."""
     assert_numbered(BY_TIME, Reading(frozenset({"default", "p"})))
 
 
-def test_other_streams_and_clock_lines_are_read_as_ever() -> None:
+def test_other_lines_are_read_as_before() -> None:
     text = """\
 {"source": "a", "stream": "q"}
 {"source": "a", "stream": ["p"]}
@@ -446,7 +450,7 @@ MIXED = [
 ]
 
 
-def test_where_some_sources_number_nothing_a_line_without_a_number_says_so() -> None:
+def test_mixed_line_shows_missing_number() -> None:
     reading = Reading(mixed=frozenset({"default", "p"}))
     assert_numbered(MIXED, reading)
     text = '{"source": "a", "ts": "x"}\n{"source": "a", "seq": "x"}\n{"source": "a", "stream": "q"}'

@@ -1,4 +1,4 @@
-"""An oracle: runs of places say of each input what a dict with an entry for each would say."""
+"""Oracle: runs of places equal a dict with an entry for each input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.seeds import seeds_of_today
 from topology.wire.places import RUNS_UNUSED, Place, Places
 
 
-def test_law_runs_are_their_places() -> None:
+def test_law_runs_equal_their_places() -> None:
     for seed in seeds_of_today(20):
         rng = Random(seed)
         places, plain, number = Places(), dict[int, Place](), 1
@@ -32,7 +32,7 @@ def test_law_runs_are_their_places() -> None:
                 assert places.least(wanted) == min(offsets, default=None)
 
 
-def test_what_is_kept_of_a_backlog_is_a_few_runs() -> None:
+def test_backlog_is_kept_in_few_runs() -> None:
     places = Places()
     for first in range(1, 10_001, 100):
         places.add(first, 100, 0, first)

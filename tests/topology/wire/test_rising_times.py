@@ -1,5 +1,7 @@
-"""Local times that occur twice, in rows without arrival times: examples, and the law that numbers
-give back the instant of each row, in whatever order the rows stand."""
+"""Local times that occur twice, in rows without arrival times: examples.
+
+Law: sequence numbers give the instant of each row, in any order of the rows.
+"""
 
 from __future__ import annotations
 
@@ -66,11 +68,11 @@ def hourly(*numbers: int | None) -> list[Row]:
         ([(None, "01:40:00"), (None, "02:10:00"), (None, "01:50:00")], [-20, 70, AMBIGUOUS]),
     ],
 )
-def test_examples(rows: list[Row], expected: list[int | str]) -> None:
+def test_instants_of_rows(rows: list[Row], expected: list[int | str]) -> None:
     assert found(rows) == expected
 
 
-def test_time_of_another_day_is_no_neighbour() -> None:
+def test_other_day_is_no_neighbour() -> None:
     rising, twice = RisingTimes(), Twice(SET_BACK - 30 * MIN, SET_BACK + 30 * MIN)
     rising.take("m", None, SET_BACK + 10 * 365 * 86_400 * S)
     assert rising.take("m", None, twice) == twice.early_ns
@@ -92,7 +94,7 @@ def test_rows_and_sources_are_bounded() -> None:
 MIDDLES = {
     "America/Denver": SET_BACK,
     "Europe/Berlin": 1_667_091_600 * S,
-    "Australia/Lord_Howe": 1_648_911_600 * S,  # by half an hour
+    "Australia/Lord_Howe": 1_648_911_600 * S,  # Set by half an hour.
 }
 
 

@@ -1,4 +1,4 @@
-"""Examples and laws: what is not signed by the source that it names is dead, and takes no place."""
+"""Examples and laws: a record that its source has not signed is dead, and takes no place."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def outcome(headers: Headers, value: bytes | None = VALUE, by: SignatureCheck | 
 
 
 def refused(found: Event | Malformed) -> str:
-    """The reason; and whatever it is, no place in the sequence is taken."""
+    """Return the reason of a dead letter; assert that it takes no place in the sequence."""
     assert isinstance(found, Malformed)
     assert placeholder(found) is None
     assert (found.at_ns, found.offset) == (9, 4)
     return found.reason
 
 
-def test_what_its_source_has_signed_passes_as_it_is() -> None:
+def test_signed_record_passes_unchanged() -> None:
     headers = sealed(SOUND)
     item = READER.read(headers, 0, 9, 4, None, VALUE)
     assert check().admit(item, headers, VALUE) is item
@@ -69,7 +69,7 @@ def test_what_its_source_has_signed_passes_as_it_is() -> None:
         assert isinstance(outcome(sealed(word, None), None), Event)
 
 
-def test_without_a_signature_nothing_passes() -> None:
+def test_unsigned_record_is_dead() -> None:
     found = outcome(SOUND)
     assert refused(found) == UNSIGNED
     assert (found.source, found.stream) == ("press-7", "plant")
@@ -79,14 +79,14 @@ def test_without_a_signature_nothing_passes() -> None:
     assert refused(outcome([*SOUND, ("sig", b"")])) == FORGED
 
 
-def test_a_stream_that_is_not_signed_is_left_alone() -> None:
+def test_unsigned_stream_is_left_alone() -> None:
     elsewhere = [header for header in SOUND if header[0] != "streamId"]
     assert isinstance(outcome(elsewhere), Event)
     assert isinstance(outcome([*elsewhere, ("sig", b"whatever")]), Event)
 
 
-def test_law_a_record_of_which_a_signed_part_is_gone_or_new_is_dead() -> None:
-    """The next law turns the bits of those that stay."""
+def test_law_changed_parts_are_dead() -> None:
+    """Signed parts are removed, added or replaced. In the next law, bits are flipped."""
     headers = sealed(SOUND)
     for value in (b"", None, VALUE + b" ", VALUE[:-1]):
         assert refused(outcome(headers, value)) == FORGED
@@ -101,7 +101,7 @@ def test_law_a_record_of_which_a_signed_part_is_gone_or_new_is_dead() -> None:
 
 @pytest.mark.slow
 @given(st.data())
-def test_law_no_bit_of_a_signed_record_can_be_turned(data: st.DataObject) -> None:
+def test_law_no_bit_can_be_flipped(data: st.DataObject) -> None:
     headers = sealed(SOUND)
     place = data.draw(st.integers(0, len(headers)))
     content = VALUE if place == len(headers) else headers[place][1] or b""
@@ -114,12 +114,13 @@ def test_law_no_bit_of_a_signed_record_can_be_turned(data: st.DataObject) -> Non
         name = headers[place][0]
         found = outcome([*headers[:place], (name, bytes(turned)), *headers[place + 1 :]])
     if isinstance(found, Event):
-        assert found.stream not in {"plant", "by_time"}  # the stream's own name was what changed
+        assert found.stream not in {"plant", "by_time"}  # The name of the stream was changed.
     elif found.stream in {"plant", "by_time"}:
         assert refused(found) in {FORGED, UNSIGNED}
 
 
-def test_headers_change_places_and_foreign_ones_come_and_go() -> None:
+def test_order_of_headers_is_free() -> None:
+    """Foreign headers may be added."""
     headers = sealed(SOUND)
     assert isinstance(outcome([("trace", b"1"), *reversed(headers), ("trace", b"2")]), Event)
 
@@ -127,24 +128,24 @@ def test_headers_change_places_and_foreign_ones_come_and_go() -> None:
 @pytest.mark.parametrize(
     "again", [("seqNum", b"17"), ("seqNum", b"18"), ("sig", b"x"), ("ts", b"1")]
 )
-def test_a_header_that_stands_there_twice_bears_nothing_out(again: tuple[str, bytes]) -> None:
+def test_repeated_header_is_dead(again: tuple[str, bytes]) -> None:
     for headers in ([*sealed(SOUND), again], [again, *sealed(SOUND)]):
         assert refused(outcome(headers)) == FORGED
 
 
-def test_another_sources_key_is_none() -> None:
+def test_key_of_other_source_is_refused() -> None:
     assert refused(outcome(sealed(SOUND, by=key("press-8")))) == FORGED
     assert refused(outcome(sealed(SOUND, by=key(master=FOREIGN)))) == FORGED
 
 
-def test_the_key_of_a_prefix_speaks_for_all_that_begin_so() -> None:
+def test_prefix_key_covers_sources() -> None:
     for prefix in ("", "p", "press-", "press-7"):
         assert isinstance(outcome(sealed(SOUND, by=key(prefix, "prefix"))), Event)
     for prefix in ("press-8", "press-70", "x"):
         assert refused(outcome(sealed(SOUND, by=key(prefix, "prefix")))) == FORGED
     (*_, (_, by_prefix)) = sealed(SOUND, by=key("press-7", "prefix"))
     as_own = by_prefix.replace(b":7:", b":")
-    assert refused(outcome([*SOUND, ("sig", as_own)])) == FORGED  # a prefix is not the source
+    assert refused(outcome([*SOUND, ("sig", as_own)])) == FORGED  # A prefix is not the source.
 
 
 @pytest.mark.parametrize(
@@ -162,13 +163,13 @@ def test_the_key_of_a_prefix_speaks_for_all_that_begin_so() -> None:
         lambda sig: b"hmac-sha256-128:" + b"\xff" * 32,
     ],
 )
-def test_a_signature_of_another_form_is_none(form: Callable[[bytes], bytes]) -> None:
+def test_other_signature_form_is_refused(form: Callable[[bytes], bytes]) -> None:
     (*_, (_, sig)) = sealed(SOUND)
     assert refused(outcome([*SOUND, ("sig", form(sig))])) == FORGED
 
 
-def test_masters_change_places_without_a_gap() -> None:
-    """Add the new one, hand out keys of it, take the old one away."""
+def test_masters_can_be_replaced() -> None:
+    """Add the new master, hand out its keys, and remove the old one."""
     by_old, by_new = sealed(SOUND, by=key(master=OLDER)), sealed(SOUND)
     both = check(MASTER, OLDER)
     for headers in (by_old, by_new, by_old, by_old, by_new):
@@ -177,18 +178,19 @@ def test_masters_change_places_without_a_gap() -> None:
     assert refused(outcome(sealed(SOUND, by=key(master=FOREIGN)), by=both)) == FORGED
 
 
-def test_what_cannot_be_read_takes_its_place_only_if_it_is_signed() -> None:
+def test_bad_signed_record_takes_its_place() -> None:
+    """An unsigned one takes none."""
     broken = [header if header[0] != "ts" else ("ts", b"soon") for header in SOUND]
     found = outcome(sealed(broken))
     assert found.reason == "ts_unreadable"
     assert placeholder(found) is not None
     assert refused(outcome(broken)) == UNSIGNED
     assert refused(outcome([*broken, ("sig", b"x")])) == FORGED
-    assert refused(outcome(sealed(SOUND)[1:])) == FORGED  # of no source
+    assert refused(outcome(sealed(SOUND)[1:])) == FORGED  # It has no source.
 
 
-def test_a_time_that_is_not_signed_is_dead_in_its_place() -> None:
-    """The record's own timestamp would stand for it, which anybody writes who copies the record."""
+def test_missing_time_is_dead_in_its_place() -> None:
+    """Otherwise the record's own timestamp would count, which anyone who copies it can set."""
     timeless = [header for header in SOUND if header[0] != "ts"]
     found = outcome(sealed(timeless))
     assert found.reason == "ts_missing"
@@ -197,14 +199,14 @@ def test_a_time_that_is_not_signed_is_dead_in_its_place() -> None:
     assert refused(outcome(timeless)) == UNSIGNED
 
 
-def test_a_record_of_an_order_by_time_is_signed_as_it_stands_there() -> None:
-    """Its number is the offset, whatever it says; what it says is signed all the same."""
+def test_record_by_time_is_signed_as_sent() -> None:
+    """Its number is the offset, and a number that it carries is signed all the same."""
     headers: Headers = [("sourceId", b"press-7"), ("ts", b"5"), ("streamId", b"by_time")]
     assert isinstance(outcome(sealed(headers)), Event)
     assert refused(outcome([*sealed(headers), ("seqNum", b"5")])) == FORGED
 
 
-def test_the_table_of_keys_has_a_bound() -> None:
+def test_key_table_is_bounded() -> None:
     one = SignatureCheck(NAMES, ["plant"], [MASTER], max_keys=3)
     guess = ("sig", b"hmac-sha256-128:" + b"0" * 32)
     for number in range(10):

@@ -1,4 +1,7 @@
-"""Places of a record as text: an example table, and the law that a spelling is read as it was."""
+"""Places of a record as text: an example table.
+
+Law: a spelling is read back unchanged.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from topology.wire.where import TIMESTAMP, Where, parse_where
         ('="press 7"', Where("text", ("press 7",))),
     ],
 )
-def test_the_places(text: str, where: Where) -> None:
+def test_places_of_a_record(text: str, where: Where) -> None:
     assert parse_where(text) == where
     assert str(where) == text
 
@@ -39,7 +42,7 @@ def test_the_places(text: str, where: Where) -> None:
         ("payload.machine.id", ("machine", "id")),
     ],
 )
-def test_on_a_file_a_bare_name_is_a_column(text: str, path: tuple[str, ...]) -> None:
+def test_bare_name_in_a_file_is_a_column(text: str, path: tuple[str, ...]) -> None:
     assert parse_where(text, on_file=True) == Where("payload", path)
 
 
@@ -59,7 +62,7 @@ def test_on_a_file_a_bare_name_is_a_column(text: str, path: tuple[str, ...]) -> 
         ("x" * 2000, "write header.NAME"),
     ],
 )
-def test_what_is_no_place_says_what_to_write(text: str, remedy: str) -> None:
+def test_wrong_place_error_has_a_remedy(text: str, remedy: str) -> None:
     with pytest.raises(ValueError, match=".") as refused:
         parse_where(text)
     assert remedy in str(refused.value)
@@ -69,8 +72,7 @@ NAMES = st.text(st.characters(exclude_characters="`", exclude_categories=["Cs"])
 
 
 @given(st.lists(st.one_of(st.integers(0, 999), NAMES.map(str)), max_size=9))
-def test_a_spelling_is_read_as_it_was(steps: list[str | int]) -> None:
-    """A law."""
+def test_law_spelling_is_read_back(steps: list[str | int]) -> None:
     where = Where("payload", tuple(steps))
     if len(str(where)) <= 1_000:
         assert parse_where(str(where)) == where

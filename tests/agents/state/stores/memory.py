@@ -1,4 +1,4 @@
-"""A copy that lives as long as its object: what tests of its users take for one."""
+"""A state copy in memory, as tests use it instead of a real one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agents.state.stores.store import Changes, StaleStore, StoreName, check_chan
 
 
 def apply_to(values: dict[Any, Any], changes: Mapping[Any, Any]) -> None:
-    """Change the values as a changelog does: what has become None goes."""
+    """Apply the changes as a changelog does: None deletes a key."""
     for key, value in changes.items():
         if value is None:
             values.pop(key, None)
@@ -18,7 +18,7 @@ def apply_to(values: dict[Any, Any], changes: Mapping[Any, Any]) -> None:
 
 
 class MemoryStore:
-    """See `agents.state.stores.store`."""
+    """A `StateStore` in memory (see `agents.state.stores.store`)."""
 
     def __init__(self, name: StoreName) -> None:
         self._name = name
@@ -47,4 +47,4 @@ class MemoryStore:
         return "it is forgotten"
 
     def close(self) -> None:
-        """It has nothing open."""
+        """Close nothing."""

@@ -1,7 +1,7 @@
 """Laws: every kind of state copy behaves as a dict with a position.
 
-One state machine drives both kinds through commits, restarts, changes with the
-wrong base, changes that break off, and clearing, and compares each with a dict.
+One state machine drives both kinds through commits, restarts, wrong bases, interrupted changes and
+clearing. It compares each with a dict.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ Change = dict[bytes, bytes | None]
 KEYS = st.binary(min_size=1, max_size=3)
 VALUES = st.one_of(st.binary(max_size=8), st.just(b"torn:"), st.binary(min_size=200, max_size=300))
 CHANGES = st.dictionaries(KEYS, st.one_of(st.none(), VALUES), max_size=8)
-"""Up to 8 changes: with 3 a call, Redis takes them in pieces as well as whole, and with 3 a
-page, RocksDB gives them in pages."""
+"""Up to 8 changes: Redis takes 3 a call and so splits some; RocksDB returns 3 a page."""
 
 FRESH = count()
 
@@ -51,7 +50,7 @@ class BreaksOff(Mapping[bytes, "bytes | None"]):
 
 
 class CopyMachine(RuleBasedStateMachine):
-    """Drives one copy and a dict side by side."""
+    """A state machine that drives a copy and a dict side by side."""
 
     open_copy: Open
 
@@ -122,9 +121,7 @@ def open_copy(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     return opened
 
 
-def test_every_copy_is_a_dict_with_a_position(
-    open_copy: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_law_copy_equals_a_dict(open_copy: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_kind, "CHANGES_PER_CALL", 3)
     monkeypatch.setattr(rocksdb_kind, "ITEMS_PER_PAGE", 3)
     run_state_machine_as_test(
@@ -138,7 +135,7 @@ def test_every_copy_is_a_dict_with_a_position(
     )
 
 
-def test_a_closed_copy_says_so(open_copy: Open) -> None:
+def test_closed_copy_raises(open_copy: Open) -> None:
     store = open_copy()
     store.close()
     store.close()
@@ -150,7 +147,7 @@ def test_a_closed_copy_says_so(open_copy: Open) -> None:
         list(store.items())
 
 
-def test_a_copy_that_moves_while_it_is_read_says_so(open_copy: Open) -> None:
+def test_change_during_read_raises(open_copy: Open) -> None:
     store = open_copy()
     store.apply({b"a": b"1", b"b": b"2"}, None, 1)
     rows = store.items()
@@ -170,7 +167,7 @@ def test_a_copy_that_moves_while_it_is_read_says_so(open_copy: Open) -> None:
         pytest.param({b"a": b"1"}, 5, 5, "above their base", id="a change that moves nothing"),
     ],
 )
-def test_mixed_up_arguments_are_refused(
+def test_invalid_arguments_are_refused(
     open_copy: Open, changes: Change, base: int | None, position: int, says: str
 ) -> None:
     store = open_copy()
@@ -180,6 +177,6 @@ def test_mixed_up_arguments_are_refused(
     store.close()
 
 
-def test_a_name_of_no_partition_is_refused() -> None:
+def test_invalid_name_is_refused() -> None:
     with pytest.raises(ValueError, match="is not the name of a partition"):
         StoreName("laws", "", "t", 0)

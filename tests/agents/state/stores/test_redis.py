@@ -1,4 +1,4 @@
-"""Examples: what a Redis copy does when others write too, and when the server goes."""
+"""Examples: a Redis copy when others write too, and when the server is lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def opened(redis_server: Any, name: StoreName) -> Iterator[OpenStore]:
 
 
 class Cut:
-    """Stands before a client and cuts the connection at chosen commands."""
+    """A proxy of a client that breaks the connection at chosen commands."""
 
     def __init__(
         self, client: redis.Redis, *, before: Collection[int] = (), after: Collection[int] = ()
@@ -77,7 +77,7 @@ def behind_cut(redis_server: Any, name: StoreName, **at: Collection[int]) -> tup
     return RedisStore(cut, name), cut  # type: ignore[arg-type]
 
 
-def test_a_paused_worker_does_not_overwrite_its_successor(opened: OpenStore) -> None:
+def test_paused_worker_is_fenced(opened: OpenStore) -> None:
     paused, successor = opened(), opened()
     paused.apply({b"a": b"old"}, None, 10)
     assert successor.position() == 10
@@ -95,7 +95,7 @@ def test_a_paused_worker_does_not_overwrite_its_successor(opened: OpenStore) -> 
 
 @pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("attempt", ["before", "after"])
-def test_one_cut_at_any_command_is_not_noticed(
+def test_lost_connection_is_retried(
     redis_server: Any,
     name: StoreName,
     monkeypatch: pytest.MonkeyPatch,
@@ -113,7 +113,7 @@ def test_one_cut_at_any_command_is_not_noticed(
         store.close()
 
 
-def test_a_change_cut_off_between_pieces_leaves_an_unusable_copy(
+def test_broken_change_empties_copy(
     opened: OpenStore, redis_server: Any, name: StoreName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kind, "CHANGES_PER_CALL", 2)
@@ -132,10 +132,10 @@ def test_a_change_cut_off_between_pieces_leaves_an_unusable_copy(
     assert dict(store.items()) == {b"a": b"1"}
 
 
-def test_two_writers_of_one_empty_copy_do_not_mix(
+def test_two_writers_do_not_mix(
     opened: OpenStore, redis_server: Any, name: StoreName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second takes the copy over while the first is between two pieces."""
+    """A second writer takes the copy over while the first is between two pieces."""
     monkeypatch.setattr(kind, "CHANGES_PER_CALL", 1)
     second = opened()
 
@@ -154,7 +154,7 @@ def test_two_writers_of_one_empty_copy_do_not_mix(
     first.close()
 
 
-def test_large_changes_and_many_pages(opened: OpenStore) -> None:
+def test_large_changes_are_stored(opened: OpenStore) -> None:
     store = opened()
     values: dict[bytes, bytes | None] = {b"%d" % k: b"v%d" % k for k in range(25_000)}
     store.apply(values, None, 1)
@@ -166,7 +166,7 @@ def test_large_changes_and_many_pages(opened: OpenStore) -> None:
     assert held[b"big"] == bytes(9 << 20)
 
 
-def test_no_two_names_share_a_key() -> None:
+def test_names_have_distinct_keys() -> None:
     words = (("a", "b:c", "d"), ("a:b", "c", "d"), ("a", "b", "c:d"))
     names = [StoreName(*each, 0) for each in words]
     assert len({key_of(name) for name in names}) == len(names)
@@ -177,9 +177,10 @@ def at(server: socket.socket, name: StoreName, *hung: str) -> RedisStore:
 
 
 @pytest.mark.parametrize(("opening_s", "attempts"), [(kind.OPENING_S, 3), (0.05, 1)])
-def test_a_server_that_says_nothing_fails_in_bounded_time_and_at_the_start_is_asked_once(
+def test_silent_server_fails_in_time(
     name: StoreName, monkeypatch: pytest.MonkeyPatch, opening_s: float, attempts: int
 ) -> None:
+    """At the start it is asked only once."""
     assert kind.OPENING_S < kind.ANSWER_TIMEOUT_S, "an opening takes less than two answers"
     monkeypatch.setattr(kind, "ANSWER_TIMEOUT_S", 0.1)
     monkeypatch.setattr(kind, "OPENING_S", opening_s)
@@ -192,10 +193,8 @@ def test_a_server_that_says_nothing_fails_in_bounded_time_and_at_the_start_is_as
         store.close()
 
 
-def test_many_copies_in_a_server_that_hangs_wait_as_long_as_one(
-    name: StoreName, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By few threads, as a worker opens them; one that answers again is asked again."""
+def test_copies_share_one_wait(name: StoreName, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker opens copies with few threads. After a pause the server is asked again."""
     monkeypatch.setattr(kind, "ANSWER_TIMEOUT_S", 0.5)
     monkeypatch.setattr(kind, "OPENING_S", 0.1)
 
@@ -215,10 +214,8 @@ def test_many_copies_in_a_server_that_hangs_wait_as_long_as_one(
     assert sum("it failed to answer less than 10 s ago" in each for each in told) >= 20
 
 
-def test_a_server_killed_between_changes_is_gone_on_with(
-    own_redis: RedisServer, name: StoreName
-) -> None:
-    """Durable: what was answered is there; and no object has to be built anew."""
+def test_killed_server_keeps_data(own_redis: RedisServer, name: StoreName) -> None:
+    """Acknowledged changes are durable, and the store object remains usable."""
     store = RedisStore(connect(own_redis.url), name)
     base = None
     for position in range(1, 31):

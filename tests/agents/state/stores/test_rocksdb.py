@@ -1,4 +1,4 @@
-"""Examples and kills: what a RocksDB copy does on a disk."""
+"""Examples and kills: a RocksDB copy on a disk."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ def padded(number: int) -> bytes:
 
 
 def expected(position: int) -> dict[bytes, bytes]:
-    """What a whole copy holds after batch `position`."""
+    """Return the content of a whole copy after batch `position`."""
     values = {b"f%d" % k: padded(position) for k in range(SPAN)}
     newest = range(max(1, position - SPAN + 1), position + 1)
     return values | {b"n%d" % n: padded(n) for n in newest}
 
 
 def write(directory: str) -> None:
-    """Apply batches to a copy until killed; one line for each that is done. Batch n sets SPAN keys
-    to n, adds the key n and deletes the key n - SPAN. Buffers are small, so that flushes and
-    compactions are under way when the kill comes."""
+    """Apply batches to a copy until killed, and print one line for each.
+
+    Batch n sets SPAN keys to n, adds the key n and deletes the key n - SPAN. Buffers are small, so
+    flushes and compactions are running at the kill.
+    """
     vars(kind)["WRITE_BUFFER_BYTES"] = 64 << 10
     store = RocksdbStore(Path(directory), KILLED)
     base = store.position()
@@ -56,7 +58,7 @@ def start_writer(directory: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_writer_killed_at_random_leaves_a_whole_batch(tmp_path: Path) -> None:
+def test_kill_leaves_a_whole_batch(tmp_path: Path) -> None:
     moments = random.Random(5)
     reached = 0
     for _ in range(KILLS):
@@ -77,7 +79,7 @@ def test_a_writer_killed_at_random_leaves_a_whole_batch(tmp_path: Path) -> None:
         reached = position
 
 
-def test_a_copy_open_in_another_process_is_locked(tmp_path: Path) -> None:
+def test_other_process_locks_copy(tmp_path: Path) -> None:
     with start_writer(tmp_path) as child:
         assert child.stdout is not None
         child.stdout.readline()
@@ -96,12 +98,12 @@ def store(tmp_path: Path) -> Iterator[RocksdbStore]:
     found.close()
 
 
-def test_a_copy_open_in_this_process_is_locked(store: RocksdbStore, tmp_path: Path) -> None:
+def test_own_process_locks_copy(store: RocksdbStore, tmp_path: Path) -> None:
     with pytest.raises(StoreLocked):
         RocksdbStore(tmp_path, NAME)
 
 
-def test_clear_gives_the_disk_back(store: RocksdbStore, tmp_path: Path) -> None:
+def test_clear_frees_the_disk(store: RocksdbStore, tmp_path: Path) -> None:
     store.apply({b"%d" % k: os.urandom(1000) for k in range(3000)}, None, 1)
     assert disk_bytes(tmp_path) > 3_000_000
     store.clear()
@@ -110,7 +112,7 @@ def test_clear_gives_the_disk_back(store: RocksdbStore, tmp_path: Path) -> None:
     assert [entry.name for entry in folder_of(tmp_path, NAME).parent.iterdir()] == ["7"]
 
 
-def test_what_a_killed_clear_left_behind_is_removed(tmp_path: Path) -> None:
+def test_killed_clear_is_cleaned_up(tmp_path: Path) -> None:
     store = RocksdbStore(tmp_path, NAME)
     store.apply({b"a": b"1"}, None, 1)
     store.close()
@@ -122,14 +124,12 @@ def test_what_a_killed_clear_left_behind_is_removed(tmp_path: Path) -> None:
     store.close()
 
 
-def test_the_disk_stays_bounded_under_overwriting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overwriting_bounds_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kind, "WRITE_BUFFER_BYTES", 256 << 10)
     monkeypatch.setattr(kind, "MAX_WAL_BYTES", 1 << 20)
     store = RocksdbStore(tmp_path, NAME)
     base = None
-    for position in range(1, 201):  # 20 MB written over 100 kB
+    for position in range(1, 201):  # 20 MB are written over 100 kB
         changes = {b"%d" % k: os.urandom(1000) for k in range(100)}
         store.apply(changes, base, position)
         base = position
@@ -145,11 +145,11 @@ def test_the_disk_stays_bounded_under_overwriting(
         (StoreName("größe", "s", "t", 12), "gr%C3%B6%C3%9Fe/s/t/12"),
     ],
 )
-def test_folders(name: StoreName, folder: str) -> None:
+def test_folder_name_is_escaped(name: StoreName, folder: str) -> None:
     assert folder_of(Path("/state"), name) == Path("/state") / folder
 
 
-def test_a_place_that_is_no_directory_is_named(tmp_path: Path) -> None:
+def test_invalid_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
     with pytest.raises(StoreUnavailable, match=str(tmp_path)):
         RocksdbStore(tmp_path / "state", NAME)
@@ -160,12 +160,12 @@ def disk_bytes(directory: Path) -> int:
 
 
 @pytest.mark.parametrize("hurt", ["CURRENT", "MANIFEST-*", "*.sst", "rocksdict-config.json"])
-def test_a_damaged_folder_is_empty_or_whole(tmp_path: Path, hurt: str) -> None:
-    """And usable either way."""
+def test_damaged_folder_is_usable(tmp_path: Path, hurt: str) -> None:
+    """Such a folder is read as whole or empty, and can be written again."""
     store = RocksdbStore(tmp_path, NAME)
     values = {b"%d" % k: bytes(100) for k in range(1000)}
     store.apply(values, None, 10)
-    store.close()  # flushes into an .sst
+    store.close()  # flushes into an .sst file
     victims = list(folder_of(tmp_path, NAME).glob(hurt))
     assert victims
     for victim in victims:
@@ -181,7 +181,7 @@ def test_a_damaged_folder_is_empty_or_whole(tmp_path: Path, hurt: str) -> None:
 
 
 def reads(store: RocksdbStore, values: dict[bytes, bytes]) -> bool:
-    """True: all of it, or nothing. False: a clear refusal. Anything else fails."""
+    """Return whether the copy is whole or empty; False if the store refuses it."""
     try:
         found = None if store.position() is None else dict(store.items())
     except StoreDamaged:

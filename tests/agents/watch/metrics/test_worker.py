@@ -1,5 +1,4 @@
-"""Examples: what is counted for a step, under which labels, and that labels are bounded; and the
-operators' figures as families, over restores, and past the bound of streams."""
+"""Examples: counters of a step, bounded labels, and the operators' figures over restores."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None
     return registry.get_sample_value(name, PLACE | labels)
 
 
-def test_the_balance_of_a_step(registry: CollectorRegistry, metrics: Metrics) -> None:
+def test_counters_of_a_step_balance(registry: CollectorRegistry, metrics: Metrics) -> None:
     place = PlaceMetrics(metrics, "pitch", 3)
     place.read(8)
     metrics.held.labels("reorder", "pitch", "3").set(1)
@@ -84,7 +83,7 @@ def test_the_balance_of_a_step(registry: CollectorRegistry, metrics: Metrics) ->
     assert value(registry, "inorder_records_in_total") == emitted + late + duplicate + dead + held
 
 
-def test_waits_in_their_buckets(registry: CollectorRegistry, metrics: Metrics) -> None:
+def test_waits_fall_into_buckets(registry: CollectorRegistry, metrics: Metrics) -> None:
     waits_ns = [0, -5, 1, MS, MS + 1, 500 * MS, 60_000 * MS, 60_000 * MS + 1]
     PlaceMetrics(metrics, "pitch", 0).observe(
         Step(0, [event(n, waited_ns=wait) for n, wait in enumerate(waits_ns)])
@@ -103,7 +102,7 @@ def test_waits_in_their_buckets(registry: CollectorRegistry, metrics: Metrics) -
     assert total_s == pytest.approx(120.502, abs=1e-6)
 
 
-def test_reasons_and_streams_are_bounded(registry: CollectorRegistry, metrics: Metrics) -> None:
+def test_labels_are_bounded(registry: CollectorRegistry, metrics: Metrics) -> None:
     place = PlaceMetrics(metrics, "pitch", 3)
     for number in range(MAX_REASONS + 5):
         place.observe(Step(0, [], [Malformed(0, 0, f"reason-{number}", "…")]))
@@ -116,7 +115,7 @@ def test_reasons_and_streams_are_bounded(registry: CollectorRegistry, metrics: M
     assert registry.get_sample_value("inorder_records_in_total", labels) == 5
 
 
-def test_no_family_is_labelled_by_source_but_the_bounded_one(registry: CollectorRegistry) -> None:
+def test_source_label_is_bounded(registry: CollectorRegistry) -> None:
     Metrics(registry, "merge")
     allowed = {"stage", "stream", "partition", "reason", "kind", "query", "op", "final", "outcome"}
     names = [(family.name, family) for family in registry.collect()]
@@ -129,7 +128,7 @@ def test_no_family_is_labelled_by_source_but_the_bounded_one(registry: Collector
     assert all(name.startswith("inorder_") for name, _ in names)
 
 
-def test_what_a_partition_waits_for_has_one_series_at_a_time(registry: CollectorRegistry) -> None:
+def test_overdue_has_one_series(registry: CollectorRegistry) -> None:
     partition = PartitionMetrics(Metrics(registry, "merge"), TopicPartition("seq", 1), ["pitch"])
 
     def shown() -> dict[str, float]:
@@ -147,16 +146,14 @@ def test_what_a_partition_waits_for_has_one_series_at_a_time(registry: Collector
     assert shown() == {}
 
 
-def test_gauges_go_with_the_partition_and_counters_stay(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
+def test_gauges_end_with_partition(registry: CollectorRegistry, metrics: Metrics) -> None:
     parts = {n: PartitionMetrics(metrics, TopicPartition("raw", n), ["pitch"]) for n in (3, 4, 5)}
     for number in (3, 4):
         parts[number].count_received([event(0)] * 5, [])
         parts[number].set_current({"pitch": StreamFigures(7, {})}, ShellTotals(0, 0))
         metrics.lags(parts[number].source, 9, None)
     parts[3].forget()
-    parts[5].forget()  # it has none
+    parts[5].forget()  # it has no gauges
     lag = {"stage": "reorder", "partition": "3"}
     assert value(registry, "inorder_records_held") is None
     assert value(registry, "inorder_records_held", partition="4") == 7
@@ -166,8 +163,8 @@ def test_gauges_go_with_the_partition_and_counters_stay(
     assert value(registry, "inorder_records_in_total") == 6
 
 
-def test_the_same_partition_of_two_topics(registry: CollectorRegistry, metrics: Metrics) -> None:
-    """Their lags add up, and one that is given up takes nothing of the other with it."""
+def test_lags_of_two_topics_add_up(registry: CollectorRegistry, metrics: Metrics) -> None:
+    """Removal of one of them leaves the figures of the other."""
     sources = {stream: TopicPartition(f"raw-{stream}", 0) for stream in ("a", "b")}
     parts: dict[str, PartitionMetrics] = {}
     for stream, source in sources.items():
@@ -185,9 +182,7 @@ def test_the_same_partition_of_two_topics(registry: CollectorRegistry, metrics: 
     assert value(registry, "inorder_records_held", stream="b", partition="0") == 7
 
 
-def test_results_that_stay_open_are_told_once(
-    metrics: Metrics, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_open_results_are_logged_once(metrics: Metrics, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     window = "window: tumbling 1s, aggregate: {n: count()}"
     metrics.open_ends = open_ends(
@@ -213,7 +208,7 @@ def test_results_that_stay_open_are_told_once(
     assert "`correct_for` (60 s)" in said
 
 
-def test_queries_without_results_are_named_with_what_was_there(metrics: Metrics) -> None:
+def test_empty_queries_are_named(metrics: Metrics) -> None:
     topology = parse(
         "streams: {pitch: {}}\n"
         "queries:\n"
@@ -251,7 +246,7 @@ OWN = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None
 
 
 @pytest.mark.parametrize("name", operators())
-def test_a_stage_has_the_families_of_its_operators(name: str) -> None:
+def test_stage_has_operator_families(name: str) -> None:
     stage = Stage(parse_with(TOPOLOGY, OWN), [name], lanes=lanes_of("raw", 1))
     assert figures_of_all([name]).keys() >= stage.figures_of("default").keys()
     registry = CollectorRegistry()
@@ -270,9 +265,7 @@ def set_current(partition: PartitionMetrics, *, held: int = 0, **figures: int) -
     partition.set_current({"pitch": StreamFigures(held, figures, 2 * S)}, ShellTotals(0, 0))
 
 
-def test_every_figure_of_a_stage_has_a_family(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
+def test_every_figure_has_a_family(registry: CollectorRegistry, metrics: Metrics) -> None:
     stage = Stage(parse_with(TOPOLOGY, OWN), operators())
     event = Event("default", "s", 0, 0, 5 * S, 7 * S)
     stage.on_batch([event], 7 * S)
@@ -287,10 +280,10 @@ def test_every_figure_of_a_stage_has_a_family(
     assert told == [1, 5, 3, 0]
 
 
-def test_values_left_out_are_counted_and_logged_by_query(
+def test_omitted_values_are_logged(
     registry: CollectorRegistry, metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each kind and a long run of absent values are logged once, with an example of the first."""
+    """Each kind and a long run of absent values are logged once, with the first example."""
     partition = in_3(metrics, "pitch")
     before = FieldUse("cold", "mean", "payload.temp", 9, 0, (Unusable("text", 4, '"-18,0"'),))
     partition.begins({"pitch": StreamFigures(0, {}, 0, [before])}, ShellTotals(0, 0))
@@ -310,9 +303,7 @@ def test_values_left_out_are_counted_and_logged_by_query(
     ]
 
 
-def test_totals_found_in_the_state_were_counted_before(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
+def test_restored_totals_count_once(registry: CollectorRegistry, metrics: Metrics) -> None:
     partition = in_3(metrics, "pitch")
     before = {"reorder_forgotten": 7, "reorder_sources": 2, "reorder_waited_ns": S}
     partition.begins({"pitch": StreamFigures(0, before)}, ShellTotals(0, 0))
@@ -326,9 +317,7 @@ def test_totals_found_in_the_state_were_counted_before(
     assert value(registry, "inorder_records_held_oldest_seconds") == 2
 
 
-def test_a_total_that_begins_anew_takes_nothing_back(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
+def test_restarted_total_adds_up(registry: CollectorRegistry, metrics: Metrics) -> None:
     set_current(in_3(metrics, "pitch"), merge_forgotten=4)
     second = in_3(metrics, "pitch")
     second.begins({"pitch": StreamFigures(0, {"merge_forgotten": 0})}, ShellTotals(0, 0))
@@ -336,9 +325,7 @@ def test_a_total_that_begins_anew_takes_nothing_back(
     assert value(registry, "inorder_merge_forgotten_total") == 6
 
 
-def test_streams_beyond_the_bound_are_told_together(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
+def test_extra_streams_are_summed(registry: CollectorRegistry, metrics: Metrics) -> None:
     streams = [f"s{number}" for number in range(MAX_STREAMS + 3)]
     partition = in_3(metrics, *streams)
     figures = {"merge_queued": 2, "merge_overflows": 1, "merge_watermark_ns": 5 * S}
@@ -357,7 +344,7 @@ def test_streams_beyond_the_bound_are_told_together(
     assert value(registry, "inorder_merge_overflows_total", stream=OTHER) == 3
 
 
-def test_no_lag_of_any_partition_of_a_task_outlives_it() -> None:
+def test_lags_end_with_their_task() -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry, "all")
     places = [TopicPartition("raw", number) for number in range(3)]

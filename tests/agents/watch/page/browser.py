@@ -1,4 +1,4 @@
-"""Runs Chromium without a window for the tests and the pictures of the page."""
+"""Run headless Chromium for the tests and the pictures of the page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHOWN = """
         .map(e => e.innerText)"""
 
 WIDE, NARROW = 1_280, 390
-"""Widths in pixels at which the page is looked at."""
+"""Widths of the window in pixels."""
 
 
 @contextmanager
@@ -56,13 +56,13 @@ def chromium(profile: Path) -> Iterator[Chrome]:
 
 
 def show_at(driver: Chrome, width: int, height: int) -> None:
-    """Show the page in that many pixels. A narrow one has no scroll bar, as on a phone."""
+    """Show the page in this size in pixels; a narrow one has no scroll bar, as on a phone."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < WIDE}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 class Page:
-    """The page in Chromium, drawn at least once."""
+    """A page in Chromium, drawn at least once."""
 
     def __init__(self, driver: Chrome) -> None:
         self.driver = driver
@@ -78,7 +78,7 @@ class Page:
         return self.driver.execute_script(script, *arguments)
 
     def texts(self, selector: str) -> list[str]:
-        """In one step: the page is drawn anew each second."""
+        """Return the shown texts in one step, as the page is redrawn each second."""
         return [str(found) for found in self.run(SHOWN, selector)]
 
     def text(self, selector: str) -> str:
@@ -94,7 +94,7 @@ class Page:
         def is_clicked() -> bool:
             try:
                 self.driver.find_element("css selector", selector).click()
-            except StaleElementReferenceException:  # The page was drawn anew in between.
+            except StaleElementReferenceException:  # The page was redrawn in between.
                 return False
             return True
 

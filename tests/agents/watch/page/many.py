@@ -1,5 +1,4 @@
-"""Answers of stages with as many sources as one likes, as the supervisor gets them; and the page
-that is served of such views on loopback."""
+"""Answers of stages with any number of sources, and a server of their views."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from topology.clock.operator import MAX_LISTED
 from topology.model.outcome import Gap
 
 LATE: Final = 3
-"""Times that a source is late."""
+"""Number of late events of a source."""
 
 S = 1_000_000_000
 NOW_NS = 1_700_000_000 * S
@@ -44,8 +43,11 @@ process_cpu_seconds_total 12.0
 
 
 def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
-    """One of each stage; the first `waiting` sources stand behind a hole, the first the longest.
-    All are late (`troubles`), to reorder and to merge."""
+    """Return one partition of each stage.
+
+    The first `waiting` sources have a gap, the first one the longest. All are late (`troubles`),
+    for REORDER and for MERGE.
+    """
     names = names_of(sources)
     hole = {"epoch": 0, "held": 2, "reason": "hole", "missing": [7, 8], "deadline": NOW_NS + S}
     holes = [
@@ -85,9 +87,10 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
 
 @cache
 def troubles(sources: int) -> list[dict[str, Any]]:
-    """What real tables tell where each source but one is late `LATE` times and has as many holes of
-    one number, in some order; the `worst`, if there is one, ten times as often, and loses all its
-    numbers in one hole."""
+    """Return the tables of sources that are `LATE` times late, with as many gaps of one number.
+
+    The `worst` source is ten times as often late, and loses all its numbers in one gap.
+    """
     worst = worst_of(sources)
     late = [name for name in names_of(sources) for _ in range(LATE * (10 if name == worst else 1))]
     Random(sources).shuffle(late)
@@ -105,7 +108,7 @@ def names_of(sources: int) -> list[str]:
 
 
 def worst_of(sources: int) -> str:
-    """None of less than three sources."""
+    """Return the worst source; there is none among fewer than three."""
     return f"press-{sources - 2}" if sources > 2 else ""
 
 
@@ -134,7 +137,7 @@ inorder_records_dead_total{stage="reorder",stream="",partition="0",reason="sourc
 def looked(
     sources: int, waiting: int, deaths: Mapping[str, Any] | None = None, *metrics: str
 ) -> Callable[[], Awaitable[View]]:
-    """Each look finds 300 events more, but for a crowd of none."""
+    """Return a look that finds 300 more events each time, unless there are no sources."""
     parts = partitions(sources, waiting)
     parts[0]["late"] = [LATE_ONE] * bool(sources)
     parts[0]["deaths"] = deaths or parts[0]["deaths"]
@@ -153,7 +156,7 @@ def healthy() -> dict[str, Any]:
 
 
 async def located(asked: Question) -> Any:
-    """What a partition with REORDER alone says of an event that has not come."""
+    """Answer for a partition with REORDER alone about an event that has not arrived."""
     fact = {
         "stage": "reorder",
         "topic": "before-reorder",
@@ -183,7 +186,7 @@ def server(look: Callable[[], Awaitable[View]], token: str | None = None) -> Htt
 
 @contextmanager
 def up(look: Callable[[], Awaitable[View]], token: str | None = None) -> Iterator[str]:
-    """The address of a server in a thread of its own."""
+    """Yield the address of a server in a thread of its own."""
     told: list[str] = []
     known, ended = Event(), Event()
 

@@ -1,4 +1,4 @@
-"""Examples: the page over a loopback connection, and in Chromium with ten thousand sources."""
+"""Examples: the page over a loopback connection, and in Chromium with 10,000 sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT = aiohttp.ClientTimeout(total=10)
 SOURCES = 10_000
 WAITING = 4_000
 DRAWN_WITHIN_MS = 300.0
-"""A view of ten thousand sources takes Chromium 5 ms on a quiet machine."""
+"""Limit for one view; 10,000 sources take Chromium 5 ms on a quiet machine."""
 
 
 def asked(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]]) -> Any:
@@ -48,7 +48,7 @@ async def first_event(session: aiohttp.ClientSession) -> dict[str, Any]:
         return found
 
 
-def test_files_need_nothing_from_elsewhere() -> None:
+def test_page_is_self_contained() -> None:
     async def ask(session: aiohttp.ClientSession) -> dict[str, tuple[str, str]]:
         found = {}
         for path in FILES:
@@ -67,7 +67,7 @@ def test_files_need_nothing_from_elsewhere() -> None:
         assert "https:" not in text
 
 
-def test_those_who_look_share_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_viewers_share_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "EVERY_S", 60.0)
 
     async def ask(session: aiohttp.ClientSession) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def test_those_who_look_share_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> 
     assert seen[0]["sources"]["known"] == SOURCES
 
 
-def test_more_than_may_look_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extra_viewers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "MAX_VIEWERS", 1)
 
     async def ask(session: aiohttp.ClientSession) -> tuple[int, str]:
@@ -95,7 +95,7 @@ WIDTHS = "return [document.documentElement.scrollWidth, innerWidth]"
 
 @pytest.mark.programs
 @pytest.mark.slow
-def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
+def test_chromium_shows_many_sources(tmp_path: Path) -> None:
     with opened(looked(SOURCES, WAITING), tmp_path) as page:
         driver, text, texts, words = page.driver, page.text, page.texts, page.words
         page.wait_drawn(3)
@@ -158,7 +158,7 @@ NAMED = """
 
 @pytest.mark.programs
 @pytest.mark.slow
-def test_on_a_narrow_screen_each_cell_has_its_name_in_chromium(tmp_path: Path) -> None:
+def test_chromium_labels_narrow_cells(tmp_path: Path) -> None:
     with opened(looked(SOURCES, WAITING), tmp_path) as page:
         for width in (NARROW, 800):
             show_at(page.driver, width, 900)
@@ -174,7 +174,7 @@ BACKWARDS = "\u202egnp.evil\u2066\n"
 
 @pytest.mark.programs
 @pytest.mark.slow
-def test_a_hostile_name_keeps_its_place_and_its_order_in_chromium(tmp_path: Path) -> None:
+def test_chromium_escapes_names(tmp_path: Path) -> None:
     async def look() -> View:
         seen = view(healthy(), partitions(9, 5), [METRICS.format(read=1)])
         named = json.dumps(seen).replace('"press-0"', f'"{LONG}"')
@@ -188,8 +188,8 @@ def test_a_hostile_name_keeps_its_place_and_its_order_in_chromium(tmp_path: Path
 
 @pytest.mark.programs
 @pytest.mark.slow
-def test_why_all_is_dead_is_shown(tmp_path: Path) -> None:
-    """And what no row says has no column."""
+def test_chromium_shows_dead_letters(tmp_path: Path) -> None:
+    """Columns without values are hidden."""
     remedy = "header `sourceId` is missing; write it in every record"
     deaths = {"read": 3, "reasons": {"source_missing": (5, 0, remedy, 3, "raw/0")}}
     with opened(looked(0, 0, deaths, DEAD), tmp_path) as page:

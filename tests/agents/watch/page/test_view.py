@@ -1,5 +1,4 @@
-"""Examples: what the page is told, of a few sources and of many; and which sources are named, each
-as a whole."""
+"""Examples: the data of the page for few and many sources, and the choice of named sources."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from agents.watch.page.view import view
 from tests.agents.watch.page.many import MERGE, METRICS, healthy, partitions, worst_of
 
 
-def test_counts_are_summed_by_stage_and_query() -> None:
+def test_counts_are_summed() -> None:
     seen = view(healthy(), partitions(3, 1), [METRICS.format(read=40), METRICS.format(read=2)])
     (reorder, merge, window) = seen["stages"]
     assert (reorder["stage"], reorder["in"], reorder["late"]) == ("reorder", 42, 14)
@@ -29,15 +28,15 @@ inorder_records_{kind}_total{{stage="{stage}",stream="s",partition="0",reason="r
 """
 
 
-def test_what_is_late_counts_once_however_many_stages_it_passes() -> None:
+def test_late_event_counts_once() -> None:
     counts = (("late", "reorder", 3), ("late", "merge", 5), ("dead", "reorder", 3))
     texts = [REASONS.format(kind=kind, stage=stage, count=n) for kind, stage, n in counts]
     texts.append(REASONS.format(kind="dead", stage="merge", count=5))
     assert view(healthy(), [], texts)["reasons"] == {"late": {"r": 5}, "dead": {"r": 8}}
 
 
-def test_a_stage_counts_what_it_decided_to_be_late() -> None:
-    """REORDER passes it on marked late, and MERGE counts it again."""
+def test_first_stage_counts_late_event() -> None:
+    """REORDER emits it marked as late, and MERGE counts it again."""
     counts = (("gap", "reorder", 3), ("gap", "merge", 3), ("merge_wait", "merge", 5))
     texts = [
         REASONS.format(kind="late", stage=stage, count=n).replace('"r"', f'"{reason}"')
@@ -56,7 +55,7 @@ def test_a_stage_counts_what_it_decided_to_be_late() -> None:
     assert "what helps: a larger reorder.max_wait" in seen["remedies"]["gap"]
 
 
-def test_partitions_the_farthest_behind_first() -> None:
+def test_largest_lag_comes_first() -> None:
     parts = partitions(3, 0)
     parts[1].update(next_offset=4, lag_ns=2_000, checkpoint_bytes=77)
     first, *_ = view(healthy(), parts, [])["partitions"]
@@ -64,7 +63,7 @@ def test_partitions_the_farthest_behind_first() -> None:
     assert found == ("merge", "before-merge/0", 5, 77)
 
 
-def test_a_task_says_once_what_it_buffers() -> None:
+def test_task_shows_its_buffer_once() -> None:
     (task, *_) = partitions(3, 2)
     lanes = [
         {name: task[name] for name in ("topic", "next_offset", "high_watermark")}
@@ -76,7 +75,7 @@ def test_a_task_says_once_what_it_buffers() -> None:
     assert [each["held"] for each in found] == [5, None, None]
 
 
-def test_who_waits_longest_comes_first() -> None:
+def test_longest_wait_comes_first() -> None:
     sources = view(healthy(), partitions(5, 3), [])["sources"]
     assert [each["source"] for each in sources["waiting"]] == ["press-0", "press-1", "press-2"]
     assert [each["source"] for each in sources["clocks"]][:2] == ["press-4", "press-3"]
@@ -90,7 +89,7 @@ def test_who_waits_longest_comes_first() -> None:
     assert in_order == {"press-3", "press-4"}
 
 
-def test_a_view_of_many_sources_is_bounded() -> None:
+def test_large_view_is_bounded() -> None:
     seen = view(healthy(), partitions(10_000, 4_000), [])
     sources = seen["sources"]
     named = [sources[name] for name in ("waiting", "unhealthy", "clocks")]
@@ -104,7 +103,7 @@ def test_a_view_of_many_sources_is_bounded() -> None:
     assert len(json.dumps(seen)) < 200_000
 
 
-def test_a_partition_that_has_read_nothing_is_left_out() -> None:
+def test_unread_partition_is_left_out() -> None:
     found = partitions(2, 0)
     for part in found:
         part.update(now=0, high_watermark=0)
@@ -113,7 +112,7 @@ def test_a_partition_that_has_read_nothing_is_left_out() -> None:
     assert [stage["stage"] for stage in seen["stages"]] == ["reorder", "merge", "window"]
 
 
-def test_sources_of_several_partitions_are_named_with_the_remedy() -> None:
+def test_wandering_source_alarms() -> None:
     parts = partitions(3, 0)
     parts[1]["streams"]["default"]["merge"] = {**MERGE, "wandering": ["a", "b"]}
     (alarm,) = view(healthy(), parts, [])["alarms"]
@@ -123,7 +122,7 @@ def test_sources_of_several_partitions_are_named_with_the_remedy() -> None:
     )
 
 
-# -- which are named ---------------------------------------------------------------------------
+# -- the choice of named sources ---------------------------------------------------------------
 
 
 NOW_NS = 1_000_000_000
@@ -147,7 +146,7 @@ def names(entry: list[Any]) -> list[str]:
     return [each["source"] for each in entry]
 
 
-def test_the_worst_of_each_kind_are_named_and_no_others(monkeypatch: Any) -> None:
+def test_worst_of_each_kind_are_named(monkeypatch: Any) -> None:
     for bound in ("MAX_WAITING", "MAX_HOLDING", "MAX_LATE", "MAX_LOST", "MAX_UNSURE"):
         monkeypatch.setattr(chosen, bound, 1)
     found = named_sources(
@@ -160,14 +159,15 @@ def test_the_worst_of_each_kind_are_named_and_no_others(monkeypatch: Any) -> Non
     assert names(found["clocks"]) == ["unsure", "long"], "all that is known of a named lane"
 
 
-def test_one_that_is_late_and_waits_is_told_to_wait_behind_any_number_that_wait_longer() -> None:
+def test_late_source_is_also_waiting() -> None:
+    """This holds however many other sources have waited longer."""
     waiting = [wait(f"w{n}", held=2, for_ns=n + 2) for n in range(5_000)]
     found = named_sources([*waiting, wait("late", for_ns=1)], [], [trouble("late", late=1)])
     assert names(found["waiting"])[-1] == "late"
     assert len(found["waiting"]) < MAX_SOURCES
 
 
-def test_a_lane_that_several_stages_count_is_told_once_with_the_most() -> None:
+def test_entries_of_stages_are_merged() -> None:
     (entry,) = merge_entries(
         [
             {**trouble("a", late=3, gaps=1, lost=5), "late_error": 9, "lost_error": 0},
@@ -178,11 +178,11 @@ def test_a_lane_that_several_stages_count_is_told_once_with_the_most() -> None:
     assert entry == {**trouble("a", late=7, gaps=1, lost=5), "in_order": True, **errors}
 
 
-def test_sources_of_one_name_in_two_streams_are_two_lanes() -> None:
+def test_streams_separate_equal_names() -> None:
     found = named_sources([], [], [trouble("a", late=1), {**trouble("a", late=2), "stream": "t"}])
     assert [(each["stream"], each["late"]) for each in found["unhealthy"]] == [("t", 2), ("s", 1)]
 
 
-def test_a_source_in_two_partitions_is_told_once_by_where_it_waits_longer() -> None:
+def test_source_shows_longest_wait() -> None:
     (entry,) = named_sources([wait("a", for_ns=1), wait("a", held=3, for_ns=5)], [], [])["waiting"]
     assert entry["held"] == 3

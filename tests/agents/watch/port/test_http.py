@@ -1,5 +1,4 @@
-"""Examples: the answers of a worker's own web server, over a loopback connection: also to half
-requests, to too many of them, and to others meanwhile."""
+"""Examples: answers of a worker's web server over loopback, also to half requests."""
 
 from __future__ import annotations
 
@@ -27,13 +26,13 @@ def well() -> Health:
 
 
 def server_of(**how: Any) -> HttpServer:
-    """One that is well and has nothing to tell, but for what is said."""
+    """Return a healthy server without content, changed by the arguments."""
     plain = {"registry": CollectorRegistry(), "live": well, "ready": well, "explain": dict}
     return HttpServer(**{**plain, **how})
 
 
 def served(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]], **how: Any) -> Any:
-    """What `ask` returns while the server is up."""
+    """Return the result of `ask` while the server is up."""
 
     async def run() -> Any:
         server = server_of(**how)
@@ -93,11 +92,11 @@ def bad() -> Health:
         ),
     ],
 )
-def test_it_answers_in_json(path: str, how: dict[str, Any], status: int, body: Any) -> None:
+def test_answers_are_json(path: str, how: dict[str, Any], status: int, body: Any) -> None:
     assert served(get(path), **how) == (status, "application/json", body)
 
 
-def test_metrics_in_the_form_that_is_asked_for() -> None:
+def test_metrics_format_is_negotiated() -> None:
     registry = CollectorRegistry()
     Counter("things", "Things", registry=registry).inc(3)
     status, kind, body = served(get("/metrics"), registry=registry)
@@ -110,7 +109,7 @@ def test_metrics_in_the_form_that_is_asked_for() -> None:
     assert body.endswith("# EOF\n")
 
 
-def test_a_callable_that_fails_is_told_without_a_stack_trace(
+def test_failure_hides_stack_trace(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def explain() -> Any:
@@ -120,11 +119,11 @@ def test_a_callable_that_fails_is_told_without_a_stack_trace(
         answer = served(get("/explain"), explain=explain)
     assert answer == (500, "application/json", {"error": "KeyError: 'partition 3'"})
     assert "/explain failed" in caplog.text
-    assert "Traceback" in caplog.text  # there it belongs
+    assert "Traceback" in caplog.text  # The log has the stack trace.
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/metrics/"])
-def test_other_paths_are_not_there_and_nothing_can_be_written(path: str) -> None:
+def test_other_paths_are_refused(path: str) -> None:
     assert served(get(path))[0] == 404
 
     async def post(session: aiohttp.ClientSession) -> int:
@@ -141,7 +140,7 @@ NO_NUMBER = "seq: '' is not a number of at most 19 digits, such as 17"
     ("query", "status", "told"),
     [("?source=s&seq=17", 200, {"asked": ["s", 17]}), ("?source=s", 400, {"error": NO_NUMBER})],
 )
-def test_an_event_is_asked_for(query: str, status: int, told: Any) -> None:
+def test_event_query_is_answered(query: str, status: int, told: Any) -> None:
     async def locate(asked: Question) -> Any:
         return {"asked": [asked.source, asked.seq]}
 
@@ -149,7 +148,7 @@ def test_an_event_is_asked_for(query: str, status: int, told: Any) -> None:
     assert served(get("/event" + query))[0] == 404
 
 
-async def test_a_port_in_use_is_named() -> None:
+async def test_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(HttpUnavailable, match=rf"127\.0\.0\.1:{port}.*--http"):
@@ -165,14 +164,14 @@ async def test_a_port_in_use_is_named() -> None:
         ("[::1]:80", ("::1", 80)),
     ],
 )
-def test_addresses(text: str, found: tuple[str, int]) -> None:
+def test_address_is_parsed(text: str, found: tuple[str, int]) -> None:
     assert address(text) == found
 
 
 @pytest.mark.parametrize(
     "text", ["", "8080", ":8080", "host:", "host:x", "host:65536", "::1:80", "host:٣"]
 )
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
         address(text)
 
@@ -189,7 +188,7 @@ Ask = Callable[[bytes], Awaitable[Peer]]
 
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[Ask]:
-    """Sends bytes on a connection of their own."""
+    """Yield a function that sends bytes on a new connection."""
     server = server_of()
     at = await server.start()
     writers = []
@@ -209,14 +208,14 @@ async def serving() -> AsyncIterator[Ask]:
 
 
 async def first_line(peer: Peer) -> bytes:
-    """Nothing where the server has closed it."""
+    """Return the first line of the answer; it is empty if the server has closed the connection."""
     try:
         return await asyncio.wait_for(peer[0].readline(), TIMEOUT_S)
     except ConnectionError:
         return b""
 
 
-async def test_who_asks_is_answered_however_many_send_half_a_request(
+async def test_half_requests_block_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving() as ask:
@@ -230,7 +229,7 @@ async def test_who_asks_is_answered_however_many_send_half_a_request(
     assert "64 at a time" in caplog.messages[0]
 
 
-async def test_a_request_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_request_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEAD_S", 0.2)
 
     async with serving() as ask:

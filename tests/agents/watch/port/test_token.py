@@ -1,4 +1,4 @@
-"""Examples: who has the token is let in, who has not learns that the worker lives."""
+"""Examples: a client without the token sees only whether the worker is alive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def nothing() -> View:
 
 @asynccontextmanager
 async def guarded(token: str | None = TOKEN) -> AsyncIterator[str]:
-    """The address of a server with that token."""
+    """Yield the address of a server with this token."""
     server = many.server(nothing, token)
     try:
         yield "{}:{}".format(*await server.start())
@@ -34,11 +34,11 @@ async def guarded(token: str | None = TOKEN) -> AsyncIterator[str]:
 
 
 def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
-    """What each path answers, asked one after the other with what cookies there are."""
+    """Return the status of each path, requested in order with the cookies received so far."""
 
     async def run() -> list[int]:
         found = []
-        jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address
+        jar = aiohttp.CookieJar(unsafe=True)  # allows cookies of an IP address
         async with (
             guarded() as address,
             aiohttp.ClientSession(f"http://{address}", timeout=TIMEOUT, cookie_jar=jar) as session,
@@ -51,7 +51,7 @@ def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
     return asyncio.run(run())
 
 
-def test_without_it_only_whether_it_lives_is_told() -> None:
+def test_only_health_needs_no_token() -> None:
     assert asked("/live", "/ready") == [200, 200]
     assert asked(*GUARDED) == [401] * len(GUARDED)
 
@@ -68,12 +68,12 @@ def test_without_it_only_whether_it_lives_is_told() -> None:
         ("", 401),
     ],
 )
-def test_it_is_sent_as_a_bearer(sent: str, status: int) -> None:
+def test_token_is_sent_as_bearer(sent: str, status: int) -> None:
     assert asked(*GUARDED, headers={"Authorization": sent}) == [status] * len(GUARDED)
 
 
 def answered(path: bytes, header: bytes, token: str | None = TOKEN) -> bytes:
-    """The head of the answer to these bytes."""
+    """Return the head of the answer to these bytes."""
 
     async def run() -> bytes:
         async with guarded(token) as address:
@@ -96,7 +96,7 @@ def answered(path: bytes, header: bytes, token: str | None = TOKEN) -> bytes:
         (b"/metrics?token=%ff%fe", b"Accept: */*"),
     ],
 )
-def test_bytes_that_are_no_text_are_a_wrong_token(path: bytes, header: bytes) -> None:
+def test_undecodable_token_is_wrong(path: bytes, header: bytes) -> None:
     assert answered(path, b"Host: w\r\n" + header).split()[1] == b"401"
 
 
@@ -113,20 +113,18 @@ def test_bytes_that_are_no_text_are_a_wrong_token(path: bytes, header: bytes) ->
         ("/live", "rebound.example", 200),
     ],
 )
-def test_without_a_token_loopback_is_not_called_by_a_strangers_name(
-    path: str, called: str, status: int
-) -> None:
+def test_foreign_host_is_refused(path: str, called: str, status: int) -> None:
     head = answered(path.encode(), f"Host: {called}".encode(), token=None)
     assert int(head.split()[1]) == status
 
 
-def test_a_browser_keeps_it() -> None:
+def test_browser_keeps_the_token() -> None:
     assert asked("/?token=wrong", "/") == [401, 401]
     assert asked(f"/?token={TOKEN}", "/", "/events", "/metrics") == [200] * 4
 
 
-async def test_the_cookie_is_of_no_use_to_another_port() -> None:
-    """Browsers send it to every port of the host."""
+async def test_cookie_is_bound_to_its_port() -> None:
+    """Browsers send a cookie to every port of the host."""
 
     jar = aiohttp.CookieJar(unsafe=True)
     async with (
@@ -149,13 +147,13 @@ async def test_the_cookie_is_of_no_use_to_another_port() -> None:
 
 
 @pytest.mark.parametrize("path", [b"//evil.example/", b"/\\evil.example/", b"/%5Cevil.example/"])
-def test_a_token_leads_to_no_other_host(path: bytes) -> None:
+def test_token_redirects_nowhere(path: bytes) -> None:
     head = answered(path + b"?token=" + TOKEN.encode(), b"Host: w")
     assert b" 404 " in head
     assert b"Location" not in head
 
 
-def test_it_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
+def test_token_comes_from_variables(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     assert token_in({}) is None
@@ -173,6 +171,6 @@ def test_it_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
         ({FILE_VARIABLE: "/nowhere/token"}, "/nowhere/token cannot be read"),
     ],
 )
-def test_one_that_is_none_is_refused(environment: Mapping[str, str], says: str) -> None:
+def test_invalid_token_is_refused(environment: Mapping[str, str], says: str) -> None:
     with pytest.raises(TokenRefused, match=says):
         token_in(environment)

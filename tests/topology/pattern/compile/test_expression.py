@@ -22,7 +22,7 @@ from topology.pattern.tree import syntax
 from topology.pattern.tree.mentions import aliases
 
 SLOTS = {"a": 0, "b": 1, "c": 2, "n": 3}
-"""A single, a group, an optional single, a negation."""
+"""Slots of a single event, a group, an optional event and a negation."""
 GROUPS = frozenset({1})
 NAN = float("nan")
 UNKNOWN = None
@@ -104,8 +104,8 @@ def made(text: str, **params: Any) -> Condition:
         ("a.x < $top * 2", {True: [9]}),
     ],
 )
-def test_one_event(text: str, payloads: dict[bool | None, list[Any]]) -> None:
-    """By what is held of payloads; where one is no dict it is the `x`."""
+def test_condition_on_one_event(text: str, payloads: dict[bool | None, list[Any]]) -> None:
+    """Each payload gives its truth value; one that is no dict stands for its `x`."""
     condition = made(text, top=5)
     alone = expression.own([where(text)], "a", Environment({"top": 5}))
     for held, each in payloads.items():
@@ -117,7 +117,7 @@ def test_one_event(text: str, payloads: dict[bool | None, list[Any]]) -> None:
 
 
 @pytest.mark.parametrize("payload", [None, [1]])
-def test_what_has_no_fields_has_none_that_is_known(payload: Any) -> None:
+def test_payload_without_fields_is_unknown(payload: Any) -> None:
     assert made("a.x = 1").holds(binding(payload)) is UNKNOWN
 
 
@@ -128,7 +128,7 @@ def test_times_are_exact() -> None:
     assert made("c.time - a.time > 1 ns").holds(two) is False
 
 
-def test_all_of_several_own_conjuncts() -> None:
+def test_own_conjuncts_are_combined() -> None:
     both = expression.own([where("a.x > 1"), where("a.y > 1")], "a")
     rows = entries([{"x": x, "y": y} for x, y in ((2, 2), (None, 2), (None, 0))])
     assert [both(one) for one in rows] == [True, UNKNOWN, False]
@@ -149,7 +149,7 @@ def test_like(pattern: str, text: str, fits: bool) -> None:
     assert values.like(pattern)(text) is fits
 
 
-def test_like_takes_no_time_on_what_does_not_fit() -> None:
+def test_like_is_fast_on_mismatch() -> None:
     assert values.like("%a" * 50 + "%b")("a" * 5_000) is False
 
 
@@ -169,7 +169,7 @@ def xs(*numbers: Any) -> list[Any]:
         ("b.x IS NULL", {(): True}),
         ("b[i].x IS NULL", {(): True}),
         ("b[1].x IS NULL", {(): True}),
-        ("d.x IS NULL", {(): True}),  # of another branch
+        ("d.x IS NULL", {(): True}),  # `d` belongs to another branch.
         ("b[i].x > b[i-1].x", {(1,): True, (1, 2, 3): True}),
         ("b[i].x > b[i-1].x", {(1, 3, 2): False, (1, None, 3): UNKNOWN}),
         ("b[i+2].x > b[i].x", {(1, 9): True, (1, 9, 1): False}),
@@ -197,14 +197,14 @@ def xs(*numbers: Any) -> list[Any]:
         ("b.x <= 2 OR b[i].x > b[i-1].x", {(3, 4): True}),
     ],
 )  # fmt: skip
-def test_groups(text: str, groups: dict[tuple[Any, ...], bool | None]) -> None:
-    """By the `x` of the elements."""
+def test_condition_on_group(text: str, groups: dict[tuple[Any, ...], bool | None]) -> None:
+    """Numbers are the `x` of the group's elements."""
     condition = made(text)
     for group, held in groups.items():
         assert condition.holds(binding({}, xs(*group))) is held, group
 
 
-def test_newest_looks_at_the_newest_only() -> None:
+def test_holds_newest_checks_newest_only() -> None:
     condition = made("b[i].x > b[i-1].x")
     assert condition.holds_newest(binding({}, xs(3, 1, 2)), 1) is True
     assert condition.holds_newest(binding({}, xs(1, 3, 2)), 1) is False
@@ -215,12 +215,12 @@ def test_newest_looks_at_the_newest_only() -> None:
     assert made("b[1].x > a.x").holds_newest(binding({"x": 1}, xs(0, 2)), 1) is True
 
 
-def test_a_late_negation_candidate_is_compared_with_each_element() -> None:
+def test_negation_sees_each_element() -> None:
     held = [made("n.x > b.x").holds(binding({}, xs(1, x), n=xs(3))) for x in (2, 4)]
     assert held == [True, False]
 
 
-def test_until_ends_nothing_where_an_index_does_not_exist() -> None:
+def test_until_ignores_missing_index() -> None:
     ends = expression.Condition(where("b[i].x < b[i-1].x"), Scope(SLOTS, GROUPS), vacuous=None)
     assert ends.holds_newest(binding({}, xs(1)), 1) is None
     assert ends.holds_newest(binding({}, xs(1, 2)), 1) is False
@@ -237,7 +237,7 @@ def test_until_ends_nothing_where_an_index_does_not_exist() -> None:
         ("b[2].x > 1", True), ("count(c) = 1", False),
     ],
 )  # fmt: skip
-def test_what_needs_a_group_as_a_whole(text: str, whole: bool) -> None:
+def test_conditions_on_whole_groups(text: str, whole: bool) -> None:
     assert made(text).needs_whole is whole
 
 
@@ -272,7 +272,7 @@ def test_columns() -> None:
 
 
 def test_registered_functions() -> None:
-    """What raises is NULL."""
+    """A function that raises gives NULL."""
     functions = {"twice": lambda x: 2 * x, "bad": lambda x: x / 0}
     given_, environment = binding({"x": 4}), Environment(functions=functions)
     assert value("twice(a.x)", given_, environment) == 8
@@ -281,7 +281,7 @@ def test_registered_functions() -> None:
     assert condition.holds(given_) is UNKNOWN
 
 
-def test_a_function_or_parameter_without_value_is_refused() -> None:
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(ValueError, match="function thrice"):
         made("thrice(a.x)")
     with pytest.raises(ValueError, match="top"):
@@ -296,7 +296,7 @@ def test_a_function_or_parameter_without_value_is_refused() -> None:
         (math.inf, math.inf, True),
     ],
 )  # fmt: skip
-def test_partition_keys_are_equal_as_values_are(one: Any, other: Any, same: bool) -> None:
+def test_partition_keys_compare_as_values(one: Any, other: Any, same: bool) -> None:
     key = expression.partition([("x",)])
     keys = [key(each) for each in entries(xs(one, other))]
     assert (keys[0] == keys[1]) is same
@@ -320,8 +320,8 @@ LAW_GROUPS = frozenset({1, 2})
 
 
 @given(st.integers(0, 2**32))
-def test_holds_is_every_extension_held(seed: int) -> None:
-    """Law: however single, groups and negation are interleaved, from when all are bound."""
+def test_law_holds_equals_every_extension(seed: int) -> None:
+    """Law: `holds` is true if `holds_newest` was at every event since all slots are bound."""
     rng = Random(seed)
     expr = Conditions(rng, NODES, ["n"] if rng.random() < 0.3 else []).conjunct()
     condition = expression.Condition(expr, Scope(SLOTS, LAW_GROUPS))
@@ -354,7 +354,7 @@ def test_arithmetic_never_raises(a: Any, b: Any, sign: str) -> None:
 
 
 @given(ANY_VALUE, ANY_VALUE)
-def test_comparisons_agree_with_each_other(a: Any, b: Any) -> None:
+def test_comparisons_agree(a: Any, b: Any) -> None:
     a, b = values.null_if_nan(a), values.null_if_nan(b)
     equal = values.compare("=", a, b)
     assert equal is values.compare("=", b, a)
@@ -368,7 +368,8 @@ def test_comparisons_agree_with_each_other(a: Any, b: Any) -> None:
 @given(st.lists(ANY_VALUE, max_size=5), st.sampled_from(sorted(values.AGGREGATES)), st.randoms())
 @example([8e307, 1e308, math.inf], "avg", Random(1))
 @example([1e308, 1e308, -1e308], "sum", Random(1))
-def test_aggregates_never_raise_and_know_no_order(group: list[Any], name: str, rng: Random) -> None:
+def test_aggregates_ignore_order(group: list[Any], name: str, rng: Random) -> None:
+    """Aggregates never raise, and never give NaN."""
     reduce = values.AGGREGATES[name]
     known = [values.null_if_nan(one) for one in group]
     result = reduce(known)

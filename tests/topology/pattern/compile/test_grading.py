@@ -1,4 +1,4 @@
-"""Grades of conditions on uncertain times: law over true times, and example tables."""
+"""Grades of conditions on uncertain times: a law over event times, and example tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def where(text: str) -> Expr:
 
 
 def bound(*texts: str) -> Binding:
-    """`10~2 12`: time and error of each entry of a slot; its place there is its `x`."""
+    """Return entries from texts like `10~2 12`: time and error; the place is the `x`."""
     return [
         of_text(" ".join(f"t{word}={at}" for at, word in enumerate(text.split()))) for text in texts
     ]
@@ -88,8 +88,8 @@ TIMED = (
 
 
 @pytest.mark.slow
-def test_a_grade_holds_in_every_world() -> None:
-    """Law: what is sure is so at all true times, and what is surely not never is."""
+def test_law_grade_holds_in_every_world() -> None:
+    """Law: a condition graded YES holds in every world, one graded NO in none."""
     seen = dict.fromkeys((NO, MAYBE, YES), 0)
     for rng in map(Random, range(1500)):
         timed = rng.random() < 0.7

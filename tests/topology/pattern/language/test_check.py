@@ -1,5 +1,7 @@
-"""Example table: every error and warning of a check, with its place; and the law that the check of
-any tree that text can say ends in warnings or QueryRefused."""
+"""Examples: every error and warning of a check, with its place.
+
+Law: the check of any tree that a text can express ends in warnings or QueryRefused.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ SETS = "USING skip_till_any MATCHES ALL AS SETS"
 MAXIMAL_SETS = "USING skip_till_any MATCHES MAXIMAL AS SETS"
 
 ERRORS: list[tuple[str, str, str]] = [
-    # text, code, column and length of what is found, a part of what is told
+    # Text; code, column and length of each finding; a part of the message.
     ("SEQ(A a, B a)", "E_ALIAS_TWICE 18+3", "two components are called `a`"),
     ("SEQ(A _2, B)", "E_ALIAS_TWICE 19+1", "called `_2`"),
     ("A a WITHIN 1 s RETURN a.x, a.x", "E_ALIAS_TWICE 36+3", "two columns"),
@@ -198,7 +200,7 @@ def whole(text: str) -> str:
 
 
 def refusal_of(query: syntax.Query | str, **known: Any) -> QueryRefused:
-    """Why the check refuses a query, or its text."""
+    """Return the error with which the check refuses a query or its text."""
     text = query if isinstance(query, str) else ""
     with pytest.raises(QueryRefused) as refused:
         check(parse_query(query) if isinstance(query, str) else query, text, **known)
@@ -206,7 +208,7 @@ def refusal_of(query: syntax.Query | str, **known: Any) -> QueryRefused:
 
 
 @pytest.mark.parametrize(("text", "errors", "told"), ERRORS)
-def test_an_error_is_told_with_its_place(text: str, errors: str, told: str) -> None:
+def test_error_has_its_place(text: str, errors: str, told: str) -> None:
     refusal = refusal_of(whole(text), params={"limit": 3})
     assert places(refusal.errors) == errors
     assert told in str(refusal)
@@ -215,7 +217,7 @@ def test_an_error_is_told_with_its_place(text: str, errors: str, told: str) -> N
 
 
 @pytest.mark.parametrize(("text", "warnings", "told"), WARNINGS)
-def test_a_warning_is_told_with_its_place(text: str, warnings: str, told: str) -> None:
+def test_warning_has_its_place(text: str, warnings: str, told: str) -> None:
     text = whole(text)
     found = check(parse_query(text), text)
     assert places(found) == warnings
@@ -224,12 +226,12 @@ def test_a_warning_is_told_with_its_place(text: str, warnings: str, told: str) -
 
 
 @pytest.mark.parametrize("text", QUIET)
-def test_what_is_good_is_passed_in_silence(text: str) -> None:
+def test_good_query_has_no_findings(text: str) -> None:
     assert check(parse_query(whole(text)), params={"limit": 3}) == []
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_queries_may_run(name: str) -> None:
+def test_published_queries_pass(name: str) -> None:
     check(parse_query(PUBLISHED[name]))
 
 
@@ -240,7 +242,7 @@ def test_every_code_has_an_example() -> None:
     assert CODES - shown == have_tests_of_their_own
 
 
-def test_parameters_and_functions_of_the_users_own() -> None:
+def test_user_parameters_and_functions() -> None:
     """Parameters may be bound later."""
     query = parse_query("PATTERN A a WHERE a.x > $limit WITHIN 1 s")
     assert check(query) == check(query, params={"limit": 1, "other": 2}) == []
@@ -274,11 +276,11 @@ TOTAL = " + ".join(f"a{n}.x" for n in range(16))
         (turns_in_turns("{33}"), "E_TOO_LARGE"),
         (turns_in_turns("{1,9999999}"), "E_TOO_LARGE"),
         (nested(""), "more than 10000 alternatives"),
-        (nested("A x, A x, "), "more than 10000 alternatives"),  # beside another mistake
+        (nested("A x, A x, "), "more than 10000 alternatives"),  # with another mistake
         (f"SEQ({SIXTEEN}){{2}} WHERE {TOTAL} > 0", "has 65536 combinations of turns"),
     ],
 )
-def test_patterns_have_a_size(text: str, told: str) -> None:
+def test_large_patterns_are_refused(text: str, told: str) -> None:
     """They are refused before they are written out."""
     assert told in str(refusal_of(whole(text)))
 
@@ -287,7 +289,7 @@ USUAL = parse_query("PATTERN A WITHIN 1 s")
 
 
 @pytest.mark.parametrize("within_ns", [0, -1, MAX_NS + 1])
-def test_the_window_of_a_tree_is_checked_too(within_ns: int) -> None:
+def test_window_of_tree_is_checked(within_ns: int) -> None:
     assert str(refusal_of(replace(USUAL, within_ns=within_ns, span=syntax.NOWHERE))) == (
         f"error[E_WINDOW]: the window is {within_ns} ns\n"
         "  = help: it must be above 0 and at most 2^62 ns"
@@ -295,12 +297,12 @@ def test_the_window_of_a_tree_is_checked_too(within_ns: int) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**100])
-def test_constants_that_no_text_can_say_are_refused(value: float) -> None:
+def test_constant_without_text_is_refused(value: float) -> None:
     where = syntax.Compare("=", syntax.Ref("_1", ("x",)), syntax.Constant(value))
     assert "E_LITERAL" in str(refusal_of(replace(USUAL, where=where)))
 
 
-def test_a_deep_tree_is_refused_before_anything_recurses_into_it() -> None:
+def test_deep_tree_is_refused_early() -> None:
     deep: syntax.Expr = syntax.Constant(1)
     for _ in range(50_000):
         deep = syntax.Negative(deep)
@@ -308,7 +310,7 @@ def test_a_deep_tree_is_refused_before_anything_recurses_into_it() -> None:
     assert "E_TOO_LARGE" in str(refusal)
 
 
-def test_errors_are_in_the_order_of_the_text_and_bounded() -> None:
+def test_errors_are_ordered_and_bounded() -> None:
     conditions = " AND ".join(f"x{n}.y = 1" for n in range(2 * MAX_ERRORS))
     errors = refusal_of(f"PATTERN SEQ(A a, A a) WHERE {conditions} WITHIN 1 s").errors
     columns = [each.column for each in errors]
@@ -320,7 +322,7 @@ def test_errors_are_in_the_order_of_the_text_and_bounded() -> None:
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(queries())
-def test_any_tree_is_passed_or_refused(query: syntax.Query) -> None:
+def test_any_tree_passes_or_fails(query: syntax.Query) -> None:
     try:
         found = check(query, params={})
     except QueryRefused as refused:

@@ -1,5 +1,7 @@
-"""Laws: a tree's text is read as the same tree, whatever names and nesting it has; and examples
-of what the text looks like."""
+"""Laws: the text of a tree is read as the same tree, for any names and nesting.
+
+Examples: texts of conditions.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,18 @@ from topology.pattern.tree import syntax
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(queries())
-def test_a_tree_comes_back_from_its_text(query: syntax.Query) -> None:
+def test_tree_survives_its_text(query: syntax.Query) -> None:
     text = unparse(query)
     again = parse_query(text)
     assert again == query
-    # `1`, `1.0` and TRUE are equal to Python, and told apart by their text.
+    # Python takes `1`, `1.0` and TRUE for equal, but their texts differ.
     assert unparse(again) == text
 
 
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(EXPRESSIONS)
-def test_an_expression_means_the_same_in_parentheses(expr: syntax.Expr) -> None:
+def test_parentheses_keep_meaning(expr: syntax.Expr) -> None:
     text = expression_text(expr)
     assert parse_query(f"PATTERN A a WHERE {text} WITHIN 1 s").where == expr
     assert parse_query(f"PATTERN A a WHERE ({text}) WITHIN 1 s").where == expr
@@ -39,7 +41,7 @@ def test_an_expression_means_the_same_in_parentheses(expr: syntax.Expr) -> None:
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(queries(), queries())
-def test_a_script_is_its_queries_in_order(one: syntax.Query, other: syntax.Query) -> None:
+def test_script_is_queries_in_order(one: syntax.Query, other: syntax.Query) -> None:
     if one.name and one.name == other.name:
         return
     assert parse(f"{unparse(one)};\n{unparse(other)};") == [one, other]
@@ -59,7 +61,7 @@ def test_a_script_is_its_queries_in_order(one: syntax.Query, other: syntax.Query
         ("b[ i - 1 ].x < avg(b[ .. i - 1 ].x)", "b[i-1].x < avg(b[..i-1].x)"),
         ("COUNT(b) > 1 AND Sum(b.x) > limit0", "count(b[]) > 1 AND sum(b[].x) > $limit0"),
         ("a.key = $key AND [room, pos.x]", "a.key = $key AND [room, pos.x]"),
-        # lengths of time have the largest whole unit
+        # Lengths of time have the largest whole unit.
         ("b.time - a.time < 90 sec", "b.time - a.time < 90 s"),
         ("a.x > 0 s", "a.x > 0 ns"),
         ("a.x > 1.5 us AND a.x < 1.5 s", "a.x > 1500 ns AND a.x < 1500 ms"),
@@ -67,15 +69,15 @@ def test_a_script_is_its_queries_in_order(one: syntax.Query, other: syntax.Query
         ("`last`.x = `a b`.`c d` AND `where`.x = 1", "last.x = `a b`.`c d` AND `where`.x = 1"),
     ],
 )
-def test_conditions_are_told_in_one_way(written: str, told: str) -> None:
+def test_condition_has_one_spelling(written: str, told: str) -> None:
     where = parse_query(f"PATTERN A a WHERE {written} WITHIN 1 s").where
     assert where is not None
     assert expression_text(where) == told
 
 
 @pytest.mark.slow
-def test_what_the_laws_run_is_read_as_it_is_written() -> None:
-    """Law: counts of groups, steps and absences among it."""
+def test_law_queries_survive_their_text() -> None:
+    """Law: generated queries, with counts, steps and absences, are read back unchanged."""
     for seed in range(400):
         query = random_query(Random(seed), (*MODES, *BEST), previous=True)
         assert parse_query(unparse(query)) == query, seed

@@ -1,5 +1,7 @@
-"""Example tables of texts and what they say, of slips and how they are told; and the law that
-any text gives queries or QueryRefused, in bounded time."""
+"""Examples: texts and their queries, and mistakes with their messages.
+
+Law: any text gives queries or QueryRefused, in bounded time.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ PUBLISHED = {
 }
 
 
-def test_a_query_of_the_papers_in_full() -> None:
+def test_published_query_in_full() -> None:
     assert parse_query(PUBLISHED["LimeCEP 1"]) == syntax.Query(
         node=Seq(
             (Item(Negation(("ROOM",), "a")), Item(EventNode(("STEPS",), "b", 1, UNBOUNDED))),
@@ -112,7 +114,7 @@ def test_a_query_of_the_papers_in_full() -> None:
         ),
     ],
 )
-def test_two_spellings_of_one_query(one: str, other: str) -> None:
+def test_two_spellings_are_one_query(one: str, other: str) -> None:
     assert parse_query(one) == parse_query(other)
 
 
@@ -131,12 +133,12 @@ def test_two_spellings_of_one_query(one: str, other: str) -> None:
         ("SEQ(A, B, !C) WITHIN 1 s EMIT EAGER", "next one eager"),
     ],
 )
-def test_defaults_that_depend_on_the_query(text: str, expected: str) -> None:
+def test_defaults_by_query(text: str, expected: str) -> None:
     query = parse_query(f"PATTERN {text}")
     assert f"{query.strategy} {query.matches} {query.emit}" == expected
 
 
-def test_all_other_defaults() -> None:
+def test_other_defaults() -> None:
     query = parse_query("PATTERN A WITHIN 1 s")
     assert query == syntax.Query(EventNode(("A",), "_1"), S)
     assert (query.skip, query.ties, query.uncertain) == ("none", "strict", "nominal")
@@ -149,7 +151,7 @@ WHERE = "first.key = last.next.limit AND i.pattern = $where AND [all, event.by]"
     ("text", "aliases"),
     [
         ("SEQ(A x, !B, OR(C, D y), E+)", ["x", "_2", "_3", "y", "_5"]),
-        # words that are reserved only elsewhere
+        # These words are reserved only elsewhere.
         (f"SEQ(A first, s last, min i) WHERE {WHERE}", ["first", "last", "i"]),
         ("SEQ(Sets sets, B b) WHERE sets.sets > 1", ["sets", "b"]),
     ],
@@ -159,7 +161,7 @@ def test_aliases(text: str, aliases: list[str]) -> None:
     assert [each.alias for each in components(query.node)] == aliases
 
 
-def test_places_are_kept_and_do_not_count_in_comparison() -> None:
+def test_equality_ignores_places() -> None:
     text = "PATTERN SEQ(A a,\n  B b)\nWHERE a.x >\n  b.y WITHIN 1 s"
     query: Any = parse_query(text)
     assert repr(query.where.right.span) == repr(syntax.Span(4, 3, 3))
@@ -182,8 +184,8 @@ def test_lengths_of_time(texts: list[str], length_ns: int) -> None:
 
 
 REFUSED = [
-    # text, code and place of each error (column and length, and the line, but for the first), and
-    # a part of what is told
+    # Text; code and place of each error (column and length, and the line unless it is the first);
+    # a part of the message.
     ("", "E_SYNTAX 1+1", "a query is like PATTERN"),
     ("PATERN A WITHIN 1 s", "E_SYNTAX 1+6", "did you mean `PATTERN`?"),
     ("PATTERN SEQU(A, B) WITHIN 1 s", "E_SYNTAX 13+1", "did you mean `SEQ`"),
@@ -241,7 +243,7 @@ REFUSED = [
 
 
 def places(found: Iterable[QueryError]) -> str:
-    """`E_QUANT 9+3, E_QUANT 2:13+8`: code, line, column and length of each."""
+    """Return code, line, column and length of each error, like `E_QUANT 9+3, E_QUANT 2:13+8`."""
     return ", ".join(
         f"{each.code} {'' if each.line == 1 else f'{each.line}:'}{each.column}+{each.length}"
         for each in found
@@ -255,13 +257,13 @@ def refusal_of(text: str) -> QueryRefused:
 
 
 @pytest.mark.parametrize(("text", "errors", "told"), REFUSED)
-def test_a_slip_is_told_with_its_place_and_a_remedy(text: str, errors: str, told: str) -> None:
+def test_error_has_place_and_remedy(text: str, errors: str, told: str) -> None:
     refusal = refusal_of(text)
     assert places(refusal.errors) == errors
     assert told in str(refusal)
 
 
-def test_a_long_line_is_shown_around_the_error() -> None:
+def test_long_line_is_cut_at_error() -> None:
     text = f"PATTERN A WHERE {'a.x = 1 AND ' * 100}\tb.x § 1 {'AND a.x = 1 ' * 100} WITHIN 1 s"
     line, caret = str(refusal_of(text)).splitlines()[3:5]
     assert line[caret.index("^")] == "§"
@@ -269,7 +271,8 @@ def test_a_long_line_is_shown_around_the_error() -> None:
     assert len(line) < SHOWN_CHARS + 20
 
 
-def test_errors_of_several_queries_are_collected_up_to_a_bound() -> None:
+def test_errors_of_script_are_collected() -> None:
+    """At most `MAX_ERRORS` errors are collected."""
     refusals = map(
         refusal_of,
         ("PATTERN A;\nPATTERN A WITHIN 1 s;\nPATTERN B WITHIN 1", "x;\n" * (2 * MAX_ERRORS)),
@@ -278,16 +281,16 @@ def test_errors_of_several_queries_are_collected_up_to_a_bound() -> None:
     assert lines == [[1, 3], list(range(1, MAX_ERRORS + 1))]
 
 
-def test_one_query_is_asked_for() -> None:
+def test_second_query_is_refused() -> None:
     with pytest.raises(QueryRefused, match="a second query"):
         parse_query("PATTERN A WITHIN 1 s; PATTERN B WITHIN 1 s")
 
 
-def test_nesting_has_a_bound() -> None:
+def test_nesting_is_bounded() -> None:
     def nested(levels: int) -> str:
         return f"PATTERN A a WHERE {'NOT (' * levels}a.x = 1{')' * levels} WITHIN 1 s"
 
-    # NOTs, the comparison and its operands are a level each; parentheses alone are none
+    # Each NOT, the comparison and its operands are a level; parentheses alone are none.
     assert len(parse(nested(MAX_DEPTH - 2))) == 1
     in_parentheses = f"{'(' * MAX_DEPTH}a.x = 1{')' * MAX_DEPTH}"
     assert len(parse(f"PATTERN A a WHERE {in_parentheses} WITHIN 1 s")) == 1
@@ -321,7 +324,7 @@ def test_nesting_has_a_bound() -> None:
         " " * (MAX_TEXT + 1),
     ],
 )
-def test_texts_made_to_hurt_end_soon(text: str) -> None:
+def test_hostile_texts_end_soon(text: str) -> None:
     began = time.process_time()
     told = ""
     try:
@@ -345,13 +348,13 @@ AMISS = st.builds(
     st.integers(0, 20),
     WORDS,
 )
-"""A good query in which a piece is something else."""
+"""A good query in which one piece is replaced."""
 
 
 @pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=40).map(" ".join), AMISS))
-def test_any_text_gives_queries_or_is_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     errors, told = [], ""
     try:
         queries = parse(text)
@@ -365,7 +368,7 @@ def test_any_text_gives_queries_or_is_refused(text: str) -> None:
         assert 1 <= error.column <= len(lines[error.line - 1]) + 1
 
 
-def test_as_many_words_as_a_message_has_room_for_are_all_named() -> None:
+def test_message_lists_wanted_words() -> None:
     clauses = ["_EMIT", "_MATCHES", "_RETURN", "_SELECT", "_WHERE", "_WITHIN"]
     assert list_wanted(clauses) == "EMIT, MATCHES, RETURN, SELECT, WHERE or WITHIN"
     assert list_wanted([*clauses, "_USING"]) == "EMIT, MATCHES, RETURN, SELECT, USING or the like"

@@ -1,7 +1,8 @@
-"""Laws: what is asked less often says what asking all would say.
+"""Laws: an engine that evaluates less finds the same as one that evaluates everything.
 
-MATCHES ALL from start events asks only starts that may lead to the newest event. SKIP decides anew
-only what a change can move."""
+MATCHES ALL from start events evaluates only starts that may lead to the newest event. SKIP decides
+again only what a change can affect.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ EDGES = ("", "", "STRICT ", "NEXT ")
 
 
 def plain(rng: Random) -> Query:
-    """A sequence whose steps all have a bound, most often; the general ones seldom have."""
+    """Return a sequence whose steps mostly have a bound each; general queries seldom have."""
     nodes = []
     for at in range(rng.randint(1, 4)):
         types = "|".join(rng.sample(TYPES, rng.choice((1, 1, 2))))
@@ -55,7 +56,7 @@ def plain(rng: Random) -> Query:
 
 
 def both(query: Query) -> tuple[list[Engine], list[Mock]]:
-    """An engine that asks less and one that asks all, and the tactic of each."""
+    """Return an engine that evaluates less and one that evaluates all, with the tactic of each."""
     ours, whole = Compiled(query), Compiled(query)
     whole.earliest = None
     asked = [Mock(wraps=each.tactic) for each in (ours, whole)]
@@ -66,8 +67,8 @@ def both(query: Query) -> tuple[list[Engine], list[Mock]]:
 @pytest.mark.slow
 @plain_only
 @pytest.mark.parametrize("part", range(PARTS))
-def test_the_words_are_those_of_asking_all_starts(part: int) -> None:
-    """In order and late, with copies, errors and purge. And it asks for less."""
+def test_results_equal_asking_all_starts(part: int) -> None:
+    """Events are in order or late, with duplicates, errors and purges."""
     times_asked = [0, 0]
     for seed, rng in dice(SEEDS[part::PARTS]):
         query = plain(rng) if rng.random() < 0.6 else random_query(rng, MODES)
@@ -93,9 +94,7 @@ def test_the_words_are_those_of_asking_all_starts(part: int) -> None:
         ("SEQ(A a, B{2,4} b, B? c) WITHIN 1 s USING strict MATCHES ALL", "ABBBBB", 9),
     ],
 )
-def test_what_an_event_asks_does_not_grow_with_the_window(
-    pattern: str, types: str, most: int
-) -> None:
+def test_work_does_not_grow_with_window(pattern: str, types: str, most: int) -> None:
     engines, (less, _) = both(parse_query(f"PATTERN {pattern}"))
     for at in range(240):
         less.reset_mock()
@@ -122,7 +121,7 @@ def skipping(rng: Random) -> Query:
 
 
 def forget(engine: Engine) -> None:
-    """Let go of what SKIP has decided, so that it decides all of it anew."""
+    """Clear the decisions of SKIP, so that it makes all of them again."""
     for run in engine.levels[0].runs():
         if run.visibility.selection is not None:
             run.visibility.selection.clear()
@@ -138,9 +137,11 @@ def engine_of(query: Compiled, finals: list[str], *, waits: bool) -> Engine:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("waits", [False, True])
-def test_what_is_kept_is_what_deciding_all_anew_keeps(part: int, waits: bool) -> None:
-    """The same words in the same order, late events, errors, copies, purge and restarts among them;
-    and with a query that waits for what is asked of it."""
+def test_skip_keeps_what_full_skip_keeps(part: int, waits: bool) -> None:
+    """Results and their order agree, with late events, errors, duplicates, purges and restarts.
+
+    With `waits`, the query delays its results until a target is raised.
+    """
     for seed, rng in dice(SKIP_SEEDS[part::PARTS]):
         query, finals = Compiled(skipping(rng)), rng.choice(([], ["q"]))
         stream = random_stream(rng, largest=14, errors=rng.choice(((0, 0, 1, 4), (0, 0, 9), (0,))))
@@ -166,8 +167,8 @@ def test_what_is_kept_is_what_deciding_all_anew_keeps(part: int, waits: bool) ->
 
 
 @plain_only
-def test_the_work_of_an_event_does_not_grow_with_the_open_matches() -> None:
-    """Counted in matches that SKIP decides about, with nothing ever decided for good."""
+def test_skip_work_ignores_open_matches() -> None:
+    """Work is counted in decisions of SKIP about matches, none of which becomes final."""
     text = "PATTERN SEQ(A a, B b) WITHIN 1 s SKIP PAST LAST"
     stream = [entry("AB"[at % 2], at, at) for at in range(600)]
     real = Selection._keep_or_drop

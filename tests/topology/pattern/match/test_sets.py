@@ -1,4 +1,7 @@
-"""AS SETS: all matches of an end event as one result, against the single matches and the oracle."""
+"""AS SETS: all matches of an end event as one result.
+
+Laws: sets equal the single matches and those of the oracle.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ def random_set_query(rng: Random) -> Query:
 
 
 class SetWorld(World):
-    """A world whose query is asked for single matches, and for sets."""
+    """A world whose query is run for single matches and for sets."""
 
     def __init__(self, seed: int) -> None:
         rng = self.rng = Random(seed)
@@ -96,7 +99,7 @@ def worlds(part: int) -> Iterator[SetWorld]:
 
 
 class SetReader:
-    """Believes sets, makes the matches that they say, and asserts that words follow each other."""
+    """A reader of sets that expands them, and asserts that revisions follow each other."""
 
     def __init__(self, world: SetWorld) -> None:
         self._query = world.query
@@ -160,7 +163,7 @@ class SetReader:
         return self._partition(one) == self._partition(end)
 
     def _expanded(self, found: MatchSetResult) -> dict[str, Content]:
-        """By the definition of a match, from the events of the ranges alone."""
+        """Return the matches of a set by their definition, from the events of its ranges alone."""
         inside = {key for told in found.ranges for key in self._members(told, found)}
         last = found.ranges[-1].last
         end = (last.ref_time_ns, last.source, last.epoch, last.seq)
@@ -179,8 +182,8 @@ class SetReader:
 
 @pytest.mark.slow
 @parts
-def test_expanded_the_sets_are_the_single_matches_at_every_moment(part: int) -> None:
-    """With their ids; late events, copies and a frontier that lets go of events among them."""
+def test_expanded_sets_are_single_matches(part: int) -> None:
+    """Ids agree at every step, with late events, duplicates and a frontier that purges events."""
     for world in worlds(part):
         sets, singles = (Engine([it], emits_final=["q"]) for it in (world.sets, world.query))
         reader, single = SetReader(world), Reader()
@@ -189,7 +192,7 @@ def test_expanded_the_sets_are_the_single_matches_at_every_moment(part: int) -> 
             at_ns += world.rng.choice((0, 1, 3))
             if one is not None:
                 for engine in (sets, singles):
-                    engine.on_time(at_ns - 1)  # what was gathered is told without this event
+                    engine.on_time(at_ns - 1)  # Emit what was gathered without this event.
                 reader.read(taken(sets))
                 single.read(taken(singles))
                 words = {engine.accept(anew(one), at_ns) for engine in (sets, singles)}
@@ -212,7 +215,7 @@ def test_expanded_the_sets_are_the_single_matches_at_every_moment(part: int) -> 
 
 @pytest.mark.slow
 @parts
-def test_a_restart_is_not_seen(part: int) -> None:
+def test_restart_changes_nothing(part: int) -> None:
     for world in worlds(part):
         engines = [Engine([world.sets]), Engine([world.sets])]
         for _, told in in_step(engines, world.arrivals, world.behind_ns, world.rng):
@@ -222,8 +225,8 @@ def test_a_restart_is_not_seen(part: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_counted_without_being_made_they_are_as_many(seed: int) -> None:
-    """Longer streams than the oracle can look through, beside the single matches."""
+def test_counts_equal_single_matches(seed: int) -> None:
+    """Streams are too long for the oracle, so the counts are compared with single matches."""
     rng = Random(seed)
     for _ in range(4):
         asked = replace(random_set_query(rng), where=None, emit="eager")
@@ -254,7 +257,7 @@ def ranges(found: MatchSetResult) -> list[tuple[str, int, int, int]]:
 ABC = "PATTERN SEQ(A a, B b, C c) WITHIN 10 ns USING skip_till_any MATCHES ALL AS SETS"
 
 
-def test_a_late_event_joins_the_set_of_each_end_behind_it() -> None:
+def test_late_event_joins_later_sets() -> None:
     late = entry("B", 4, 9)
     told = sets_of(ABC, [*of_text("a1 b2 a3 c5 b6 c7"), late])
     assert [(found.op, found.revision, found.count) for found in told] == [
@@ -263,18 +266,18 @@ def test_a_late_event_joins_the_set_of_each_end_behind_it() -> None:
     assert ranges(told[1]) == [("a", 2, 1, 3), ("b", 2, 2, 6), ("c", 1, 7, 7)]
     assert ranges(told[2]) == [("a", 2, 1, 3), ("b", 2, 2, 4), ("c", 1, 5, 5)]
     joined = [(r.alias, r.size, r.first.seq) for r in told[2].joined]
-    assert joined == [("a", 1, 2), ("b", 1, 9)]  # a3 had no b behind it
+    assert joined == [("a", 1, 2), ("b", 1, 9)]  # a3 had no b after it.
     assert [found.id for found in told[:2]] == [found.id for found in told[2:]]
 
 
-def test_more_matches_than_anybody_could_make_are_counted() -> None:
+def test_huge_counts_are_exact() -> None:
     arrivals = [entry("ABCD"[at // 300], at, at) for at in range(1200)]
     abcd = "PATTERN SEQ(A a, B b, C c, D d) WITHIN 1 s USING skip_till_any MATCHES ALL AS SETS"
     told = sets_of(abcd, arrivals)
     assert sum(found.count for found in told) == 300**4
 
 
-def test_a_query_added_later_has_the_matches_that_start_later() -> None:
+def test_added_query_counts_later_starts() -> None:
     other = checked("QUERY other PATTERN SEQ(A a, B b, C c) WITHIN 10 ns")
     engine = fed([other], of_text("a1 b2"))
     both = restarted(engine, [other, checked(f"QUERY added {ABC}")])

@@ -1,9 +1,10 @@
 """INTO: matches as events of other patterns.
 
-Law: in any order of arrival, behind a frontier and over restarts, what a chain of queries finds is
-what its queries find one after the other, each over the whole stream with the matches of those
-before it; revisions follow from each other, and nothing final changes. Each step
-says one thing of a result at most, and an update says something new."""
+Law: a chain finds what its queries find one after the other. Each of them then reads the whole
+stream with the matches of those before it. This holds in any order of arrival, with a frontier and
+over restarts. Revisions follow from each other, and nothing final changes. A step has at most one
+finding of a result, and an update changes something.
+"""
 
 from __future__ import annotations
 
@@ -66,12 +67,15 @@ def stream_of(rng: Random, errors: bool) -> list[Entry]:
 
 
 def row(kinds: str) -> list[Entry]:
-    """One event after the other."""
+    """Return events of these types, one each nanosecond."""
     return [entry(kind, at, at, {"x": 1, "k": 0}) for at, kind in enumerate(kinds)]
 
 
 def one_after_the_other(queries: Sequence[Compiled], stream: Sequence[Entry]) -> list[str]:
-    """What stands of the last: each over events in order, with the matches of those before."""
+    """Return the current matches of the last query, after each read all events in order.
+
+    A query also reads the matches of those before it.
+    """
     matches: list[Entry] = []
     standing: dict[str, MatchResult] = {}
     for query in queries:
@@ -106,7 +110,7 @@ def shown(results: object) -> list[str]:
 
 
 def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list[str]:
-    """What stands of the last at the end."""
+    """Return the current matches of the last query at the end."""
     behind_ns = lateness_ns(arrivals)
     names = [each.name for each in queries]
     options: dict[str, Any] = {"max_error_ns": 2, "emits_final": rng.choice(([], names))}
@@ -114,7 +118,7 @@ def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list
     log = Changelog()
 
     def read() -> None:
-        """Each step says one thing of a result at most, and an update says something new."""
+        """Read a step's findings: one at most of each result, and updates that change something."""
         findings = [each for each in taken(engine) if isinstance(each, MatchResult)]
         assert len({each.id for each in findings}) == len(findings), findings
         for each in findings:
@@ -156,19 +160,19 @@ each_outer = pytest.mark.parametrize("outer", OUTER)
 @pytest.mark.slow
 @each_outer
 @each_inner
-def test_a_chain_finds_what_its_queries_find_one_after_the_other(inner: str, outer: str) -> None:
+def test_chain_equals_single_queries(inner: str, outer: str) -> None:
     found_in_turn([INNER[inner], OUTER[outer]], 12)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("outer", ["then", "conditions", "behind", "absent", "between", "any"])
 @pytest.mark.parametrize("inner", ["plain", "all", "absent", "silent", "final"])
-def test_so_it_does_where_times_are_unsure(inner: str, outer: str) -> None:
-    """An uncertain match makes uncertain what is found with it."""
+def test_chain_with_uncertain_times(inner: str, outer: str) -> None:
+    """A match that is found with an uncertain match is uncertain, too."""
     found_in_turn([INNER[inner], OUTER[outer]], 8, errors=True)
 
 
-def test_three_one_above_the_other() -> None:
+def test_chain_of_three_queries() -> None:
     between = "SEQ(AB m, C c) WITHIN 20 ns MATCHES ALL RETURN m.x AS x INTO ABC"
     outer = "SEQ(ABC m, !AB n FOR 5 ns) WITHIN 20 ns RETURN m.x AS x"
     found_in_turn([INNER["plain"], between, outer], 60)
@@ -178,7 +182,8 @@ def test_three_one_above_the_other() -> None:
 @pytest.mark.slow
 @each_outer
 @each_inner
-def test_what_the_end_finds_final_stays_whatever_had_come_still(inner: str, outer: str) -> None:
+def test_final_results_never_change(inner: str, outer: str) -> None:
+    """A result that is final for the first events is the same for all of them."""
     queries = compiled(INNER[inner], OUTER[outer])
     for seed, rng in dice(seeds_of_today(100)):
         stream = sorted(stream_of(rng, errors=False), key=lambda one: one.key)
@@ -190,7 +195,7 @@ def test_what_the_end_finds_final_stays_whatever_had_come_still(inner: str, oute
 
 
 def ended(queries: Sequence[Compiled], stream: Sequence[Entry]) -> dict[str, MatchResult]:
-    """The last of each match of events in order, as of those that are emitted again when final."""
+    """Return the last result of each match of events in order, with final ones emitted again."""
     engine = fed(queries, stream, emits_final=[each.name for each in queries])
     last: dict[str, MatchResult] = {}
     engine.seal(engine.clock_ns)
@@ -226,13 +231,13 @@ TO_X = "A a WITHIN 1 s RETURN * INTO X"
         ),
     ],
 )
-def test_what_cannot_be_read_is_named(texts: list[str], word: str) -> None:
+def test_chain_error_names_cause(texts: list[str], word: str) -> None:
     (error,) = chain_errors([each.query for each in compiled(*texts)])
     assert word in error.message
 
 
-def test_who_reads_itself_reads_no_matches() -> None:
-    """It is refused where it is read; one that slips through does not end a worker."""
+def test_query_reading_itself_has_one_level() -> None:
+    """Such a query is refused when it is read; one that is not does not end a worker."""
     queries = compiled("SEQ(X a, B b) WITHIN 1 s RETURN * INTO X")
     assert len(Engine(queries).levels) == 1
 
@@ -241,7 +246,7 @@ def test_who_reads_itself_reads_no_matches() -> None:
     ("events", "most", "events_refused", "matches_refused"),
     [("AABB", 6, 0, 2), ("AABBB", 7, 1, 1)],
 )
-def test_a_match_without_room_is_left_out_and_counted(
+def test_dropped_match_is_counted(
     events: str, most: int, events_refused: int, matches_refused: int
 ) -> None:
     inner = "SEQ(A a, B b) WITHIN 5 ns USING skip_till_any MATCHES ALL RETURN * INTO AB"
@@ -250,7 +255,7 @@ def test_a_match_without_room_is_left_out_and_counted(
     assert (engine.counts[REFUSED], engine.refused) == (events_refused, matches_refused)
 
 
-def test_matches_that_nobody_reads_any_more_leave_the_state() -> None:
+def test_unread_matches_leave_the_state() -> None:
     inner, outer = compiled(INNER["plain"], OUTER["then"])
     engine = fed([inner, outer], row("AB"))
     assert any(key.startswith("match/") for key in engine.snapshot())
@@ -259,8 +264,8 @@ def test_matches_that_nobody_reads_any_more_leave_the_state() -> None:
     assert any(key.startswith("match/") and row is None for key, row in alone.changes().items())
 
 
-def test_a_query_that_reads_other_matches_than_before_counts_from_now_on() -> None:
-    """Its new level has no frontier of its own, by which what it has emitted would be final."""
+def test_new_reader_counts_from_now() -> None:
+    """Its new level has no frontier of its own that would make earlier results final."""
     reader, writer = compiled("SEQ(A a, X x) WITHIN 9 ns", "A a WITHIN 9 ns RETURN a.x AS x INTO X")
     engine = fed([reader], row("AX"), emits_final=["q0"])
     engine.advance(5, 0)
@@ -270,7 +275,8 @@ def test_a_query_that_reads_other_matches_than_before_counts_from_now_on() -> No
     assert "q0" not in {each.query for each in taken(both)}
 
 
-def test_what_waits_for_time_is_not_told_with_a_correction_that_was_due_before() -> None:
+def test_absence_keeps_its_own_instant() -> None:
+    """A gathered correction is due at 15, and the absence is decided at 1,000."""
     slow, absent = compiled(
         "SEQ(A a, B b) WITHIN 9 ns EMIT SLACK 5 ns", "SEQ(A a, !D d) WITHIN 20 ns EMIT EAGER"
     )

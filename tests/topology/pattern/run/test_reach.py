@@ -1,5 +1,7 @@
-"""Laws and examples of which matches an event can change where times are not exact, and of what
-that costs: work is counted in looks at a pair, never in time."""
+"""Laws and examples: which matches an event can change where times are uncertain, and at what cost.
+
+Work is counted in looks at a pair, never in time.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,15 @@ from topology.pattern.run.unit import FoundMatch, MatchUnit
 PARTS = 2
 SEEDS = seeds_of_today(500)
 UNIT_NS = 8
-"""Longer than many a window, and much less than the few large errors."""
+"""Longer than many windows, and much shorter than the few large errors."""
 
 ERRORS = ((*[0] * 5, 40), (*[0] * 7, 9, 70), (0, 0, 12))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_grades_are_those_of_any_order_of_arrival(part: int) -> None:
-    """An event meets the matches that stand, or is there before them: what it does to their grade
-    is the same."""
+def test_grades_ignore_order_of_arrival(part: int) -> None:
+    """An event has the same effect on grades, whether it comes before or after the matches."""
     seen: Counter[str] = Counter()
     for seed, rng in dice(SEEDS[part::PARTS]):
         query = random_query(rng, conditions=rng.random() < 0.2, partitions=False, skips=["none"])
@@ -61,7 +62,7 @@ def test_grades_are_those_of_any_order_of_arrival(part: int) -> None:
 
 
 def _asking(pattern: str) -> tuple[Engine, Mock]:
-    """An engine of a query that asks a function, and that function."""
+    """Return an engine whose query calls a function, and that function."""
     near = Mock(return_value=True)
     environment = Environment(functions={"near": near})
     return Engine([Compiled(parse_query(f"PATTERN {pattern}"), environment)]), near
@@ -81,10 +82,8 @@ APART_NS = 100
         "SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 50 ns USING skip_till_any MATCHES MAXIMAL",
     ],
 )
-def test_one_event_whose_clock_was_far_off_has_not_all_looked_at_again(
-    pattern: str, late: bool
-) -> None:
-    """Its own doubts reach far; those of two events that are sure do not, whatever else came."""
+def test_one_wrong_clock_adds_little_work(pattern: str, late: bool) -> None:
+    """Its own uncertainty reaches far; that of two exact events does not, whatever else came."""
 
     def looks_for(pairs: int) -> int:
         engine, near = _asking(pattern)
@@ -113,12 +112,12 @@ LOOKS_OF_AN_EVENT = 3
         "SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 50 ns MATCHES ALL",
     ],
 )
-def test_a_source_that_goes_back_and_forth_costs_no_more_than_any_other(
-    pattern: str, error_ns: int
-) -> None:
-    """Each third event has an error up to twenty thousand windows long, and what it may be part of
-    stays undecided for twice as long. What is in doubt is not asked again, and what is sure only
-    about the newcomer."""
+def test_jumping_source_adds_little_work(pattern: str, error_ns: int) -> None:
+    """Each third event has an error up to twenty thousand windows long.
+
+    Its possible matches stay undecided for twice as long. Uncertain matches are not evaluated
+    again, and certain ones only for the new event.
+    """
     (engine, near), accepted = _asking(pattern), 0
     for at in range(ROUNDS):
         for kind, place_ns, source, off_ns in (
@@ -143,16 +142,16 @@ def test_a_source_that_goes_back_and_forth_costs_no_more_than_any_other(
         (490, 1_010, ["confirmed"]),
     ],
 )
-def test_how_far_a_doubt_reaches(error_ns: int, time_ns: int, grades: list[str]) -> None:
-    """A pair at 1 and 20, and an N far behind it that may have been between the two."""
+def test_reach_of_uncertainty(error_ns: int, time_ns: int, grades: list[str]) -> None:
+    """A pair is at 1 and 20, and a much later N may have been between the two."""
     pattern = "PATTERN SEQ(A a, !N, B b) WITHIN 50 ns"
     stream = of_text(f"a1 b20 n{time_ns}~{error_ns}", apart=True)
     engine = fed([Compiled(parse_query(pattern))], stream)
     assert [getattr(finding, "confidence", "") for finding in taken(engine)] == grades
 
 
-def test_what_the_clock_lets_out_and_an_event_puts_in_doubt_is_told_once() -> None:
-    """The N is past the window and so lets the match be told, and may have been in it."""
+def test_uncertain_match_is_emitted_once() -> None:
+    """N is past the window, so that the match is emitted, and it may have been inside."""
     query = Compiled(parse_query("PATTERN SEQ(A a, !N) WITHIN 5 ns EMIT EAGER"))
     engine, reader = Engine([query]), Reader()
     first, other = of_text("a1 n10~6", apart=True)
@@ -167,7 +166,7 @@ def test_what_the_clock_lets_out_and_an_event_puts_in_doubt_is_told_once() -> No
 NOBODY: Any = None
 """No unit here is looked at again."""
 OFF_NS = (0, 0, 2, 9, 300)
-"""Errors of the events of units, and of those that come."""
+"""Errors of the events of units and of new events."""
 
 
 def _members(rng: Random, seq: int) -> Match:
@@ -181,7 +180,7 @@ def _members(rng: Random, seq: int) -> Match:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_units_that_may_be_in_doubt_are_those_that_a_look_at_each_finds(seed: int) -> None:
+def test_units_around_equal_a_search(seed: int) -> None:
     rng, sure, units = Random(seed), SureUnits(), dict[int, MatchUnit]()
     for seq in range(120):
         match = _members(rng, seq)

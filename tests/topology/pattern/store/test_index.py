@@ -1,4 +1,4 @@
-"""Law: an index cuts as a look at each entry would; and an example of what that costs."""
+"""Law: an index returns the same cut as a look at each entry; and an example of its cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ERRORS = (0, 0, 0, 1, 3, 8, 70, 1_000)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_cut_holds_what_may_have_happened_between(seed: int) -> None:
+def test_cut_equals_look_at_each_entry(seed: int) -> None:
     rng, index, held = Random(seed), EntryIndex(), list[Entry]()
     for seq in range(rng.randint(1, 150)):
         error_ns = rng.choice(ERRORS)
@@ -32,8 +32,8 @@ def test_a_cut_holds_what_may_have_happened_between(seed: int) -> None:
         assert index.meeting(low_ns, high_ns) == sorted(inside, key=lambda each: each.key)
 
 
-def test_one_error_makes_no_cut_wide() -> None:
-    """What one may look through is what is there, and those with an error like it."""
+def test_one_error_widens_no_cut() -> None:
+    """A cut looks at the entries in it, and at those with a similar error."""
     index = EntryIndex()
     for at in range(1_000):
         index.add(entry("A", 10 * at, at, {}, "s"))

@@ -1,5 +1,7 @@
-"""Examples of normal forms: alternatives, order, gaps, where each conjunct goes, fingerprints. A
-pattern is refused by its size, however it got there, before it is written out."""
+"""Examples of normal forms: alternatives, order, gaps, places of conjuncts, fingerprints.
+
+A pattern that is too large is refused before it is written out.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def form(text: str, options: str = "") -> NormalForm:
 
 
 def order(alternative: Alternative) -> list[str]:
-    """`c: a b`: both before c."""
+    """Return each component with those before it, like `c: a b`."""
     names = [part.alias for part in alternative.components]
     return [
         f"{part.alias}: {' '.join(names[k] for k in sorted(part.before))}".strip()
@@ -47,7 +49,7 @@ def test_alternatives_and_their_order(pattern: str, orders: list[list[str]]) -> 
     assert [alternative.number for alternative in found] == list(range(len(orders)))
 
 
-def test_linear_is_one_after_the_other() -> None:
+def test_linear_alternatives() -> None:
     texts = ("SEQ(A, SEQ(B, C+), D)", "AND(A, B)", "SEQ(A, AND(B, C))")
     assert [form(text).alternatives[0].is_linear for text in texts] == [True, False, False]
 
@@ -144,7 +146,7 @@ def test_partition_key(text: str, same: list[str]) -> None:
         ("SEQ(A a, B b)", "[id] OR a.x = 1", "a b"),
     ],
 )
-def test_where_conjuncts_go(pattern: str, conjunct: str, place: str) -> None:
+def test_places_of_conjuncts(pattern: str, conjunct: str, place: str) -> None:
     alternative = form(f"{pattern} WHERE {conjunct}").alternatives[0]
     names = [part.alias for part in alternative.components]
     places = [f"own {part.alias}" for part in alternative.components if part.own]
@@ -157,7 +159,7 @@ def test_where_conjuncts_go(pattern: str, conjunct: str, place: str) -> None:
     assert "; ".join(places) == place
 
 
-def test_conjuncts_of_another_branch_are_left_out() -> None:
+def test_branch_has_only_its_conjuncts() -> None:
     one, other = form("OR(C c, B b) WHERE b.x > 1 AND c.x > 2").alternatives
     assert [expression_text(expr) for expr in one.components[0].own] == ["c.x > 2"]
     assert [expression_text(expr) for expr in other.components[0].own] == ["b.x > 1"]
@@ -167,14 +169,14 @@ def test_conjuncts_of_another_branch_are_left_out() -> None:
 # -- bounds and fingerprints ------------------------------------------------------------------
 
 
-def test_size_is_known_before_it_is_spread() -> None:
+def test_size_is_known_before_spreading() -> None:
     for seed in range(200):
         node = random_query(Random(seed)).node
         parts = spread(Turns(node).node)
         assert size(node) == (len(parts), max(len(part.spots) for part in parts))
 
 
-def test_a_tree_that_was_not_checked_is_not_written_out() -> None:
+def test_large_unchecked_tree_is_refused() -> None:
     query = parse_query("PATTERN OR(A a, B b) WITHIN 1 s")
     with pytest.raises(ValueError, match="2048 alternatives"):
         normalise(replace(query, node=Seq(items=(Item(query.node),) * 11)))
@@ -183,13 +185,12 @@ def test_a_tree_that_was_not_checked_is_not_written_out() -> None:
 TEXT = "SEQ(A a, B+ b[]) WHERE b.x > 1.5 AND b[i].x > a.x"
 
 
-def test_fingerprint_is_the_same_everywhere() -> None:
-    """A digest once written down: a change of it gives all results new ids. Each process that runs
-    this has hashes of its own."""
+def test_fingerprint_never_changes() -> None:
+    """A changed digest would give all results new ids; each process has hashes of its own."""
     assert form(TEXT).fingerprint == "8f2574e1d6a80c7d64ee830d1bb89e29"
 
 
-def test_fingerprint_sees_all_but_spans() -> None:
+def test_fingerprint_ignores_only_spans() -> None:
     spaced = TEXT.replace(" ", "\n  ")
     assert form(spaced).fingerprint == form(TEXT).fingerprint
     others = [

@@ -1,7 +1,8 @@
-"""Counts of groups, WITHIN on a step, patterns of optional parts alone: in any order of arrival.
+"""Counts of groups, WITHIN on a step, and patterns of optional parts alone, in any order of
+arrival.
 
-Judges of the laws: the same query without the addition, where there is one, and `Judge`, which
-tries all choices of events and asks the sentences of the manual of each; it knows no normal form.
+Laws compare with the same query without the addition, where there is one, and with `Judge`. It
+tries all choices of events and checks the sentences of the manual on each, without the normal form.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ SEEDS = seeds_of_today(300)
 FREE = "USING skip_till_any MATCHES ALL"
 
 EXAMPLES = [
-    # pattern, options, events, what is found by the times of its events
+    # Pattern, options, events, and the matches by the times of their events.
     ("SEQ(A a, SEQ(B b, C c){2}, D d)", "", "a1 b2 c3 b4 c5 d6", "1-2-3-4-5-6"),
-    ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 d5 c6 d7", "1-2-3-5"),  # ONE leaves
+    ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 d5 c6 d7", "1-2-3-5"),  # ends at d5
     ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 c5 d6", "1-2-3-4-5-6"),
     ("SEQ(A a, SEQ(B b, C c){0,2})", "MATCHES BEST", "a1 b2 c3 b4 c5", "1-2-3-4-5"),
     ("SEQ(A a, SEQ(B b, C c)?, D d)", "MATCHES ALL", "a1 b2 c3 d4", "1-2-3-4 1-4"),
@@ -58,16 +59,14 @@ EXAMPLES = [
     ("SEQ(A a, NEXT SEQ(B b WITHIN 2 ns, C c))", "", "a1 b4 c5", ""),
     ("SEQ(A? a, B? b)", "MATCHES BEST SKIP PAST LAST", "a1 b2 b3", "1-2 3"),
     ("OR(A? a, SEQ(B b, C c))", "MATCHES ALL", "a1 b2 c3", "1 2-3"),
-    # what is preferred in an AND that may hold less
+    # BEST prefers more in an AND with optional parts.
     ("SEQ(A a, AND(C c, SEQ(B b, D d)?), A e)", "MATCHES BEST", "a1 c2 b3 d4 a5", "1-2-3-4-5"),
     ("SEQ(A a, AND(SEQ(C c)?, SEQ(B b, D d)?), A e)", "MATCHES BEST", "a1 c2 b3 a5", "1-2-5"),
 ]
 
 
 @pytest.mark.parametrize(("pattern", "options", "events", "found"), EXAMPLES)
-def test_what_it_means_in_any_order_of_arrival(
-    pattern: str, options: str, events: str, found: str
-) -> None:
+def test_meaning_in_any_order(pattern: str, options: str, events: str, found: str) -> None:
     assert in_any_order(compiled(pattern, options, within=50), of_text(events)) == {found}
 
 
@@ -77,7 +76,7 @@ VALUES = [
     ("count(turn) = 2", "1-2-3-4-5-6"),
     ("sum(c[].x) = 6", "1-2-3-4-5-6"),
     ("b[i].x > count(c[..i-1]) ", "1-2-3-4-5-6"),
-    ("b.x <= c.x", ""),  # each b with each c
+    ("b.x <= c.x", ""),  # Each b is compared with each c.
 ]
 
 
@@ -88,13 +87,13 @@ def test_conditions_on_turns(condition: str, found: str) -> None:
     assert times(current(compiled(pattern), stream), stream) == found
 
 
-def test_until_in_a_turn_asks_for_what_is_of_the_turn() -> None:
+def test_until_reads_its_own_turn() -> None:
     stream = of_text("a1=0 b2=1 b3=9 c4=0 a5=8 b6=7 b7=9 c8=0")
     pattern = "SEQ(A a, SEQ(B+ b[] UNTIL (b.x - a.x > 5), C c){1,2}){2}"
     assert times(current(compiled(pattern), stream), stream) == "1-2-4-5-6-7-8"
 
 
-def test_what_is_returned_of_turns() -> None:
+def test_values_of_turns() -> None:
     stream = of_text("a1=0 b2=1 c3=2 b4=3 c5=4 d6=5")
     pattern = "SEQ(A a, SEQ(B b, C c){1,3} turn, D d)"
     columns = "RETURN count(turn) AS n, b[last].x AS last, c.x AS cs, b[3].x AS third"
@@ -115,7 +114,7 @@ def _xs(value: Any) -> Any:
 
 
 def _in_turns(node: Any) -> Any:
-    """Groups with an upper bound as counts of a SEQ of one."""
+    """Return the node with bounded groups as counts of a SEQ of one event."""
     if isinstance(node, EventNode) and node.maximum > 1:
         once = replace(node, minimum=1, maximum=1, loop=None, greedy=False, until=None)
         return CountedNode(
@@ -137,8 +136,11 @@ def _plain(node: Any) -> Any:
 
 
 def _waits_for_the_whole(group: Compiled) -> bool:
-    """What is asked of a group as a whole does not choose its events; of turns, which are there one
-    by one, it says which event is the first that fits."""
+    """Return whether NEXT steps meet conditions on a group as a whole.
+
+    Such a condition does not choose the events of a group. Turns come one by one, so that it
+    decides which event is the first that fits.
+    """
     return any(
         any(part.edge == "next" or part.loop == "next" for part in alternative.components)
         and any(predicate.whole for predicate in alternative.predicates)
@@ -155,15 +157,17 @@ def _has_turns(node: Any) -> bool:
 
 
 @pytest.mark.slow
-def test_turns_of_one_event_are_its_group() -> None:
-    """Law, with all conditions that a group can have, for ALL and BEST. But for equal times: what
-    is at one time may be in one group, and is no sequence."""
+def test_turns_of_one_event_equal_group() -> None:
+    """Law, with all conditions that a group can have, for ALL and BEST.
+
+    Equal times are left out: such events may be in one group, but are no sequence.
+    """
     compared = found = 0
     for seed, rng in dice(SEEDS):
         query = random_query(rng, (("next", "all"), ("any", "all"), ("strict", "all"), *BEST))
         if _has_turns(query.node) or query.skip_to:
             continue
-        if query.matches == "all":  # of equal ends SKIP takes one by its place in the text
+        if query.matches == "all":  # SKIP takes one of equal ends by its place in the text.
             query = replace(query, skip="none")
         group = Compiled(replace(query, node=_plain(query.node)))
         node = _in_turns(group.query.node)
@@ -189,8 +193,11 @@ Chosen = dict[str, list[Entry]]
 
 @dataclass(frozen=True)
 class Judge:
-    """A pattern in words: `shapes` has the aliases in a row of each of its ways, with types as
-    their first letters in capitals; `asked` are conditions as text and as what they mean."""
+    """A pattern in words.
+
+    `shapes` has the aliases in a row for each of its ways; their capitals are the types. `asked`
+    are conditions as text and as functions.
+    """
 
     pattern: str
     shapes: tuple[str, ...]
@@ -266,7 +273,7 @@ EMPTY = Judge("SEQ(A? a, B? b, C? c)", ("a", "b", "c", "ab", "ac", "bc", "abc"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("judge", [TURNS, STEPS, EMPTY], ids=["turns", "steps", "empty"])
-def test_it_is_what_the_manual_says(judge: Judge) -> None:
+def test_matches_follow_the_manual(judge: Judge) -> None:
     found = 0
     for seed, rng in dice(SEEDS):
         asked = rng.sample(range(len(judge.asked)), min(len(judge.asked), rng.randint(0, 2)))

@@ -1,4 +1,4 @@
-"""Laws: an aggregate that has its row is read from a file, held against the oracle, and told of."""
+"""Laws: each built-in aggregate is read from a file, is part of the oracle, and is documented."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "guides" / "windows.md"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_its_example_is_read(name: str) -> None:
+def test_example_is_read(name: str) -> None:
     spelled = {"window": "tumbling 1s", "aggregate": {"x": BUILT_IN[name].example}}
     read = QueryConfig.model_validate(spelled).aggregate
     assert read is not None
@@ -25,11 +25,11 @@ def test_its_example_is_read(name: str) -> None:
     )
 
 
-def test_the_oracle_has_it() -> None:
+def test_oracle_has_every_aggregate() -> None:
     """`time_avg` is in `test_empty`, since it depends on earlier windows."""
     assert {output.function for output in OUTPUTS} == BUILT_IN.keys() - {TIME_AVG}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_the_page_of_windows_names_it(name: str) -> None:
+def test_windows_page_names_it(name: str) -> None:
     assert f"`{name}`" in PAGE.read_text() or f"`{name}(" in PAGE.read_text()

@@ -1,4 +1,4 @@
-"""Oracle: the sums that shared clock errors allow, against trying every error there is."""
+"""Oracle: the sums that shared clock errors allow equal a search over every error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def one(source: str, seq: int, ts: int, ref: int, error: int) -> UnsureEvent:
 
 
 def sums(events: list[Sized], start: int, end: int) -> set[int]:
-    """By every theta of every source that all its events allow."""
+    """Return the sums for every clock offset of every source that all its events allow."""
     sources = sorted({event.source for event, _ in events})
     allowed = []
     for source in sources:
@@ -33,7 +33,7 @@ def sums(events: list[Sized], start: int, end: int) -> set[int]:
     return found
 
 
-def test_bounds_are_those_of_the_worlds() -> None:
+def test_bounds_equal_those_of_the_worlds() -> None:
     for seed in range(150):
         rng = Random(seed)
         events: list[Sized] = []
@@ -51,19 +51,19 @@ def test_bounds_are_those_of_the_worlds() -> None:
         assert spread(near, WINDOW, STEADY) == (min(found), max(found)), seed
 
 
-def test_slack_lets_each_event_near_an_edge_choose_for_itself() -> None:
+def test_slack_frees_events_near_an_edge() -> None:
     events: list[Sized] = [(one("a", at, 100 + at, 100 + at, 1), 1) for at in (-1, 0, 1)]
     assert spread(events, WINDOW, STEADY) == (1, 3)
     assert spread(events, WINDOW, Play(0, 2)) == (0, 3)
 
 
-def test_stamps_that_allow_no_common_error_are_taken_for_themselves() -> None:
+def test_contradicting_times_are_independent() -> None:
     events = [(one("a", 0, 100, 100, 2), 1), (one("a", 1, 100, 130, 2), 1)]
     assert spread(events, WINDOW, STEADY) == (0, 2)
 
 
-def test_in_a_long_window_its_edges_are_taken_apart() -> None:
-    """A hundred seconds drift by more than the error; the width of an edge does not."""
+def test_edges_of_long_window_are_separate() -> None:
+    """Over a hundred seconds the drift exceeds the error; over the width of an edge it does not."""
     long = (0, 100_000_000_000)
     play = Play(100, 0)
     error = 1_000_000

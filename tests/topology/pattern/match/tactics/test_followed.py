@@ -1,4 +1,4 @@
-"""Laws: walks that are followed find what is found without them, word for word, row for row."""
+"""Laws: walks that are followed give the same results and state as without following."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def lines(part: int) -> Iterator[tuple[Random, Compiled]]:
 
 
 class Pair:
-    """One engine that takes the plain way where it is open, and one that never does."""
+    """An engine that takes the plain path where it can, and one that never does."""
 
     def __init__(self, queries: list[Compiled]) -> None:
         self.queries = queries
@@ -98,7 +98,7 @@ class Pair:
         self.general.advance(frontier_ns, at_ns)
 
     def compare(self, *, state: bool) -> int:
-        """How much was told."""
+        """Assert that both engines agree, and return the number of findings."""
         gone = [[entry.key for entry in engine.freed] for engine in (self.plain, self.general)]
         assert gone[0] == gone[1]
         told = taken(self.plain)
@@ -126,9 +126,8 @@ class Pair:
     ids=["sure", "unsure", "beside others"],
 )
 @pytest.mark.parametrize("part", range(PARTS))
-def test_both_ways_say_the_same(part: int, errors: tuple[int, ...], others: int) -> None:
-    """Beside other queries too: an event concerns walks that are followed, and units that are
-    not."""
+def test_both_paths_agree(part: int, errors: tuple[int, ...], others: int) -> None:
+    """Other queries run beside it, so that an event concerns followed walks and other units."""
     told = followed_runs = 0
     for rng, query in lines(part):
         names = [f"q{n}" for n in range(rng.randint(min(1, others), others))]
@@ -165,8 +164,10 @@ def operator_of(queries: list[Compiled], *, is_plain: bool, ordered: bool) -> Pa
 
 
 def input_of(rng: Random, *, ordered: bool) -> list[Event]:
-    """Data of types that are asked for and others, of sure times for the most part, late and not;
-    watermarks, and ramps of them; marks of MERGE among accepted events."""
+    """Return events of queried and other types, mostly with exact times, some late.
+
+    Watermarks come alone and as ramps, and accepted events have marks of MERGE.
+    """
     found: list[Event] = []
     at_ns = watermark_ns = 0
     for seq in range(80):
@@ -197,7 +198,7 @@ def input_of(rng: Random, *, ordered: bool) -> list[Event]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ordered", [False, True], ids=["accepted", "ordered"])
-def test_the_operator_says_the_same_however_its_input_is_cut(ordered: bool) -> None:
+def test_operator_agrees_for_any_cut(ordered: bool) -> None:
     told = 0
     for rng, query in lines(0):
         queries = [query]
@@ -230,11 +231,11 @@ def test_the_operator_says_the_same_however_its_input_is_cut(ordered: bool) -> N
 @pytest.mark.parametrize(
     "pattern", ["SEQ(A a, B b)", "SEQ(A a, B b) WHERE a.x < b.x", "SEQ(A a, B b, B c) WHERE [k]"]
 )
-def test_what_can_be_followed_is(pattern: str, options: str) -> None:
+def test_plain_patterns_can_be_followed(pattern: str, options: str) -> None:
     assert compiled(pattern, options).steps is not None
 
 
-def test_no_walk_looks_through_more_than_a_unit_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_walk_leaves_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
     if not followed.__file__.endswith(".py"):
         pytest.skip("compiled: the bound is bound early")
     monkeypatch.setattr(followed, "LOOKED_THROUGH", 5)
