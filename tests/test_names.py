@@ -1,9 +1,10 @@
-"""Law: functions are named by verbs. A bare participle says what came of it, not what it does."""
+"""Laws: functions are named by verbs, not by a bare participle, and names of tests are short."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from statistics import median
 
 from tests import ROOT
 
@@ -11,8 +12,12 @@ ROOMS = (
     *("agents", "benchmarks", "cli", "codec", "docs", "infra", "inorder", "producers"),
     *("recordings", "sinks", "spark_analytics", "topology"),
 )
+MOST_CHARACTERS = 40
+"""Names of tests have a subject and a behavior; their file and folder say the rest."""
+MOST_MEDIAN_CHARACTERS = 32
+ARTICLES = ("test_a_", "test_an_", "test_the_")
 MOST_SHARE = 0.01
-"""Rules of a grammar, and names that users know, remain."""
+"""The share of participles that may remain: rules of a grammar, and names that users know."""
 
 IRREGULAR = frozenset(
     (
@@ -29,7 +34,7 @@ ATTRIBUTES = frozenset({"cached_property", "property", "setter"})
 
 
 def functions() -> Iterator[tuple[str, str]]:
-    """The file and the name of each function that is called as one."""
+    """Yield the file and name of each function that is not read as an attribute."""
     for room in ROOMS:
         for file in sorted((ROOT / room).rglob("*.py")):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -50,3 +55,16 @@ def test_functions_are_named_by_verbs() -> None:
     named = list(functions())
     participles = [(file, name) for file, name in named if is_participle(name)]
     assert len(participles) <= MOST_SHARE * len(named), participles
+
+
+def test_names_of_tests_are_short() -> None:
+    names = {
+        (str(file.relative_to(ROOT)), node.name)
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+    }
+    assert [each for each in sorted(names) if len(each[1]) > MOST_CHARACTERS] == []
+    assert [each for each in sorted(names) if each[1].startswith(ARTICLES)] == []
+    assert median(len(name) for _, name in names) <= MOST_MEDIAN_CHARACTERS

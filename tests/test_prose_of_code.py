@@ -1,4 +1,4 @@
-"""Law of the house: what programs print, docstrings and comments keep to `tests.kit.prose`."""
+"""Law: messages of programs, docstrings and comments follow the rules of `tests.kit.prose`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _texts(nodes: list[ast.expr]) -> Iterator[str]:
 
 
 def found(text: str) -> list[str]:
-    """A semicolon or a colon ends a thought of a message, as a full stop does."""
+    """Return the faults of a text; a semicolon or a colon ends a sentence as a full stop does."""
     return [
         str(each)
         for sentence in prose.sentences(text)
@@ -74,7 +74,7 @@ def test_help_is_plain(place: str, text: str) -> None:
     assert found(text) == [], place
 
 
-def test_the_help_of_metrics_is_plain() -> None:
+def test_help_of_metrics_is_plain() -> None:
     registry = CollectorRegistry()
     Metrics(registry, "merge")
     texts = {each.name: found(each.documentation) for each in registry.collect()}
@@ -102,11 +102,25 @@ def test_messages_are_plain(room: str) -> None:
     assert faults == set()
 
 
-@pytest.mark.parametrize("room", [*sorted(ROOMS), "infra"])
-def test_docstrings_and_comments_are_plain(room: str) -> None:
+TESTS = sorted(folder.name for folder in (ROOT / "tests").iterdir() if folder.is_dir())
+
+
+@pytest.mark.parametrize(
+    "package", [*sorted(ROOMS), "infra", *(f"tests/{name}" for name in TESTS if name[0] != "_")]
+)
+def test_docstrings_are_plain(package: str) -> None:
     faults = {
         f"{module.relative_to(ROOT)}: {fault}"
-        for module in sorted((ROOT / room).rglob("*.py"))
+        for module in sorted((ROOT / package).rglob("*.py"))
+        for fault in prose.of_python(module.read_text(encoding="utf-8"))
+    }
+    assert faults == set()
+
+
+def test_docstrings_of_modules_are_plain() -> None:
+    faults = {
+        f"{module.name}: {fault}"
+        for module in sorted((ROOT / "tests").glob("*.py"))
         for fault in prose.of_python(module.read_text(encoding="utf-8"))
     }
     assert faults == set()
