@@ -18,10 +18,11 @@ or set back.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from recordings.audit.judged_epochs import EpochJudge, TimedRow
+from recordings.audit.judged_epochs import EpochJudge, event_of
 from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
 from recordings.audit.numbers import GapBudget, NumberedEpochs
@@ -29,6 +30,7 @@ from recordings.audit.plain_jobs import NEVER_NS, PlainJobs
 from recordings.audit.row import AuditRow, OrderRule
 from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
+from topology.model.event import Event
 from topology.model.stamp_clock import StampClock
 from topology.reorder.ids import RememberedIds
 from topology.reorder.settings import ReorderConfig
@@ -89,16 +91,23 @@ class Counting:
             TooManyMachines: The field read as source is probably another one.
             TooManyWindows: The field read as time is probably another one.
         """
-        for judged in self._judge.judge(map(self._time, rows)):
-            self._take(*judged, spool)
+        delayed: deque[tuple[AuditRow, int]] = deque()
+        for epoch in self._judge.judge(self._events(rows, delayed)):
+            self._take(*delayed.popleft(), epoch, spool)
 
-    def _time(self, row: AuditRow) -> TimedRow:
-        at_ns = row.arrival_ns
-        if at_ns is None:
-            at_ns = self._stamps.take(row.ts_ns, row.source)
-        return TimedRow(row, self._arrive(at_ns))
+    def _events(
+        self, rows: Iterable[AuditRow], delayed: deque[tuple[AuditRow, int]]
+    ) -> Iterator[Event]:
+        """Yield the events of the rows, and add the rows with their times to `delayed`."""
+        for row in rows:
+            at_ns = row.arrival_ns
+            if at_ns is None:
+                at_ns = self._stamps.take(row.ts_ns, row.source)
+            at_ns = self._arrive(at_ns)
+            delayed.append((row, at_ns))
+            yield event_of(row, at_ns)
 
-    def _take(self, row: AuditRow, judged: int | None, at_ns: int, spool: Spool) -> None:
+    def _take(self, row: AuditRow, at_ns: int, judged: int, spool: Spool) -> None:
         source, seq, epoch, ts_ns, arrival_ns, partition, _, digest = row
         self.rows += 1
         machine = self.machines.get(source)
@@ -111,7 +120,7 @@ class Counting:
         machine.records += 1
         machine.arrives(at_ns)
         copy = behind = False
-        if seq is not None and judged is not None:
+        if seq is not None:
             self.numbered = machine.numbered = True
             copy, behind = machine.epochs.take(judged, seq, at_ns, is_written=epoch is not None)
             machine.out_of_sequence += behind

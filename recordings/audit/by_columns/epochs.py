@@ -7,7 +7,6 @@ all epochs are 0. Otherwise REORDER judges all rows, since its waits depend on a
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,60 +14,29 @@ import numpy as np
 from recordings.audit.by_columns.grouped import Ints
 from recordings.audit.columns import Columns
 from recordings.audit.counting import MAX_MACHINES
-from recordings.audit.judged_epochs import BATCH_ROWS, MAX_DELAYED, STREAM, EpochJudge, TimedRow
+from recordings.audit.judged_epochs import BATCH_ROWS, STREAM, EpochJudge
 from recordings.audit.spool import NONE
 from recordings.audit.wraps import Wraps
 from topology.model.event import NO_EPOCH, Event
 
 
 def epochs_of(columns: Columns, at_ns: Ints) -> Ints:
-    """Return the epoch of each row, which is 0 for a row without a number."""
-    unknown = np.flatnonzero((columns.seq != NONE) & (columns.epoch == NONE))
-    epochs = np.where(columns.epoch == NONE, 0, columns.epoch)
-    if _rise(columns, unknown):
-        return epochs
-    judged = np.fromiter(_judge(columns, unknown, at_ns), np.int64)
-    if len(judged) == len(unknown):
-        epochs[unknown] = judged
-        return epochs
-    rows = map(TimedRow, columns.rows(), at_ns.tolist())
-    anew = EpochJudge(Wraps(), MAX_MACHINES).judge(rows)
-    return np.fromiter((each.epoch or 0 for each in anew), np.int64, len(columns))
+    """Return the epoch of each row; that of a row without a number means nothing."""
+    if _rise(columns, np.flatnonzero((columns.seq != NONE) & (columns.epoch == NONE))):
+        return np.where(columns.epoch == NONE, 0, columns.epoch)
+    judged = EpochJudge(Wraps(), MAX_MACHINES).judge(_events(columns, at_ns))
+    return np.fromiter(judged, np.int64, len(columns))
 
 
-def _judge(columns: Columns, unknown: Ints, at_ns: Ints) -> Iterator[int]:
-    """Yield the epochs of the rows whose epochs are unknown, in order, as `EpochJudge` finds them.
-
-    The last ones are missing if more than `MAX_DELAYED` rows are delayed.
-    """
-    reorder = EpochJudge(Wraps(), MAX_MACHINES).reorder_of(None)
-    delayed: deque[Event] = deque()
-    found = 0
+def _events(columns: Columns, at_ns: Ints) -> Iterator[Event]:
+    """Yield what `judged_epochs.event_of` returns for each row; making no rows is faster."""
+    epoch = np.where(columns.epoch == NONE, NO_EPOCH, columns.epoch)
+    epoch[columns.seq == NONE] = 0
+    fields = columns.source, epoch, columns.seq, columns.ts_ns, at_ns, columns.offset
     for begin in range(0, len(columns), BATCH_ROWS):
-        end = min(begin + BATCH_ROWS, len(columns))
-        rows = unknown[slice(*np.searchsorted(unknown, (begin, end)))]
-        events = _events(columns, rows, at_ns)
-        delayed += events
-        reorder.on_batch(events, int(at_ns[end - 1]))
-        while delayed and delayed[0].epoch != NO_EPOCH:
-            yield delayed.popleft().epoch
-            found += 1
-        if delayed and end - unknown[found] > MAX_DELAYED:
-            return
-    reorder.on_end(int(at_ns[-1]))
-    while delayed and delayed[0].epoch != NO_EPOCH:
-        yield delayed.popleft().epoch
-
-
-def _events(columns: Columns, rows: Ints, at_ns: Ints) -> list[Event]:
-    fields = columns.source, columns.seq, columns.ts_ns, at_ns, columns.offset
-    names = columns.names
-    return [
-        Event(STREAM, names[source], NO_EPOCH, seq, ts_ns, came_ns, offset)
-        for source, seq, ts_ns, came_ns, offset in zip(
-            *(each[rows].tolist() for each in fields), strict=True
-        )
-    ]
+        batch = (each[begin : begin + BATCH_ROWS].tolist() for each in fields)
+        for source, *others in zip(*batch, strict=True):
+            yield Event(STREAM, columns.names[source], *others)
 
 
 def _rise(columns: Columns, unknown: Ints) -> bool:
