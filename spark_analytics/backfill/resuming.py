@@ -18,7 +18,7 @@ of a run's rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -38,7 +38,6 @@ from spark_analytics.backfill.place import (
 from spark_analytics.backfill.recorded import CURRENT, ENDED, Known, fault_of
 from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.executors.setting import difference
-from topology.config import Topology
 from topology.wire.marked import StateUnreadable
 
 PARQUET: Final = "parquet"
@@ -168,23 +167,22 @@ class Resumed:
         folder = f"{address}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
-    def require(self, topology: Mapping[str, str], table_form: TableForm) -> frozenset[str] | None:
-        """Return None if the run continues from the state, else the set of new queries.
+    def require(self, topology: Mapping[str, str], table_form: TableForm) -> None:
+        """Check that the run can continue from the state, given its topology's digests.
 
-        A set, even an empty one, means that the history must be read again. Another `schema` is
-        accepted here; the tables decide whether it fits.
+        Another `schema` is accepted here; the tables decide whether it fits.
 
         Raises:
-            PlaceRefused: Other parts of the topology differ, or the tables have another format,
-                catalog or version.
+            PlaceRefused: The topology differs, and not only by removed queries. Or the tables have
+                another format, catalog or version.
         """
         known = self.known if self._pending is None else self._pending["now"]
         found = difference(known["topology"], topology)
-        if found.other:
+        if found:
             raise PlaceRefused(
                 f"--resume: {self._address} was written with another topology"
-                f" ({', '.join(found.other)}); resume with that one (add a changed query under"
-                " another name), or run the backfill again into a new folder"
+                f" ({', '.join(found)}); resume with that one, or run the backfill again into a new"
+                " folder"
             )
         if self.table_form._replace(schema=None) != table_form._replace(schema=None):
             raise PlaceRefused(
@@ -192,7 +190,6 @@ class Resumed:
                 f" run has {_spell(table_form)}; resume with the settings of the folder, or run"
                 " the backfill again into a new folder"
             )
-        return found.came if found.again else None
 
     def add(self, place: Place, pending: PendingRows, tables: Tables) -> None:
         """Write the notes on the staged files, then add their rows to the tables.
@@ -290,21 +287,6 @@ class Resumed:
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         self._files.create_dir(self._state, recursive=True)
         write(self._files, self._state, name, content)
-
-
-def refuse_detectors(topology: Topology, came: Collection[str]) -> None:
-    """Raise PlaceRefused if one of the queries that are not new (not in `came`) is a detector.
-
-    The time when a speculative detector emits depends on the other queries. Its results of the
-    history may therefore differ now, and no run could continue from those in the tables.
-    """
-    stay = [name for name, query in topology.queries.items() if query.detector and name not in came]
-    if stay:
-        raise PlaceRefused(
-            "--resume: queries were added, or the last one of a kind was removed, so the results of"
-            f" the detectors {', '.join(stay)} cannot be continued; run the backfill again into a"
-            " new folder"
-        )
 
 
 def begin_run(place: Place, now: Known) -> None:

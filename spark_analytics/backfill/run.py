@@ -43,7 +43,6 @@ from spark_analytics.backfill.resuming import (
     Resumed,
     TableForm,
     begin_run,
-    refuse_detectors,
 )
 from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.backfill.work import (
@@ -137,18 +136,17 @@ def run(
     """
     started_s = time.perf_counter()
     about = digests(setting)
-    came = None if resumed is None else resumed.require(about, options.table_form)
-    if came is not None:
-        refuse_detectors(topology, came)
+    if resumed is not None:
+        resumed.require(about, options.table_form)
     tables = tables_of(spark, topology, options, resumed)
     if resumed is not None and resumed.is_unfinished and resumed.finish(tables):
         return None
     order = OrderGroups(setting, place.staged, to_end=options.to_end)
     if resumed is not None:
-        order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
+        order = order._replace(begin=resumed.begin, states=resumed.states())
     known: Known = {"run": 0} if resumed is None else resumed.known
     with ship(spark), _few_rows_at_once(spark):
-        parcels, recorded = _inputs(spark, setting, options, known, warn, again=came is not None)
+        parcels, recorded = _inputs(spark, setting, options, known, warn)
         output = _order(spark, parcels, order, len(Groups(topology)))
     output.summary.took(time.perf_counter() - started_s, output.summary.cpu_seconds)
     now: Known = {"run": known["run"] + 1, "topology": about, "tables": options.table_form}
@@ -236,17 +234,9 @@ def publish(
 
 
 def _inputs(
-    spark: SparkSession,
-    setting: Setting,
-    options: Options,
-    known: Known,
-    warn: Warn,
-    *,
-    again: bool,
+    spark: SparkSession, setting: Setting, options: Options, known: Known, warn: Warn
 ) -> tuple[DataFrame, ReadInput]:
-    """Return the input as parcels, and the notes on it.
-
-    With `again` the input includes everything that earlier runs have read.
+    """Return the input that no earlier run has read, as parcels, and the notes on it.
 
     Raises:
         InputError: Archives and files are mixed, or one cannot be read.
@@ -258,16 +248,9 @@ def _inputs(
     archives = [path for path in options.inputs if is_archive(path)]
     refuse_mixed(options.inputs, archives, recorded)
     if not archives:
-        return _of_files(spark, setting, options, recorded, again=again)
+        return _of_files(spark, setting, options, recorded)
     topology = topology_of(setting)
     found, recorded = _of_archives(spark, topology, options, recorded, warn)
-    if again:
-        found, whole = _of_archives(spark, topology, options, ReadInput(), lambda _: None)
-        if whole.offsets != recorded.offsets:
-            raise InputError(
-                f"{archives[0]}: queries were added, but the archive does not have the same"
-                " records as when earlier runs read it; run the backfill again into a new folder"
-            )
     if found.is_empty:
         return _read([NOTHING], spark, setting), recorded
     ordered = in_order(found.lines, topology.topics.clock)
@@ -300,35 +283,15 @@ def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], recorded: ReadI
 
 
 def _of_files(
-    spark: SparkSession, setting: Setting, options: Options, recorded: ReadInput, *, again: bool
+    spark: SparkSession, setting: Setting, options: Options, recorded: ReadInput
 ) -> tuple[DataFrame, ReadInput]:
-    """Return the files that no earlier run has read, as parcels, and the notes on them.
-
-    With `again` the files that earlier runs have read come first.
-    """
+    """Return the files that no earlier run has read, as parcels, and the notes on them."""
     new = new_files(files_of(options.inputs), recorded.files)
-    read = _as_they_were(recorded.files) if again else []
     # The sizes are read before the files are cut. A file that grows meanwhile then counts as
     # changed in the next run.
     marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
-    parcels = _read(pieces_of([*read, *new]) or [NOTHING], spark, setting)
+    parcels = _read(pieces_of(new) or [NOTHING], spark, setting)
     return parcels, recorded._replace(files={**recorded.files, **marks})
-
-
-def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
-    """Return the paths of the files that earlier runs have read, in the order of reading.
-
-    Raises:
-        InputError: A file has changed or is absent.
-    """
-    for path, mark in read.items():
-        fault = _change(mark_of(path), mark) if Path(path).exists() else "it does not exist"
-        if fault is not None:
-            raise InputError(
-                f"{path}: an earlier run has read it, and a new query needs the whole history"
-                f" ({fault}); restore the file, or leave the query out"
-            )
-    return list(read)
 
 
 def _read(pieces: Sequence[Piece], spark: SparkSession, setting: Setting) -> DataFrame:

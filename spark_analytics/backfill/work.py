@@ -16,7 +16,7 @@ import marshal
 import os
 import pickle
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
@@ -113,8 +113,6 @@ class OrderGroups(NamedTuple):
         begin: The values at the end of the previous run.
         states: The state file of each group at the end of the previous run.
         to_end: Whether to emit buffered events at the end; otherwise a state is written.
-        came: The queries that the previous run did not have, if the parcels include the history;
-            None if they do not include it.
     """
 
     setting: Setting
@@ -122,7 +120,6 @@ class OrderGroups(NamedTuple):
     begin: Beginning = Beginning()
     states: Mapping[int, str] = {}
     to_end: bool = True
-    came: frozenset[str] | None = None
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
         task_process.begin()
@@ -173,15 +170,13 @@ class OrderGroups(NamedTuple):
 class GroupRun:
     """One group of streams with its operators, which continue from the state `before`.
 
-    Counts go to the summary. Unless `order.came` is None, everything is computed again from the
-    history. Up to the end of the previous run, only results of the queries in `order.came` are
-    emitted, and nothing is counted.
+    Counts go to the summary.
     """
 
     def __init__(
         self, order: OrderGroups, group: int, summary: Summary, before: GroupState
     ) -> None:
-        self._came, self._to_end = order.came, order.to_end
+        self._to_end = order.to_end
         self._topology = topology = topology_of(order.setting)
         groups = Groups(topology)
         # The group for unknown streams has no streams itself, so its replay gets all streams.
@@ -205,7 +200,7 @@ class GroupRun:
                 first = parcel
                 break
             stretches.append(parcel.content)
-        unpacker = Unpacker(stretches, begin if self._came is None else Beginning())
+        unpacker = Unpacker(stretches, begin)
         self.end = unpacker.end
         if self.end.bears_arrivals is False:
             self._topology = self._summary.without_arrivals(self._topology)
@@ -214,44 +209,13 @@ class GroupRun:
         contents = chain.from_iterable(
             unpacker.contents(parcel.piece, parcel.content) for parcel in rest
         )
-        behind: Iterator[Content]
-        if self._came is not None:
-            behind = yield from self._again(self._came, contents, begin.arrival_ns)
-        else:
-            behind = chain(self._before.waiting, contents)
-            if self._before.saved is not None:
-                self._replay.restore(self._before.saved)
-        yield from self._run(behind, self.end.arrival_ns)
+        if self._before.saved is not None:
+            self._replay.restore(self._before.saved)
+        yield from self._run(chain(self._before.waiting, contents), self.end.arrival_ns)
 
     def state(self) -> GroupState:
         """Return the state from which the next run continues."""
         return GroupState(self._replay.save(), self._waiting, self.positions)
-
-    def _again(
-        self, came: frozenset[str], contents: Iterator[Content], until_ns: int | None
-    ) -> Generator[Step, None, Iterator[Content]]:
-        """Yield the results of new queries in the history before `until_ns`.
-
-        The previous run has processed the history before that time. The return value iterates over
-        the contents from that time on, which the previous run left to this one.
-        """
-        behind: list[Content] = []
-
-        def take() -> Iterator[Content]:
-            for content in contents:
-                if isinstance(content, Event | Malformed) and (
-                    until_ns is None or content.at_ns >= until_ns
-                ):
-                    behind.append(content)
-                    return
-                yield content
-
-        steps = run_steps(self._replay, take(), Summary())
-        last = () if until_ns is None else map(self._replay.on_others, (until_ns,))
-        for step in chain(steps, last):
-            results = [each for each in step.results if each.query in came]
-            yield Step(step.now_ns, results=results)
-        return chain(behind, contents)
 
     def _run(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Step]:
         replay, summary = self._replay, self._summary

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -65,23 +65,6 @@ A state identifies the operators that buffer an event by their positions in this
 """
 
 
-class Difference(NamedTuple):
-    """The differences between two topologies.
-
-    Attributes:
-        came: The names of queries that only the new topology has.
-        left: The names of queries that only the old topology has.
-        other: The other parts that differ, by their path in the topology file.
-        again: Whether the history must be read again. The state cannot be used if a query is new,
-            or if the operators differ (as after the last query of a kind was removed).
-    """
-
-    came: frozenset[str]
-    left: frozenset[str]
-    other: list[str]
-    again: bool
-
-
 def digests(setting: Setting) -> dict[str, str]:
     """Return the digests of the parts of a topology that determine a state, by name.
 
@@ -108,14 +91,11 @@ def digests(setting: Setting) -> dict[str, str]:
     return {name: sha256(repr(part).encode()).hexdigest() for name, part in parts.items()}
 
 
-def difference(were: Mapping[str, str], are: Mapping[str, str]) -> Difference:
-    """Return the differences between the old topology and the new one, given their digests."""
+def difference(were: Mapping[str, str], are: Mapping[str, str]) -> list[str]:
+    """Return the parts for which a state of the old topology does not fit the new one, by name.
 
-    def queries(names: Iterable[str]) -> frozenset[str]:
-        return frozenset(n.removeprefix(QUERIES) for n in names if n.startswith(QUERIES))
-
-    came, left = queries(are.keys() - were), queries(were.keys() - are)
-    either = {f"{QUERIES}{name}" for name in came | left}
-    parts = {name for name in (were.keys() | are) - either if were.get(name) != are.get(name)}
-    again = bool(came) or OPERATORS in parts
-    return Difference(came, left, sorted(parts - {OPERATORS}), again)
+    The arguments are the digests of both. A state still fits if queries were removed, unless one
+    was the last of its kind.
+    """
+    removed = {name for name in were.keys() - are if name.startswith(QUERIES)}
+    return sorted(n for n in (were.keys() | are) - removed if were.get(n) != are.get(n))

@@ -71,7 +71,7 @@ def refused(folder: Path, out: Path | str, *words: str) -> Answer:
         (
             COUNTS,
             {"topology": digests(Setting(PLAIN))},
-            ["queries were added or removed (n); resume"],
+            ["with another topology than", "(operators, queries.n)"],
         ),
     ],
 )
@@ -183,7 +183,7 @@ def test_last_query_of_a_kind_must_stay(tmp_path: Path) -> None:
     out = str(left(tmp_path, both))
     path = tmp_path / "t.yaml"
     Backfilled(out, parse(COUNTS), str(text_file(path, COUNTS)))
-    says = r"queries were added or removed \(m, n\); resume the backfill with"
+    says = r"with another topology than .* \(operators\); start the worker with that one"
     with pytest.raises(Refused, match=says):
         Backfilled(out, parse(PLAIN), str(text_file(path, PLAIN)))
 

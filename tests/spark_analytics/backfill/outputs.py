@@ -141,8 +141,8 @@ def run_of_several(
     place = Place(str(out), adds=number > 1)
     order = OrderGroups(setting, place.staged, to_end=last)
     if resumed is not None:
-        came = resumed.require(about, TableForm())
-        order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
+        resumed.require(about, TableForm())
+        order = order._replace(begin=resumed.begin, states=resumed.states())
     output = tasks(order)
     totals = output.summary.totals()
     assert totals["in"] == sum(totals[n] for n in ("event", "late", "duplicate", "dead", "held"))

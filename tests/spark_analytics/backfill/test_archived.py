@@ -135,7 +135,9 @@ def test_grown_archive_is_resumed(spark: SparkSession, tmp_path: Path) -> None:
     assert known == json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     archive_of(spark, records, source)
     come = TOPOLOGY + "  m: {stream: b, window: tumbling 500ms, aggregate: {n: count()}}\n"
-    backfill(tmp_path, source, "--resume", "--no-to-end", text=come).well()
+    refused = backfill(tmp_path, source, "--resume", "--no-to-end", text=come)
+    assert_refused(refused, 2, "with another topology (queries.m); resume with that one, or run")
+    backfill(tmp_path, source, "--resume", "--no-to-end", text=TOPOLOGY).well()
     backfill(tmp_path, source, "--resume").well()
     assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl"))
 
