@@ -33,6 +33,7 @@ from pyspark.sql import DataFrame, SparkSession
 from agents.master_keys import masters_in
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 from recordings.file import InputError
+from recordings.topic_dump import topics_with_clocks
 from recordings.topic_lines import TopicLines
 from spark_analytics import archive
 from spark_analytics.backfill import cut, log_order
@@ -88,9 +89,7 @@ def _is_topic(folder: Path) -> bool:
 
 def topics_read(topology: Topology) -> list[str]:
     """Return the topics to read: the input topics, and the clock topic if a stream syncs."""
-    streams = topology.streams.values()
-    synced = any(stream.clock.sync != "none" for stream in streams)
-    return sorted({s.input for s in streams}) + ([topology.topics.clock] if synced else [])
+    return topics_with_clocks(topology, sorted({s.input for s in topology.streams.values()}))
 
 
 def records(
