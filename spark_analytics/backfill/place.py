@@ -30,8 +30,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import fs, parquet
 
-from spark_analytics.backfill.kinds import TABLES, schema_of
-from spark_analytics.backfill.part import File
+from spark_analytics.backfill.kinds import TABLES, File, schema_of
 
 ACCOUNT: Final = "_backfill.json"
 EMPTY: Final = "empty.parquet"

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from spark_analytics.backfill.kinds import TABLES
-from spark_analytics.backfill.part import File
+from spark_analytics.backfill.kinds import TABLES, File
 
 CURRENT: Final = "current.json"
 ENDED: Final = "ended"

@@ -24,8 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from pyarrow import fs
 
-from spark_analytics.backfill.kinds import VERSION
-from spark_analytics.backfill.part import File
+from spark_analytics.backfill.kinds import VERSION, File
 from spark_analytics.backfill.place import (
     ACCOUNT,
     PENDING,

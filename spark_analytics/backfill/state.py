@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from spark_analytics.backfill.part import Positions
+from spark_analytics.backfill.kinds import Positions
 from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import SavedReplay
 from topology.flow.replay_state import packed_replay, unpacked_replay

@@ -28,8 +28,8 @@ from recordings.file import InputError
 from recordings.replayed import add_left, run_steps
 from recordings.summary import Summary
 from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.kinds import Part
 from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
-from spark_analytics.backfill.part import Part
 from spark_analytics.backfill.pieces import Piece, PieceRows
 from spark_analytics.backfill.place import file_system
 from spark_analytics.backfill.state import GroupState, pack, unpack

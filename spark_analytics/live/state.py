@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spark_analytics.backfill.part import Positions
+from spark_analytics.backfill.kinds import Positions
 from spark_analytics.live.partitions import PartitionName, Partitions, Waiting, restore
 from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import Replay, SavedReplay

@@ -13,8 +13,7 @@ from pyarrow import fs, parquet
 from pyarrow.fs import LocalFileSystem
 
 from spark_analytics.backfill.in_lake import LakeTables
-from spark_analytics.backfill.kinds import TABLES
-from spark_analytics.backfill.part import File, Part
+from spark_analytics.backfill.kinds import TABLES, File, Part
 from spark_analytics.backfill.place import PENDING, STATE, Place, PlaceRefused, file_system
 from spark_analytics.backfill.resuming import Resumed
 from spark_analytics.tables.catalog import TablesRefused
