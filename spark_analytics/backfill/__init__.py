@@ -11,12 +11,11 @@ of each equals its output in `inorder replay`.
 | `archived` | the records that a run takes from an archive, as lines                     |
 | `cut`      | the time up to which an archive is complete if its partitions end at       |
 |            | different times                                                            |
-| `groups`   | the group of each stream, and the task of each group                       |
 | `in_lake`  | the tables in Iceberg or Delta, and the rows that a run adds to them       |
 | `kinds`    | the tables, one for each kind of line, their columns, and a task's files   |
 | `log_order`| an archive's records in one order, that of `inorder dump`                  |
 | `recorded` | the keys of the files of a state, and a check of these files               |
-| `parcels`  | lines on their way from reading to ordering tasks, packed by group         |
+| `parcels`  | the groups of streams, and their lines on the way to the ordering tasks    |
 | `pieces`   | input files, cut so that tasks read them in parallel                       |
 | `place`    | the folder of the tables, in which half written files never appear         |
 | `resuming` | tables that a later run adds to, and the notes on earlier runs             |

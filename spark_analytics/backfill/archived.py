@@ -38,9 +38,8 @@ from recordings.topic_lines import TopicLines
 from spark_analytics import archive
 from spark_analytics.backfill import cut, log_order
 from spark_analytics.backfill.cut import Cut, LogEnd
-from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.in_lake import PATTERN
-from spark_analytics.backfill.parcels import OF_TOPIC, Packer, Parcel
+from spark_analytics.backfill.parcels import OF_TOPIC, Groups, Packer, Parcel
 from spark_analytics.backfill.place import PlaceRefused, file_system
 from spark_analytics.backfill.work import in_batches
 from spark_analytics.executors import task_process

@@ -1,5 +1,9 @@
 """Pack lines on their way from the task that reads them to the task that orders their group.
 
+Streams that a join connects form a group, and every other stream is a group by itself. The last
+group receives the records whose stream is not in the topology, and makes them dead letters. With
+`m` tasks, group `n` belongs to task `n` modulo `m`.
+
 A parcel is one row for Spark and has up to `LINES` lines of one piece and one group. So Spark adds
 only a few hundred bytes to every thousand lines. The lines are packed by `marshal`, which is as
 fast as JSON. It is exact for all values that a JSON reader or a Parquet file returns. The same
@@ -23,8 +27,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from inorder.contract import MAX_INT64
-from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.stretches import Beginning, PieceStretch, StretchReader, begins
+from topology.config import Topology
+from topology.flow.replay import groups
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
@@ -37,6 +42,30 @@ from topology.wire.packed import (
     packed_event,
     packed_word,
 )
+
+
+class Groups:
+    """The groups of a topology.
+
+    `streams` has the names of each group's streams, in the order of the topology file. The last
+    group has none.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self.streams: Sequence[Sequence[str]] = [*groups(topology), []]
+        self._of = {stream: at for at, met in enumerate(self.streams) for stream in met}
+
+    def __len__(self) -> int:
+        return len(self.streams)
+
+    @property
+    def strange(self) -> int:
+        """The number of the group for records whose stream is not in the topology."""
+        return len(self.streams) - 1
+
+    def of(self, stream: str | None) -> int:
+        return self._of.get(stream or "", self.strange)
+
 
 LINES: Final = 512
 OF_TOPIC: Final = "of_topic"

@@ -30,10 +30,10 @@ from spark_analytics.backfill.archived import (
     places as places_of,
 )
 from spark_analytics.backfill.cut import read as read_cut
-from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.in_lake import LakeTables
 from spark_analytics.backfill.kinds import File
 from spark_analytics.backfill.log_order import in_order
+from spark_analytics.backfill.parcels import Groups
 from spark_analytics.backfill.pieces import NOTHING, Piece, files_of, pieces_of
 from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.recorded import ENDED, Known

@@ -27,9 +27,8 @@ from pyarrow import fs
 from recordings.file import InputError
 from recordings.replayed import add_left, run_steps
 from recordings.summary import Summary
-from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import Part
-from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
+from spark_analytics.backfill.parcels import Groups, Packer, Parcel, PieceUnreadable, Unpacker
 from spark_analytics.backfill.pieces import Piece, PieceRows
 from spark_analytics.backfill.place import file_system
 from spark_analytics.backfill.state import GroupState, pack, unpack

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import TABLE_OF
+from spark_analytics.backfill.parcels import Groups
 from spark_analytics.live.line_tables import OVERTAKEN
 from spark_analytics.live.partitions import (
     HIDDEN,

@@ -23,8 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from agents.stage.arrival import ArrivalClock
 from spark_analytics.backfill.archived import DumpedRows, RecordLines
-from spark_analytics.backfill.groups import Groups
-from spark_analytics.backfill.parcels import Packer
+from spark_analytics.backfill.parcels import Groups, Packer
 from spark_analytics.backfill.work import PARCELS_AT_ONCE, several
 from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.parcels import Groups
 from spark_analytics.live import state
 from spark_analytics.live.group import LiveGroup, PartitionParcel
 from spark_analytics.live.partitions import PartitionName
