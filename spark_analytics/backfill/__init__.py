@@ -14,11 +14,10 @@ of each equals its output in `inorder replay`.
 | `in_lake`  | the tables in Iceberg or Delta, and the rows that a run adds to them       |
 | `kinds`    | the tables, one for each kind of line, their columns, and a task's files   |
 | `log_order`| an archive's records in one order, that of `inorder dump`                  |
-| `recorded` | the keys of the files of a state, and a check of these files               |
 | `parcels`  | the groups of streams, and their lines on the way to the ordering tasks    |
 | `pieces`   | input files, cut so that tasks read them in parallel                       |
 | `place`    | the folder of the tables, in which half written files never appear         |
-| `resuming` | tables that a later run adds to, and the notes on earlier runs             |
+| `resuming` | tables that a later run adds to, and the checked notes on earlier runs     |
 | `run`      | a whole backfill, as one Spark job                                         |
 | `state`    | the state of a group at the end of a run, as bytes                         |
 | `stretches`| the values at the start of each piece, derived from the pieces before it   |

@@ -36,8 +36,9 @@ from spark_analytics.backfill.log_order import in_order
 from spark_analytics.backfill.parcels import Groups
 from spark_analytics.backfill.pieces import NOTHING, Piece, files_of, pieces_of
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.recorded import ENDED, Known
 from spark_analytics.backfill.resuming import (
+    ENDED,
+    Known,
     ParquetTables,
     PendingRows,
     Resumed,

@@ -20,8 +20,9 @@ from recordings.summary import Summary
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.pieces import NOTHING, pieces_of
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.recorded import ENDED, Known
 from spark_analytics.backfill.resuming import (
+    ENDED,
+    Known,
     ParquetTables,
     PendingRows,
     Resumed,

@@ -17,8 +17,7 @@ from spark_analytics import silver
 from spark_analytics.backfill import resuming
 from spark_analytics.backfill.in_lake import EVERY_WORD, RESULTS, LakeTables
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.recorded import Known
-from spark_analytics.backfill.resuming import PendingRows, Resumed, TableForm
+from spark_analytics.backfill.resuming import Known, PendingRows, Resumed, TableForm
 from spark_analytics.backfill.run import OWNER, RunOutput
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Setting, digests
