@@ -28,7 +28,7 @@ queries:
   answers: {QUERY}
 """
 LEAP: Final = (
-    "PATTERN SEQ(bid a, bid b) WHERE [auction] AND a.bidder <> b.bidder AND b.price >= 10 * a.price"
+    "PATTERN SEQ(bid a, bid b) WHERE [auction] AND a.bidder != b.bidder AND b.price >= 10 * a.price"
     " WITHIN 100 ms USING partition RETURN a.price AS low, b.price AS high"
 )
 QUERIES: Final = {

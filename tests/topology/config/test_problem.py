@@ -221,7 +221,7 @@ QUERIES = [
         ".correct_for",
         "has no effect on a pattern",
     ),
-    ("pattern: SEQ(A a) WITHIN 1 s", ".pattern", "`SEQ` where EVENT, PATTERN or QUERY is expected"),
+    ("pattern: SEQ(A a) WITHIN 1 s", ".pattern", "`SEQ` where PATTERN or QUERY is expected"),
     ("pattern: PATTERN SEQ(A a)", ".pattern", "a pattern needs a window, like WITHIN"),
     ("pattern: PATTERN A a WHERE b.x > 1 WITHIN 1 s", ".pattern", "(line 1, col"),
     (

@@ -33,19 +33,26 @@ _COMPARISON: Final = frozenset({
 })  # fmt: skip
 _COUNT: Final = frozenset({"PLUS", "STAR", "QMARK", "LBRACE", "VBAR", "LSQB", "_LOOP", "_UNTIL"})
 _LENGTH: Final = frozenset({"INT", "FLOAT", "DURATION", "MINUS"})
-_EVENT: Final = _NAME | {"BANG", "TILDE", "_NOT"}
+_EVENT: Final = _NAME | {"BANG"}
 _GROUPS: Final = (
     ("LPAR", "STRING", "a value", _VALUE),
     ("COMPARISON", "PLUS", "a comparison", _COMPARISON),
     ("QMARK", "PLUS", "", _COUNT),
     ("INT", "FLOAT", "a duration like 10 s", _LENGTH),
-    ("BANG", "TILDE", "an event type", _EVENT),
+    ("BANG", "WORD", "an event type", _EVENT),
     ("WORD", "QUOTED", "a name", _NAME),
 )
 """Groups of tokens, each with two test tokens, a description, and all tokens of the group.
 
 If the grammar accepts both test tokens, a message shows the description in place of the tokens.
 """
+
+_OF_OTHERS: Final = {
+    "event": ("_PATTERN", "write PATTERN"),
+    "select": ("_RETURN", "write RETURN"),
+    "not": ("BANG", "write ! for a negation"),
+}
+"""Words of SASE and SQL, each with the token that replaces it and a remedy."""
 
 _EXAMPLES: Final = {
     "RPAR": "a parenthesis is not closed",
@@ -76,8 +83,9 @@ def list_wanted(accepted: Collection[str]) -> str:
 
 def remedy(accepted: Collection[str], token: Token, before: Token | None) -> str:
     """Return a hint for an unexpected token, or an empty string if there is none."""
-    if "REPORT" in accepted:
-        return "leave LATE out; raise `correct_for` where results should be corrected for longer"
+    ours, hint = _OF_OTHERS.get(token.lower(), ("", ""))
+    if ours in accepted:
+        return hint
     words = [word for word in KEYWORDS if terminal(word) in accepted]
     if "STRATEGY" in accepted:
         words.extend(STRATEGIES)

@@ -95,6 +95,6 @@ def is_reserved(token: Token) -> bool:
 
 
 CLAUSES: Final = frozenset({
-    "_WHERE", "_WITHIN", "_USING", "_MATCHES", "_SKIP", "_EMIT", "_TIES", "_LATE", "_UNCERTAIN",
-    "_RETURN", "_SELECT", END,
+    "_WHERE", "_WITHIN", "_USING", "_MATCHES", "_SKIP", "_EMIT", "_TIES", "_UNCERTAIN",
+    "_RETURN", END,
 })  # fmt: skip

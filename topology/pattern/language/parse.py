@@ -43,6 +43,9 @@ _INSTEAD: Final = {
     '"': "write a string in single quotes",
     "‘": "write a string in straight quotes, like 'a'",
     "&": "write AND",
+    "~": "write ! for a negation",
+    "==": "write =",
+    "<>": "write !=",
 }
 """The remedies for signs that have their place in other languages."""
 
@@ -161,7 +164,8 @@ def _recognise(
             return None
         # The parser may reduce rules before it rejects a token. That cannot be undone, so keep a
         # copy.
-        before = parser.copy(deepcopy_values=False) if is_reserved(token) else None
+        may_be_name = is_reserved(token) and token.type != "_NOT"
+        before = parser.copy(deepcopy_values=False) if may_be_name else None
         try:
             parser.feed_token(token)
         except UnexpectedToken:
@@ -200,7 +204,7 @@ def _strange(token: Token, findings: Findings) -> None:
         message, hint = f"the {what} is not closed", f"close it with {quote}"
     else:
         message = f"`{cut(token)}` means nothing here"
-        hint = _INSTEAD.get(token[0], "leave it out")
+        hint = _INSTEAD.get(token, "leave it out")
     findings.add("E_SYNTAX", place_of(token), message, hint)
 
 

@@ -27,9 +27,6 @@ MAX_PREV: Final = 1_000
 MAX_DIGITS: Final = 100
 """The maximum length of a numeric literal, in characters; in a duration, in digits."""
 
-_OTHERWISE: Final = {"==": "=", "<>": "!="}
-"""Alternative spellings of two comparison operators."""
-
 _LENGTH: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*(\w+)")
 
 
@@ -100,7 +97,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
 
     def compare(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
         left, operator, right = children
-        sign: Any = _OTHERWISE.get(operator, str(operator))
+        sign: Any = str(operator)
         return syntax.Compare(sign, left, right, span=span)
 
     def is_in(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:

@@ -248,9 +248,6 @@ class QueryReader(ConditionReader):
     def ties(self, span: Span, children: list[Token]) -> QueryClause:
         return QueryClause("TIES", {"ties": children[0].lower()}, span)
 
-    def late(self, span: Span, _: list[Token]) -> QueryClause:
-        return QueryClause("LATE", {}, span)
-
     def uncertain(self, span: Span, children: list[Token]) -> QueryClause:
         return QueryClause("UNCERTAIN", {"uncertain": children[0].lower()}, span)
 

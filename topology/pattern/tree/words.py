@@ -15,12 +15,11 @@ from topology.model.paths import in_backquotes
 from topology.pattern.tree.syntax import Strategy
 
 KEYWORDS: Final = frozenset({
-    "query", "pattern", "event", "where", "within", "seq", "and", "or", "strict", "next", "any",
+    "query", "pattern", "where", "within", "seq", "and", "or", "strict", "next", "any",
     "not", "loop", "greedy", "until", "in", "between", "is", "null", "like", "using", "matches",
     "one", "maximal", "all", "limit", "skip", "none", "to", "past", "last", "first", "emit",
-    "eager", "final", "slack", "ties", "by", "key", "late", "report",
-    "uncertain", "ignore", "nominal", "possible", "return", "select", "as", "into", "true",
-    "false", "sets", "for", "best",
+    "eager", "final", "slack", "ties", "by", "key", "uncertain", "ignore",
+    "nominal", "possible", "return", "as", "into", "true", "false", "sets", "for", "best",
 })  # fmt: skip
 FREE: Final = frozenset({"first", "last", "sets", "best"})
 """Keywords that may also be used as names."""

@@ -53,7 +53,7 @@ def test_script_is_queries_in_order(one: syntax.Query, other: syntax.Query) -> N
         ("a.x-5>-b.y*2", "a.x - 5 > -b.y * 2"),
         ("a.x - (b.x - c.x)", "a.x - (b.x - c.x)"),
         ("-(5) < - a.x", "-(5) < -a.x"),
-        ("a.x == 1 AND b.x <> 2", "a.x = 1 AND b.x != 2"),
+        ("a.x=1 AND b.x!=2", "a.x = 1 AND b.x != 2"),
         ("not (a.x = 1 or b.x = 1) and c.x = 1", "NOT (a.x = 1 OR b.x = 1) AND c.x = 1"),
         ("a.x between 1 and 2 and b.x is not null", "a.x BETWEEN 1 AND 2 AND b.x IS NOT NULL"),
         ("a.x not in (1,-2.5,'it''s')", "a.x NOT IN (1, -2.5, 'it''s')"),
