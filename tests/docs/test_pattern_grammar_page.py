@@ -47,7 +47,7 @@ def test_shown_error_is_the_real_one() -> None:
 
 
 def test_grammar_has_each_keyword() -> None:
-    words = re.findall(r"\b[A-Z]+\b", re.sub(r'"[^"]*"', " ", GRAMMAR))
+    words = re.findall(r"\b[A-Z_]+\b", re.sub(r'"[^"]*"', " ", GRAMMAR))
     assert {word.lower() for word in words} == KEYWORDS
 
 
@@ -57,7 +57,7 @@ def as_written() -> Lark:
     rules = re.sub(r"^(\w+) +=", r"\1:", GRAMMAR, flags=re.M)
     parts = re.split(r'("[^"]*")', rules)
     parts[::2] = [
-        re.sub(r"\b([A-Z]+)\b", r'"\1"i', each.replace("{", "(").replace("}", ")*"))
+        re.sub(r"\b([A-Z_]+)\b", r'"\1"i', each.replace("{", "(").replace("}", ")*"))
         for each in parts[::2]
     ]
     return Lark("".join(parts) + TERMINALS, parser="earley", start="script")

@@ -199,8 +199,8 @@ VALUES = "a1=2 b2=1 b3=5 b4=4 c5 b6=9 c7"
 CONDITIONS: list[Rule] = [
     ("SEQ(A a, !N n, B b) WHERE [r]", ROOMS, "", ["a1 b4"]),
     ("SEQ(A a, !N n, B b) WHERE a.r = b.r AND n.r = a.r", ROOMS, "", ["a1 b4"]),
-    ("SEQ(A a, B b) WHERE partition(a, b){[r]}", ROOMS, "", ["a1 b4"]),
-    ("SEQ(A a, B b) WHERE strict(a, b){[r]}", ROOMS, "", []),
+    ("SEQ(A a, B b) WHERE [r]", ROOMS, "USING partition", ["a1 b4"]),
+    ("SEQ(A a, B b) WHERE [r]", ROOMS, "USING strict", []),
     ("SEQ(A a, STRICT B b) WHERE [r]", ROOMS, "", ["a1 b4"]),
     ("SEQ(A a, STRICT !B n, N d)", ROOMS, "", []),
     ("SEQ(A a, B+ b[], C c) WHERE b.x > a.x", VALUES, NEXT, ["a1 b3 b4 c5"]),

@@ -9,7 +9,7 @@ from lark import Token
 
 from topology.pattern.language.lexing import CLAUSES, END, NAME, is_reserved, signs, terminal
 from topology.pattern.tree.errors import cut, nearest
-from topology.pattern.tree.words import KEYWORDS, STRATEGIES, UNITS_NS
+from topology.pattern.tree.words import KEYWORDS, UNITS_NS
 from topology.spelling.values import ELSEWHERE
 
 MANY: Final = 6
@@ -19,7 +19,6 @@ _KINDS: Final = {
     "INT": "a number",
     "STRING": "a string",
     "DURATION": "a duration like 10 s",
-    "STRATEGY": "a strategy like skip_till_any",
     "$END": "the end",
 }
 _NAME: Final = frozenset({"WORD", "QUOTED", "FIRST", "LAST", "SETS", "BEST"})
@@ -54,6 +53,8 @@ _OF_OTHERS: Final = {
 }
 """Words of SASE and SQL, each with the token that replaces it and a remedy."""
 
+_STRATEGIES: Final = frozenset({"STRICT", "PARTITION", "SKIP_TILL_NEXT", "SKIP_TILL_ANY"})
+
 _EXAMPLES: Final = {
     "RPAR": "a parenthesis is not closed",
     "_WITHIN": "a pattern needs a window, like WITHIN 10 s",
@@ -83,20 +84,23 @@ def list_wanted(accepted: Collection[str]) -> str:
 
 def remedy(accepted: Collection[str], token: Token, before: Token | None) -> str:
     """Return a hint for an unexpected token, or an empty string if there is none."""
-    ours, hint = _OF_OTHERS.get(token.lower(), ("", ""))
-    if ours in accepted:
+    if hint := translate(accepted, token, before):
         return hint
     words = [word for word in KEYWORDS if terminal(word) in accepted]
-    if "STRATEGY" in accepted:
-        words.extend(STRATEGIES)
     close = nearest(token, words) if token.type == NAME else ""
-    if "STRATEGY" in accepted and token.type in {"NEXT", "ANY"}:
-        close = f"skip_till_{token.lower()}"
     if close:
-        return f"did you mean `{close if close in STRATEGIES else close.upper()}`?"
+        return f"did you mean `{close.upper()}`?"
     if token.type == NAME and before is not None and before.type in {"INT", "FLOAT"}:
         return unit_meant(token)
     return _habit(accepted, token, before.type if before else "", str(before))
+
+
+def translate(accepted: Collection[str], token: Token, before: Token | None) -> str:
+    """Return a hint for a word that has this place in another language, or an empty string."""
+    if token.type in _STRATEGIES and before is not None and before.type == "_WHERE":
+        return f"write USING {token} after WITHIN"
+    ours, hint = _OF_OTHERS.get(token.lower(), ("", ""))
+    return hint if ours in accepted else ""
 
 
 UNITS: Final = "units are ns, us, ms, s, min, h and d"

@@ -15,20 +15,16 @@ from lark import Lark, Token
 from lark.lark import PostLex
 from lark.lexer import PatternStr
 
-from topology.pattern.tree.words import KEYWORDS, RESERVED_WORDS, STRATEGIES
+from topology.pattern.tree.words import KEYWORDS, RESERVED_WORDS
 
 END: Final = "SEMICOLON"
 UNCLOSED: Final = frozenset({"OPEN_STRING", "OPEN_NAME"})
 STRANGE: Final = "STRANGE"
 NAME: Final = "WORD"
 
-_WORDS: Final = KEYWORDS | STRATEGIES.keys()
-
 
 def terminal(word: str) -> str:
-    """Return the grammar's token type for a keyword or strategy in lower case."""
-    if word in STRATEGIES and word != "strict":
-        return "STRATEGY"
+    """Return the grammar's token type for a keyword in lower case."""
     upper = word.upper()
     return upper if upper in _names_in_rules() else f"_{upper}"
 
@@ -50,17 +46,17 @@ Only `[` begins brackets. All others end them, even if the closing bracket was f
 class _Keywords(PostLex):
     """A token filter that gives keywords and numbers the token types of the grammar."""
 
-    always_accept = ("NUMBER", "DASHED", "OPEN_STRING", "OPEN_NAME", "STRANGE", "SEMICOLON")
+    always_accept = ("NUMBER", "OPEN_STRING", "OPEN_NAME", "STRANGE", "SEMICOLON")
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         before = ""
         in_brackets = False
         for token in stream:
             kind = token.type
-            if kind in {"WORD", "DASHED"}:
-                is_free = (in_brackets or before in {"DOT", "DOLLAR"}) and "-" not in token
-                word = token.lower().replace("-", "_")
-                token.type = NAME if is_free or word not in _WORDS else terminal(word)
+            if kind == "WORD":
+                is_free = in_brackets or before in {"DOT", "DOLLAR"}
+                word = token.lower()
+                token.type = NAME if is_free or word not in KEYWORDS else terminal(word)
             elif kind == "NUMBER":
                 token.type = "INT" if token.isdigit() else "FLOAT"
             elif kind in _BORDERS:
@@ -91,7 +87,7 @@ def signs() -> dict[str, str]:
 
 
 def is_reserved(token: Token) -> bool:
-    return token.lower().replace("-", "_") in RESERVED_WORDS and token.type != NAME
+    return token.lower() in RESERVED_WORDS and token.type != NAME
 
 
 CLAUSES: Final = frozenset({

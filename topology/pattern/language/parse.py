@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, Self, cast
 from lark import Token, Tree
 from lark.exceptions import UnexpectedToken
 
-from topology.pattern.language.expected import list_wanted, remedy
+from topology.pattern.language.expected import list_wanted, remedy, translate
 from topology.pattern.language.lexing import (
     END,
     NAME,
@@ -164,12 +164,11 @@ def _recognise(
             return None
         # The parser may reduce rules before it rejects a token. That cannot be undone, so keep a
         # copy.
-        may_be_name = is_reserved(token) and token.type != "_NOT"
-        before = parser.copy(deepcopy_values=False) if may_be_name else None
+        before = parser.copy(deepcopy_values=False) if is_reserved(token) else None
         try:
             parser.feed_token(token)
         except UnexpectedToken:
-            if before is None or not _as_name(before, token, chunk[place + 1]):
+            if before is None or not _as_name(before, chunk, place):
                 _report_unexpected(parser.accepts(), chunk, place, findings)
                 return None
             _report_reserved(token, findings)
@@ -184,9 +183,11 @@ def _recognise(
     return tree
 
 
-def _as_name(parser: ParserSteps, token: Token, after: Token) -> bool:
-    """Feed a reserved word to the parser as a name; return whether `after` may follow it."""
-    if NAME not in parser.accepts():
+def _as_name(parser: ParserSteps, chunk: Sequence[Token], place: int) -> bool:
+    """Feed a reserved word to the parser as a name; return whether the next token may follow it."""
+    before, token, after = chunk[place - 1], chunk[place], chunk[place + 1]
+    accepted = parser.accepts()
+    if NAME not in accepted or translate(accepted, token, before):
         return False
     parser.feed_token(Token.new_borrow_pos(NAME, str(token), token))
     return ("$END" if after.type == END else after.type) in parser.accepts()

@@ -18,10 +18,9 @@ from topology.pattern.language.expected import unit_meant
 from topology.pattern.language.expression_text import expression_text
 from topology.pattern.language.read_conditions import ConditionReader, Name, Quant, place
 from topology.pattern.tree.defaults import with_defaults
-from topology.pattern.tree.errors import Findings, cut, meant
+from topology.pattern.tree.errors import Findings, cut
 from topology.pattern.tree.syntax import (
     AllOf,
-    And,
     AnyOf,
     Column,
     CountedNode,
@@ -35,11 +34,17 @@ from topology.pattern.tree.syntax import (
     Query,
     Seq,
     Span,
+    Strategy,
 )
-from topology.pattern.tree.walk import flat, too_deep_in
-from topology.pattern.tree.words import STRATEGIES
+from topology.pattern.tree.walk import too_deep_in
 
 _EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": "any"}
+_STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "STRICT": "strict",
+    "PARTITION": "partition",
+    "SKIP_TILL_NEXT": "next",
+    "SKIP_TILL_ANY": "any",
+}
 
 
 class Loop(NamedTuple):
@@ -65,7 +70,6 @@ class QueryReader(ConditionReader):
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
         self._components = 0
-        self._aliases: set[str] = set()
 
     def query(self, span: Span, children: list[Any]) -> Query:
         fields: dict[str, Any] = {"node": EventNode((), "_1")}
@@ -78,8 +82,6 @@ class QueryReader(ConditionReader):
                     fields["within_ns"] = self._window(child)
                 case QueryClause():
                     clauses.append(child)
-                case list():
-                    clauses += child
                 case Negation():
                     message = "a pattern cannot consist of a negation alone"
                     hint = "put it into a SEQ with an event that must happen"
@@ -172,7 +174,6 @@ class QueryReader(ConditionReader):
                     fields |= child._asdict()
                 case _:
                     fields["until"] = child
-        self._aliases.add(fields["alias"])
         return EventNode(children[0], **fields, span=span)
 
     def types(self, _: Span, children: list[Name]) -> tuple[str, ...]:
@@ -192,27 +193,11 @@ class QueryReader(ConditionReader):
         within_ns = next((child.ns for child in children if isinstance(child, Duration)), None)
         return Loop(edge, any(isinstance(child, Token) for child in children), within_ns)
 
-    def where(self, span: Span, children: list[Any]) -> list[QueryClause]:
-        found = children[0]
-        return found if isinstance(found, list) else [QueryClause("WHERE", {"where": found}, span)]
+    def where(self, span: Span, children: list[Expr]) -> QueryClause:
+        return QueryClause("WHERE", {"where": children[0]}, span)
 
-    def selection(self, span: Span, children: list[Any]) -> list[QueryClause]:
-        strategy, *conditions = children
-        using = QueryClause("USING", {"strategy": strategy}, span)
-        where = flat(And, conditions, span=span) if conditions else None
-        return [using, QueryClause("WHERE", {"where": where}, span)]
-
-    def members(self, _: Span, children: list[Any]) -> Expr:
-        where: Expr = children.pop()
-        for name in children:
-            if name.text not in self._aliases:
-                message = f"no component is called `{cut(name.text)}`"
-                hint = meant(name.text, self._aliases)
-                self.findings.add("E_ALIAS_UNKNOWN", name.span, message, hint)
-        return where
-
-    def strategy(self, _: Span, children: list[Token]) -> str:
-        return STRATEGIES[children[0].lower().replace("-", "_")]
+    def strategy(self, _: Span, children: list[Token]) -> Strategy:
+        return _STRATEGIES[children[0].type]
 
     def using(self, span: Span, children: list[str]) -> QueryClause:
         return QueryClause("USING", {"strategy": children[0]}, span)

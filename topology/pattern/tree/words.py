@@ -1,4 +1,4 @@
-"""Lists the words of the query language: keywords, strategies, units, functions.
+"""Lists the words of the query language: keywords, units, functions.
 
 Keywords may be written in upper or lower case. Some keywords, like `first` and `last`, have a
 meaning only in certain places, and may be names elsewhere. The same is true of units and functions.
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.paths import in_backquotes
-from topology.pattern.tree.syntax import Strategy
 
 KEYWORDS: Final = frozenset({
     "query", "pattern", "where", "within", "seq", "and", "or", "strict", "next", "any",
@@ -20,23 +19,12 @@ KEYWORDS: Final = frozenset({
     "one", "maximal", "all", "limit", "skip", "none", "to", "past", "last", "first", "emit",
     "eager", "final", "slack", "ties", "by", "key", "uncertain", "ignore",
     "nominal", "possible", "return", "as", "into", "true", "false", "sets", "for", "best",
+    "partition", "skip_till_next", "skip_till_any",
 })  # fmt: skip
 FREE: Final = frozenset({"first", "last", "sets", "best"})
 """Keywords that may also be used as names."""
 
-STRATEGIES: Final[Mapping[str, Strategy]] = {
-    "strict": "strict",
-    "strict_contiguity": "strict",
-    "partition": "partition",
-    "partition_contiguity": "partition",
-    "skip_till_next": "next",
-    "skip_till_next_match": "next",
-    "skip_till_any": "any",
-    "skip_till_any_match": "any",
-}
-"""The strategies by their spelling in lower case, with `_` in place of `-`."""
-
-RESERVED_WORDS: Final = (KEYWORDS | STRATEGIES.keys()) - FREE
+RESERVED_WORDS: Final = KEYWORDS - FREE
 
 UNITS_NS: Final[Mapping[str, int]] = {
     "ns": 1,

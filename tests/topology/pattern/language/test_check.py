@@ -112,7 +112,7 @@ ERRORS: list[tuple[str, str, str]] = [
     ("OR(A, SEQ(!B, !C))", "E_NOT_ALONE 15+11", "no event beside"),
     ("SEQ(A, !B b, !C c) WHERE b.x = c.x", "E_NOT_TWO 34+9", "cannot relate"),
     ("SEQ(A, !B b, C) WITHIN 1 s RETURN b.x + 1", "E_NOT_RETURN 43+7", "leave it out"),
-    ("A WHERE skip_till_any WITHIN 1 s MATCHES ONE", "E_MODE 42+11", "MAXIMAL or ALL"),
+    ("A WITHIN 1 s USING skip_till_any MATCHES ONE", "E_MODE 42+11", "MAXIMAL or ALL"),
     ("A WITHIN 1 s USING skip_till_any MATCHES BEST", "E_MODE 42+12", "MAXIMAL or ALL"),
     ("A WITHIN 1 s MATCHES BEST UNCERTAIN POSSIBLE", "E_MODE 35+18", "or write MATCHES ALL"),
     ("A WITHIN 1 s MATCHES MAXIMAL", "E_MODE 22+15", "USING skip_till_any"),
