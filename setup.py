@@ -28,7 +28,6 @@ HOT_ROOMS = (
     "flow",
     "merge",
     "model",
-    "published",
     "query",
     "reorder",
     "waiting",
@@ -37,9 +36,13 @@ HOT_ROOMS = (
 )
 """The packages in `topology/` that are compiled, with all folders in them.
 
-With order, merge and windows, an event spends more than 99 % of its time in the core there. The
-exceptions are `published` and `waiting`. The former extends classes of `merge` and `reorder`, which
-would be slower if Python could extend them, and the latter has bases of the former.
+With order, merge and windows, an event spends more than 99 % of its time in the core there.
+"""
+
+PUBLISHED = "benchmarks/published"
+"""A package that is compiled with the core, but is in no wheel.
+
+It extends classes of `merge` and `reorder`, which would be slower if Python could extend them.
 """
 
 OTHER_ROOMS = (
@@ -104,11 +107,17 @@ class Build(build_ext):  # type: ignore[misc]
             self.extensions = [one for one in self.extensions if one.optional]
 
 
+def is_for_a_wheel() -> bool:
+    return "bdist_wheel" in sys.argv and "editable_wheel" not in sys.argv
+
+
 def hot_modules() -> list[str]:
     """Return the files to compile, relative to this folder."""
     core, files = ROOT / "topology", list[Path]()
     for room in HOT_ROOMS + (OTHER_ROOMS if ASKED == "all" else ()):
         files += [core / room] if room.endswith(".py") else sorted((core / room).rglob("*.py"))
+    if not is_for_a_wheel():
+        files += sorted((ROOT / PUBLISHED).rglob("*.py"))
     found = [str(file.relative_to(ROOT)) for file in files if file.name not in INTERPRETED]
     return [*found, *HOT_SHELL]
 
@@ -164,8 +173,7 @@ def core() -> list[Extension]:
 
     The library comes first, since nothing else of the core runs without it.
     """
-    is_for_a_wheel = "bdist_wheel" in sys.argv and "editable_wheel" not in sys.argv
-    if ASKED == "0" or not (MUST or is_for_a_wheel):
+    if ASKED == "0" or not (MUST or is_for_a_wheel()):
         return []
     try:
         from mypyc.build import mypycify

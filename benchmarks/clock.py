@@ -21,12 +21,12 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks import harness
 from benchmarks.harness import Asked, Columns, Tables, contest, score
+from benchmarks.published.clock import ThesisClock
 from benchmarks.tables import Table, count, share, us
 from benchmarks.traces import TRACES, TraceRow
 from topology.clock.measured import MeasuredClock
 from topology.config import ClockConfig
 from topology.model.sample import Sample
-from topology.published.clock import ThesisClock
 
 MS: Final = 1_000_000
 S: Final = 1_000_000_000

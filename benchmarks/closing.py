@@ -19,12 +19,12 @@ from typing import Final
 from benchmarks.baselines.early_windows import EarlyWindows
 from benchmarks.baselines.ignore import Ignore
 from benchmarks.oracle import last_arrivals, oracle
+from benchmarks.published.event_driven import EventDriven
+from benchmarks.published.mean_delay import AverageDelay
+from benchmarks.published.prob_slack import ProbSlack
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream
 from topology.model.event import Event
-from topology.published.event_driven import EventDriven
-from topology.published.mean_delay import AverageDelay
-from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing
 from topology.waiting.policy import END, SlackPolicy

@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple
 from benchmarks import harness
 from benchmarks.harness import Asked, Tables, contest
 from benchmarks.holding import COLUMNS, event_of, inject, run
+from benchmarks.published.reorder import PacedReorder
 from benchmarks.tables import Table, count
 from benchmarks.traces import TRACES
 from benchmarks.workloads import D1, D2, D3, bursts, lose, loss_storm, rate_steps, regimes, soccer
@@ -26,7 +27,6 @@ from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
 from topology.model.event import NO_EPOCH
-from topology.published.reorder import PacedReorder
 from topology.reorder.operator import Reorder
 
 MISS_PPM: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)

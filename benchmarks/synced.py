@@ -7,19 +7,20 @@ go through reorder, clock and merge. The output is compared with the event times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import merge as merged
 from itertools import count
 from typing import Final, NamedTuple
 
 from benchmarks.holding import feed
+from benchmarks.published.methods import Build, builders
 from benchmarks.truth import BEFORE_ALL, Truth
 from benchmarks.workloads.clocks import AS_CLIENT, EVERY_MINUTE, Dial, rounds
 from benchmarks.workloads.laws import S
 from benchmarks.workloads.rows import Row
 from benchmarks.workloads.soccer import SOURCE_SHIFT_NS
 from topology.clock.drift_table import DriftTable
-from topology.config import ClockConfig, MergeConfig, StreamConfig, StreamMethods, Topology
+from topology.config import ClockConfig, MergeConfig, StreamConfig, Topology
 from topology.config.stages import MERGE, REORDER
 from topology.flow.stage import Stage
 from topology.model.event import Event
@@ -36,7 +37,7 @@ class Method(NamedTuple):
     name: str
     config: ClockConfig
     pauses_s: Sequence[int] = EVERY_MINUTE
-    methods: StreamMethods = StreamMethods()
+    built_by: Mapping[str, Build] = {}
 
 
 TRUST: Final = Method(
@@ -46,7 +47,7 @@ TRUST: Final = Method(
 )
 ESTIMATE: Final = Method("no sync: estimate", ClockConfig(sync="none"))
 POLYGON: Final = Method("sync: polygon", ClockConfig())
-THESIS: Final = Method("sync: thesis", ClockConfig(), methods=StreamMethods(clock="thesis"))
+THESIS: Final = Method("sync: thesis", ClockConfig(), built_by=builders(clock="thesis"))
 AS_CLIENT_DOES: Final = Method("sync: polygon, as client", ClockConfig(), AS_CLIENT)
 METHODS: Final = (TRUST, ESTIMATE, THESIS, POLYGON, AS_CLIENT_DOES)
 SYNCED: Final = (THESIS, POLYGON, AS_CLIENT_DOES)
@@ -94,7 +95,7 @@ def through(
     for sample in samples:
         table.add(sample)
     merge = MergeConfig(expected_sources=sources)
-    stream = StreamConfig(clock=method.config, merge=merge, experimental=method.methods)
+    stream = StreamConfig(clock=method.config, merge=merge, built_by=method.built_by)
     stage = Stage(Topology(streams={"default": stream}), (REORDER, MERGE), table=table)
     sent = count()
     now_ns = feed(stage, (event for event, _ in zip(events, sent, strict=False)), emitted)

@@ -37,6 +37,8 @@ from benchmarks import aggregates, harness
 from benchmarks.harness import Asked, Tables, contest, score
 from benchmarks.holding import COLUMNS as HELD
 from benchmarks.holding import Driven, Holding, event_of, feed, run
+from benchmarks.published.aq_k_slack import AQKSlack
+from benchmarks.published.mp_k_slack import MPKSlack
 from benchmarks.reorder import by
 from benchmarks.synced import AS_CLIENT_DOES, METHODS, POLYGON, TRUST, sources_of, span_of, stamp
 from benchmarks.synced import run as run_stage
@@ -46,8 +48,6 @@ from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.clocks import HEAD_START_NS, Dial, steady, unlike_dials
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
-from topology.published.aq_k_slack import AQKSlack
-from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.policy import SlackPolicy

@@ -201,13 +201,6 @@ def untyped_in(source: str) -> list[str]:
     ]
 
 
-def test_published_has_one_importer() -> None:
-    core = [name for name in files() if re.match(r"topology/.*\.py$", name)]
-    others = [name for name in core if "/published/" not in name]
-    knowing = {name for name in others if any(".published" in one for one in imports_of(name))}
-    assert knowing == {"topology/flow/build.py"}
-
-
 def test_no_import_circles() -> None:
     """Imports for types only and imports within functions count too."""
     imported = {

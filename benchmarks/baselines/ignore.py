@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topology.published.mean_delay import AverageDelay
+from benchmarks.published.mean_delay import AverageDelay
 
 
 class Ignore(AverageDelay):

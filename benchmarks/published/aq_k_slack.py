@@ -21,9 +21,9 @@ from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import Final
 
+from benchmarks.published.mp_k_slack import MP, MPKSlack
 from topology.model.operator import NEVER, Figures
 from topology.model.saved import BIG, FLOAT, INT, dict_of, list_of, optional
-from topology.published.mp_k_slack import MP, MPKSlack
 from topology.waiting.policy import BEFORE_ALL
 
 KP: Final = 0.5

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from benchmarks.published.clocked_slack import CLOCKED, ClockedSlack
 from topology.model.operator import NEVER
 from topology.model.saved import BIG, INT, list_of, tuple_of
-from topology.published.clocked_slack import CLOCKED, ClockedSlack
 
 MAX_KEPT: Final = 100_000
 PPM: Final = 1_000_000

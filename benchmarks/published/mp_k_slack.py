@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from benchmarks.published.clocked_slack import CLOCKED, ClockedSlack
 from topology.model.operator import NEVER
 from topology.model.saved import BIG, optional
-from topology.published.clocked_slack import CLOCKED, ClockedSlack
 from topology.waiting.policy import BEFORE_ALL
 
 Measure = Literal["next_tick", "arrival"]

@@ -14,10 +14,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from benchmarks.published.smoothed import SMOOTHED, Smoothed
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.model.saved import INT, Shape, tuple_of
-from topology.published.smoothed import SMOOTHED, Smoothed
 from topology.reorder.operator import Reorder
 from topology.reorder.sequence import Sequence
 from topology.reorder.settings import ReorderConfig

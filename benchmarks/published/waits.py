@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from benchmarks.published.aq_k_slack import AQKSlack
+from benchmarks.published.event_driven import EventDriven
+from benchmarks.published.ldop import LDOP
+from benchmarks.published.mean_delay import AverageDelay
+from benchmarks.published.mp_k_slack import MPKSlack
+from benchmarks.published.prob_slack import ProbSlack
 from topology.answer.settings import QualityConfig
-from topology.published.aq_k_slack import AQKSlack
-from topology.published.event_driven import EventDriven
-from topology.published.ldop import LDOP
-from topology.published.mean_delay import AverageDelay
-from topology.published.mp_k_slack import MPKSlack
-from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import PPM
 from topology.waiting.policy import SlackPolicy
 

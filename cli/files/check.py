@@ -165,8 +165,7 @@ def draw(path: str, topology: Topology) -> Tree:
     tree = Tree(Text(f"{path}: sound"))  # A plain string would be parsed for markup in brackets.
     streams = tree.add("streams")
     for name, stream in topology.streams.items():
-        rule = stream.experimental.reorder or stream.reorder.rule
-        waits = f"rule {rule}, late {stream.reorder.late}"
+        waits = f"rule {stream.reorder.rule}, late {stream.reorder.late}"
         streams.add(f"{name}: {stream.input} -> {stream.output} ({waits})")
     add(tree, f"stages: {topology.cut.why}", (stage.name for stage in topology.stages))
     queries = tree.add("queries") if topology.queries else tree

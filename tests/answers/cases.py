@@ -120,9 +120,6 @@ several servers                 | skewed     | {clock: {servers: 3, sync_window:
 short silences | plain | {merge: {max_wait: 100ms, idle_after: 300ms, quiet_after: 1s}}
 long waits                      | plain      | {merge: {max_wait: 5s, miss_target: 0.01%}}
 expected sources | plain | {merge: {expected_sources: [m0, m9], new_source_allowance: 0s}}
-as the thesis | skewed | {experimental: {reorder: thesis, merge: thesis, clock: thesis}}
-as RFC 6298                     | plain      | {experimental: {reorder: rfc}}
-MP-K-Slack                      | plain      | {reorder: {rule: time}, experimental: {reorder: mp}}
 """)
 
 QUERIES = _table("""
@@ -149,12 +146,7 @@ joined windows that slide | two   | {join: sliding 2s every 1s, $SIDES, answer: 
 joins of a quality        | two   | {join: interval 300ms, $SIDES, outer: left, $QUALITY}
 patterns of a quality | plain | {pattern: $ABSENT, $QUALITY}
 final patterns | plain | {pattern: "PATTERN SEQ(A a, !B b) WHERE [k] WITHIN 1 s", answer: final}
-""") | {
-    f"windows of a quality, {method}": _table(
-        f"one | sound | {{window: tumbling 1s, $QUALITY, experimental: {{quality: {method}}}, $N}}"
-    )["one"]
-    for method in ("mp", "aq", "ldop", "prob_slack", "event_driven", "mean_delay")
-}
+""")
 
 FUNCTIONS = """
 from inorder.engine import Detector

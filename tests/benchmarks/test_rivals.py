@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks import thesis
 from benchmarks.holding import event_of, run
+from benchmarks.published.mp_k_slack import MPKSlack
 from benchmarks.thesis import AQ, FIXED, MP, RIGHT, coverage, measure_rivals, measure_sources
 from benchmarks.workloads import D1, D3, soccer
-from topology.published.mp_k_slack import MPKSlack
 
 SHORT = D1.shorten(100)
 

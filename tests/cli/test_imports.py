@@ -78,7 +78,7 @@ def test_replay_imports_needed_operators(asked: str | None, tmp_path: Path) -> N
     found = loaded("replay", "--json", "--topology", topology, events)
     operators = {name for name in ASKED_FOR if f"topology.{name}.operator" in found}
     assert operators == {*([] if asked is None else [asked])}
-    assert found.isdisjoint({"asyncio", "rich.table", "topology.published"})
+    assert found.isdisjoint({"asyncio", "rich.table"})
 
 
 def test_stage_help_imports_no_query() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import agents
+import benchmarks.published
 import codec
 import inorder
 import topology
@@ -27,8 +28,8 @@ from tests import ROOT
 
 RECIPE: dict[str, Any] = runpy.run_path(str(ROOT / "setup.py"), run_name="recipe")
 COMPILED = frozenset(name.removesuffix(".py").replace("/", ".") for name in RECIPE["hot_modules"]())
-ROOMS = (topology, codec, inorder, agents)
-"""Packages that a stage runs."""
+ROOMS = (topology, codec, inorder, agents, benchmarks.published)
+"""Packages that a stage runs, and the methods that it may be given."""
 
 ALLOWS = "allow_interpreted_subclasses"
 

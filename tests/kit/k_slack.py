@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.published.clocked_slack import ClockedSlack
 from topology.model.operator import NEVER
-from topology.published.clocked_slack import ClockedSlack
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.policy import SlackPolicy

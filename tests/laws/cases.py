@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from benchmarks.published.clock import RoundTripClock
+from benchmarks.published.event_driven import EventDriven
+from benchmarks.published.merge import PacedMerge
+from benchmarks.published.mp_k_slack import MPKSlack
+from benchmarks.published.reorder import PacedReorder
 from tests.kit.chains import chained
 from tests.kit.k_slack import KSlack, time_buffer
 from tests.kit.queries import Output, quality_of, window_query
@@ -39,11 +44,6 @@ from topology.merge.operator import Merge
 from topology.model.event import Event
 from topology.model.operator import Operator
 from topology.model.sample import Declared, Sample
-from topology.published.clock import RoundTripClock
-from topology.published.event_driven import EventDriven
-from topology.published.merge import PacedMerge
-from topology.published.mp_k_slack import MPKSlack
-from topology.published.reorder import PacedReorder
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack

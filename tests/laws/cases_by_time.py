@@ -7,6 +7,7 @@ from functools import cache, partial
 from random import Random
 from typing import Any
 
+from benchmarks.published.mp_k_slack import MPKSlack
 from tests.kit.k_slack import KSlack
 from tests.kit.topologies import in_code
 from tests.laws.cases import UNMERGED, Case, stage_case
@@ -15,7 +16,6 @@ from tests.laws.streams_between import MAX_WAIT, two_streams
 from topology.config import ReorderConfig
 from topology.flow.stage import Stage
 from topology.model.event import DEAD, Event
-from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder

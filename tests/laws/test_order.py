@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.published.merge import PacedMerge
 from tests.kit.events import copies, copy_of
 from tests.laws.streams import MS, START, in_log_order, orderly, raw
 from tests.laws.streams_between import MAX_WAIT, aligned, sequenced
@@ -19,7 +20,6 @@ from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
 from topology.model.operator import Operator
 from topology.model.outcome import Gap, Late, Report
-from topology.published.merge import PacedMerge
 from topology.reorder.operator import Reorder
 
 SEEDS = seeds_of_today(20)

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from benchmarks.published.clock import ThesisClock
 from topology.clock.cell import UNSYNCED
 from topology.clock.measured import MeasuredClock
 from topology.config import ClockConfig
 from topology.model.sample import Sample
-from topology.published.clock import ThesisClock
 
 US: Final = 1_000
 MS: Final = 1_000_000

@@ -115,8 +115,7 @@ class QualityTarget(SavedPart):
             cap_ns = max(1, cap_ns - every_ns)
         self.policy = quality.policy(size_ns)
         self._shape = target_shape(self.SHAPE, self.policy.SHAPE)
-        settings = quality.model_copy(update={"published": None})
-        how = (repr(settings), size_ns, every_ns, reach_ns, self._shape.digest)
+        how = (repr(quality), size_ns, every_ns, reach_ns, self._shape.digest)
         self._waits = crc32(repr(how).encode())
         """A checksum of the settings and the shape.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import ValidationInfo
+from pydantic import Field, ValidationInfo
 
 from topology.answer.rules import FINAL, Answer
 from topology.model.operator import NEVER
@@ -122,13 +122,14 @@ class QualityConfig(Section):
     """
     max_sources: Annotated[Count, Unspelled()] = 10_000
     """The largest number of sources that are remembered."""
-    published: Annotated[Any, Unspelled()] = None
-    """A function from these settings and a window length to a strategy of `topology.published`."""
+    built_by: Annotated[Any, Unspelled(), Field(repr=False)] = None
+    """A function from these settings and a window length to a waiting strategy, in place of the
+    default."""
 
     def policy(self, window_ns: int) -> SlackPolicy:
         """Return a fresh waiting strategy for windows of this length."""
-        if self.published is not None:
-            return cast("SlackPolicy", self.published(self, window_ns))
+        if self.built_by is not None:
+            return cast("SlackPolicy", self.built_by(self, window_ns))
         from topology.waiting.risk import RiskSlack
 
         budget = AccuracyBudget((MILLION - self.accuracy_ppm) / MILLION)

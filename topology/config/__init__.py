@@ -14,8 +14,6 @@ lines to their errors. The sections of operators are in the operators' own packa
 
 from topology.answer.settings import QualityConfig as QualityConfig
 from topology.clock.settings import ClockConfig as ClockConfig
-from topology.config.experimental import QueryMethods as QueryMethods
-from topology.config.experimental import StreamMethods as StreamMethods
 from topology.config.fields import FieldsConfig as FieldsConfig
 from topology.config.file import TopicsConfig as TopicsConfig
 from topology.config.query import QueryConfig as QueryConfig

@@ -15,13 +15,12 @@ from pydantic import PlainSerializer, ValidationInfo, model_validator
 
 from topology.answer.rules import SPECULATE
 from topology.answer.settings import BOUNDS, KeyText
-from topology.config.experimental import QueryMethods, quality_faults
 from topology.detector.settings import DetectorSettings
 from topology.join.settings import AS_OF, FULL, MIN_SIDES, SIDES, JoinSettings
 from topology.pattern.settings import PatternSettings
 from topology.spelling.problem import Fault, format_value, meant, refuse, refused_at
 from topology.spelling.section import key_of
-from topology.spelling.values import Given, or_nothing, user_functions_of
+from topology.spelling.values import Given, user_functions_of
 from topology.window.settings import WindowSettings, fill_faults
 
 if TYPE_CHECKING:
@@ -115,9 +114,6 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
     ) = None
     """A pattern (docs/guides/patterns.md), or a MATCH_RECOGNIZE clause of SQL whose FROM names the
     stream (docs/guides/match_recognize.md)."""
-    experimental: Annotated[QueryMethods, or_nothing(QueryMethods)] = QueryMethods.by_default()
-    """Published methods in place of the defaults, for comparisons. A version may drop any of
-    them."""
 
     @model_validator(mode="after")
     def _stream_behind_from(self) -> QueryConfig:
@@ -153,7 +149,6 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
         if self.speculate is not None and self.answer != SPECULATE:
             message = f"has no effect with `answer: {self.answer}`"
             yield Fault(("speculate",), message, "write answer: speculate, or leave it out")
-        yield from quality_faults(self.experimental, has_target=self.quality is not None)
 
     def _unfit_keys(self) -> Iterator[Fault]:
         """Yield a fault for each key that this kind of query may not have."""

@@ -6,14 +6,13 @@ In the file the key of a field is its alias (`max_wait`). Its Python name has th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
 from inorder.contract import PRESETS, UNIT_NS, HeaderNames, Preset, TimeUnit, clashing
 from topology.clock.settings import ClockConfig
-from topology.config.experimental import StreamMethods, reorder_faults
 from topology.config.fields import (
     Arrival,
     FieldsConfig,
@@ -26,7 +25,7 @@ from topology.config.schema import OF_A_SCHEMA, SchemaConfig
 from topology.merge.settings import MergeConfig
 from topology.reorder.settings import OF_IDS, ReorderConfig
 from topology.spelling.problem import Fault
-from topology.spelling.section import Section, key_of
+from topology.spelling.section import Section, Unspelled, key_of
 from topology.spelling.values import Flag, TopicName, one_of, or_nothing, text
 from topology.wire.mapping import PLACES, DecimalSign, Fields
 from topology.wire.time_forms import time_form
@@ -124,12 +123,10 @@ class StreamConfig(Section):
     """How clocks are measured, and how far they are trusted."""
     merge: Annotated[MergeConfig, or_nothing(MergeConfig)] = MergeConfig.by_default()
     """The order across the sources of the stream."""
-    experimental: Annotated[StreamMethods, or_nothing(StreamMethods)] = StreamMethods.by_default()
-    """Published methods in place of the defaults, for comparisons. A version may drop any of
-    them."""
+    built_by: Annotated[Mapping[str, Any], Unspelled(), Field(repr=False)] = {}
+    """Functions that build operators in place of the default ones, by the operator's name."""
 
     def faults(self) -> Iterator[Fault]:
-        yield from reorder_faults(self.experimental, self.reorder)
         yield from _mapping_faults(self)
         if self.signed and self.arrival == "timestamp":
             message = "`timestamp` is not signed, so every writer to the topic can move the clock"

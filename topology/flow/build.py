@@ -7,9 +7,8 @@ quarter of the start-up time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from topology.clock.drift_table import DriftTable
@@ -31,6 +30,7 @@ from topology.window.settings import fingerprint as window_fingerprint
 if TYPE_CHECKING:
     from topology.pattern.run.engine import Engine
     from topology.pattern.tree.syntax import Query
+    from topology.waiting.policy import SlackPolicy
 
 
 class Site(NamedTuple):
@@ -61,7 +61,7 @@ class Site(NamedTuple):
         """Return the queries of this kind that read the site's streams and input alone, by name."""
         topology = self.topology
         return {
-            name: with_method(query)
+            name: query
             for name, query in topology.queries.items()
             if query.kind == kind
             and topology.read_by(query) <= {*self.streams}
@@ -73,12 +73,12 @@ def reorder(site: Site) -> Operator:
     """Return the operator that orders each source, by sequence number or by time."""
     config = site.config.reorder
     if config.is_mixed:
-        return MixedReorder(_by_number(site), _by_time(site))
-    return _by_number(site) if config.numbered else _by_time(site)
+        return MixedReorder(_by_number(site), by_time(site))
+    return _by_number(site) if config.numbered else by_time(site)
 
 
-def _by_time(site: Site) -> ReorderByTime:
-    """Return the operator that orders each source by time.
+def by_time(site: Site, policy: Callable[[], SlackPolicy] | None = None) -> ReorderByTime:
+    """Return the operator that orders each source by time, with the default policy if None.
 
     If CLOCK trusts sources without time sync, an event far ahead of its arrival becomes a dead
     letter here, as it would in CLOCK.
@@ -86,42 +86,19 @@ def _by_time(site: Site) -> ReorderByTime:
     config = site.config
     trusted = config.clock.unsynced == "trust"
     max_ahead_ns = config.clock.max_ahead_ns if trusted else None
-    strategy = None
-    if config.experimental.reorder == "mp":
-        from topology.published.mp_k_slack import MPKSlack
-
-        max_k_ns = config.reorder.max_wait_ns
-        strategy = partial(MPKSlack, measure="arrival", max_k_ns=max_k_ns, idle_ns=0)
-    return ReorderByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
+    return ReorderByTime(site.stream, config.reorder, policy, site.place, max_ahead_ns)
 
 
 def _by_number(site: Site) -> Reorder:
-    config = site.config
-    methods = config.experimental
-    if methods.reorder is None:
-        return Reorder(site.stream, config.reorder, site.place)
-    from topology.published.reorder import PacedReorder
-
-    is_rfc = methods.reorder == "rfc"
-    return PacedReorder(site.stream, config.reorder, site.place, is_rfc=is_rfc)
+    return Reorder(site.stream, site.config.reorder, site.place)
 
 
 def clock(site: Site) -> Operator:
-    made = Clock
-    if site.config.experimental.clock is not None:
-        from topology.published.clock import RoundTripClock
-
-        made = RoundTripClock
-    return made(site.config.clock, site.table)
+    return Clock(site.config.clock, site.table)
 
 
 def merge(site: Site) -> Operator:
-    made = Merge
-    if site.config.experimental.merge is not None:
-        from topology.published.merge import PacedMerge
-
-        made = PacedMerge
-    return made(site.stream, site.config.merge, site.place)
+    return Merge(site.stream, site.config.merge, site.place)
 
 
 def windows(site: Site) -> Operator | None:
@@ -290,14 +267,3 @@ def _meaning(topology: Topology, query: QueryConfig) -> bytes:
 
         return pattern_fingerprint(query.pattern).encode()
     return window_fingerprint(query)
-
-
-def with_method(query: QueryConfig) -> QueryConfig:
-    """Return the query with the published strategy that it names, if it names one."""
-    quality, method = query.quality, query.experimental.quality
-    if quality is None or method is None:
-        return query
-    from topology.published import waits
-
-    published = quality.model_copy(update={"published": waits.QUALITY[method]})
-    return query.model_copy(update={"quality": published})

@@ -166,12 +166,13 @@ def chain_of(
     for name, place in places_of(operators).items():
         row = _row_of(name)
         site = Site(topology, [stream], place, table, name != row.name, payloads)
-        operator = None if row.takes_several else row.build(site)
+        build_one = site.config.built_by.get(row.name, row.build)
+        operator = None if row.takes_several else build_one(site)
         if operator is not None and name in BY_LANE and (lanes is None or len(lanes) > 1):
             first, *others = lanes or [0]
-            made = {lane: row.build(site) for lane in others}
+            made = {lane: build_one(site) for lane in others}
             rest = {lane: each for lane, each in made.items() if each is not None}
-            build_next = partial(row.build, site) if lanes is None else None
+            build_next = partial(build_one, site) if lanes is None else None
             operator = ByLane({first: operator, **rest}, build_next)
         if operator is not None:
             nodes.append(Node(name, operator, place, f"{name}/"))

@@ -6,6 +6,6 @@
 | `OwnTail`   | tail                    | the quality target of events requires      |
 
 `RiskSlack` is the default for windows, `OwnTail` for a reorder by time (docs/concepts/late.md).
-Methods of papers are in `topology.published`. All strategies implement the contract of `policy`, so
-`driver` and `topology.reorder.time_buffer` work with any of them.
+All strategies implement the contract of `policy`, so `driver` and `topology.reorder.time_buffer`
+work with any of them.
 """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from benchmarks.published.clock import ThesisClock
 from tests.topology.clock.rounds import AT, MS, S, burst, golden, numbers, round_at
 from topology.clock.cell import SYNCED, UNSYNCED
 from topology.config import ClockConfig
 from topology.model.sample import Sample
-from topology.published.clock import ThesisClock
 
 
 def thesis() -> ThesisClock:

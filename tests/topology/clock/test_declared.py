@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchmarks.published.clock import RoundTripClock
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import ClockConfig
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
-from topology.published.clock import RoundTripClock
 from topology.wire.clock_words import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS
 
 MS = 1_000_000

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.published.clock import RoundTripClock
 from tests.kit.events import event
 from tests.laws.cases import measured_clock
 from tests.laws.streams import START
@@ -24,7 +25,6 @@ from topology.model.event import BLOCKED, DEAD, Event
 from topology.model.late import GAP
 from topology.model.sample import Declared, Sample
 from topology.model.saved import ShapeRefused
-from topology.published.clock import RoundTripClock
 
 MS = 1_000_000
 S = 1_000

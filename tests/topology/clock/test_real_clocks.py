@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import pytest
 
+from benchmarks.published.clock import ThesisClock
 from benchmarks.traces import MS, TRACES, S, TraceRow
 from tests.end_to_end.recordings import recorded
 from topology.clock.measured import MeasuredClock
 from topology.config import ClockConfig
 from topology.model.sample import Sample
-from topology.published.clock import ThesisClock
 
 WIDE_NS = 10 * S
 FIRST = 10

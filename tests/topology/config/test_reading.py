@@ -12,7 +12,6 @@ from topology.config import (
     ReorderConfig,
     StageConfig,
     StreamConfig,
-    StreamMethods,
     Topology,
     parse,
 )
@@ -65,7 +64,6 @@ streams:
     clock: {sync: none, unsynced: trust, max_ahead: 5min, max_error: 50us}
     merge: {miss_target: 1e-2, max_wait: 0ms, idle_after: 7ns, max_queued: 15,
             expected_sources: [a, "1"], new_source_allowance: 0s}
-    experimental: {clock: thesis, merge: thesis}
 stages: [ reorder + merge , window ]
 queries: {}
 delivery: at_least_once
@@ -112,7 +110,6 @@ def test_every_key_is_read() -> None:
         expected_sources=("a", "1"),
         new_source_allowance_ns=0,
     )
-    assert stream.experimental == StreamMethods(clock="thesis", merge="thesis")
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
     of_reorder = stream.reorder.max_sources, stream.reorder.forget_after_ns
     assert (stream.clock.max_sources, stream.clock.forget_after_ns) == of_reorder
@@ -147,3 +144,7 @@ def test_anchors_share_settings() -> None:
     )
     assert topology.streams["b"] == topology.streams["a"]
     assert topology.streams["c"].reorder.rule == "fixed"
+
+
+def test_default_wait_may_be_written() -> None:
+    assert parse("streams: {a: {merge: {wait: delay}}}") == parse("streams: {a: {}}")

@@ -51,7 +51,6 @@ queries:
 streams:
   a:
     reorder: {start: zero, infer_restart: true, late: side, max_held_bytes: 64 KiB}
-    experimental: {reorder: rfc, merge: thesis}
     clock: {unsynced: trust, granularity: 1.5ms, max_skew: 20ppb}
     merge: {expected_sources: [s1, "2"], miss_target: "0.1%"}
 delivery: at_least_once
@@ -116,8 +115,6 @@ def test_every_default_is_filled_in() -> None:
         ("streams", "*", "reorder", "id_memory"),
         ("streams", "*", "reorder", "max_ids"),
     }
-    methods = SECTIONS["streams", "*", "experimental"].model_fields
-    unsaid |= {("streams", "*", "experimental", key) for key in methods}
     unsaid |= {("streams", "*", key) for key in MAPPING_KEYS}
     for path, section in SECTIONS.items():
         if path[0:1] == ("queries",) or (

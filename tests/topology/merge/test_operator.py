@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.published.merge import PacedMerge
 from tests.kit.scenarios import Table, scenarios, table
 from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS, Settings, by_operator, by_oracle, items
@@ -18,7 +19,6 @@ from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, WATERMARK, Event
 from topology.model.late import GAP
 from topology.model.outcome import Duplicate, Late, Step
-from topology.published.merge import PacedMerge
 
 SEEDS = seeds_of_today(43)
 

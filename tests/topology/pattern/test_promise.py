@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.published.methods import parse
 from tests.kit.events import copies
 from tests.kit.runs import cut, results_of, through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START
 from tests.topology.window.test_promise import drifting, heard
-from topology.config import parse
 from topology.flow.chain import Chain
 from topology.flow.registry import chain_of
 from topology.model.event import Event, twin

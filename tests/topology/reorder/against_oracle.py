@@ -6,12 +6,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from benchmarks.published.reorder import PacedReorder
 from tests.oracle import waits
 from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
 from topology.config import ReorderConfig
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Gap, Late
-from topology.published.reorder import PacedReorder
 from topology.reorder.operator import Reorder
 
 MS = 1_000_000

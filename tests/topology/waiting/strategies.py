@@ -12,17 +12,17 @@ from random import Random
 from typing import Any, Final
 
 from benchmarks.baselines.ignore import Ignore
+from benchmarks.published.aq_k_slack import AQKSlack
+from benchmarks.published.event_driven import EventDriven
+from benchmarks.published.ldop import LDOP
+from benchmarks.published.mean_delay import AverageDelay
+from benchmarks.published.mp_k_slack import MPKSlack
+from benchmarks.published.prob_slack import ProbSlack
 from tests.kit.events import copies
 from tests.kit.k_slack import KSlack
 from tests.laws.streams import in_log_order
 from topology.model.event import Event
 from topology.model.operator import NEVER
-from topology.published.aq_k_slack import AQKSlack
-from topology.published.event_driven import EventDriven
-from topology.published.ldop import LDOP
-from topology.published.mean_delay import AverageDelay
-from topology.published.mp_k_slack import MPKSlack
-from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, SlackPolicy
 from topology.waiting.risk import RiskSlack

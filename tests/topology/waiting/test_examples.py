@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.baselines.ignore import Ignore
+from benchmarks.published.aq_k_slack import AQKSlack
+from benchmarks.published.event_driven import EventDriven
+from benchmarks.published.ldop import LDOP
+from benchmarks.published.mean_delay import AverageDelay
+from benchmarks.published.mp_k_slack import MPKSlack
+from benchmarks.published.prob_slack import ProbSlack
 from tests.kit.k_slack import KSlack, time_buffer
 from tests.topology.waiting.strategies import STRATEGIES, Unguarded
 from topology.model.event import Event
 from topology.model.outcome import Late
 from topology.model.saved import ShapeRefused
-from topology.published.aq_k_slack import AQKSlack
-from topology.published.event_driven import EventDriven
-from topology.published.ldop import LDOP
-from topology.published.mean_delay import AverageDelay
-from topology.published.mp_k_slack import MPKSlack
-from topology.published.prob_slack import ProbSlack
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver

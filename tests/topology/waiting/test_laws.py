@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from benchmarks.baselines.early_windows import EarlyWindows
+from benchmarks.published.ldop import LDOP
+from benchmarks.published.prob_slack import ProbSlack
 from tests.kit.events import copies
 from tests.kit.k_slack import KSlack, time_buffer
 from tests.kit.runs import cut, through_changelog
@@ -28,8 +30,6 @@ from tests.topology.waiting.strategies import (
 )
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late
-from topology.published.ldop import LDOP
-from topology.published.prob_slack import ProbSlack
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver

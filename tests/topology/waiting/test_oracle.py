@@ -10,14 +10,14 @@ import pytest
 from benchmarks.baselines.early_windows import EarlyWindows
 from benchmarks.closing import judge, run
 from benchmarks.oracle import oracle
+from benchmarks.published.event_driven import EventDriven
+from benchmarks.published.mp_k_slack import MPKSlack
+from benchmarks.published.prob_slack import Jumping, Polyline
 from benchmarks.workloads.windows import STATIC, Stream, stream
 from tests.kit.events import copies
 from tests.kit.k_slack import KSlack, time_buffer
 from tests.topology.waiting.strategies import EVERY, MS, Unguarded, disordered
 from topology.model.event import Event
-from topology.published.event_driven import EventDriven
-from topology.published.mp_k_slack import MPKSlack
-from topology.published.prob_slack import Jumping, Polyline
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.fitting import Counts, DelayTables, Rotating

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from benchmarks.published.event_driven import EventDriven
 from tests.topology.waiting.strategies import MS
 from topology.model.event import Event
-from topology.published.event_driven import EventDriven
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.risk import RiskSlack

@@ -9,19 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchmarks.published import waits
+from benchmarks.published.methods import parse
 from tests.kit.events import copies
 from tests.kit.queries import Output, quality_of, window_query
 from tests.kit.runs import cut, results_of, through_changelog
 from tests.laws.streams import numbered
 from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START, event, watermark
-from topology.config import QualityConfig, parse
+from topology.config import QualityConfig
 from topology.flow.stage import Stage
 from topology.model.event import BYE, HEARTBEAT, PASSED, Event
 from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED, UNCERTAIN, UPDATE
 from topology.model.saved import ShapeRefused
-from topology.published import waits
 from topology.window.operator import TARGET, Windows
 
 SEEDS = seeds_of_today(1)
