@@ -72,7 +72,7 @@ ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(CLOCK, build.clock, shape=2),
     OperatorRow(MERGE, build.merge, shape=3),
     OperatorRow(WINDOW, build.windows, shape=4),
-    OperatorRow(PATTERN, build.pattern, shape=3),
+    OperatorRow(PATTERN, build.pattern, shape=4),
     OperatorRow(JOIN, build.joins, takes_several=True, shape=2),
     OperatorRow(DETECTOR, build.detectors, shape=3),
 )

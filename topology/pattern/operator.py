@@ -300,7 +300,7 @@ class Pattern(InstantOperator):
         if not self._targets:
             return
         now_ns = self._now_ns
-        # First emit the gathered corrections that were due before this instant.
+        # First emit the corrections that were due before this instant.
         self._engine.on_time(now_ns)
         passed_ns = self._frontier.passed_ns if self._is_ordered else NOT_YET
         for name, target in self._targets.items():
@@ -319,11 +319,11 @@ class Pattern(InstantOperator):
         return step
 
     def next_deadline_ns(self) -> int | None:
-        gathered_ns = self._engine.next_deadline_ns()
+        engine_ns = self._engine.next_deadline_ns()
         if not self._targets:
-            return gathered_ns
+            return engine_ns
         due_ns = super().next_deadline_ns()
-        return min((ns for ns in (due_ns, gathered_ns) if ns is not None), default=None)
+        return min((ns for ns in (due_ns, engine_ns) if ns is not None), default=None)
 
     def seal(self) -> None:
         self._engine.seal(self._frontier.watermark_ns)

@@ -65,8 +65,7 @@ class Affected:
         self._at = at
         self._waiting: dict[Slot, dict[Key, MatchUnit]] = {}
         query, possible = at.query, at.query.possible
-        # With EMIT SLACK, a gathered unit has not been evaluated with the newest events.
-        sees_all = query.query.emit != "slack"
+        sees_all = at.wiring.corrects_at_once
         self.possible_apart = sees_all and possible is not None and possible.each_apart
         self._doubts_apart = (
             query.grading is not None

@@ -2,10 +2,11 @@
 
 A match is *visible* once it may be emitted:
 
-- With EMIT EAGER or SLACK, at once. If the pattern can end in a negation, it is visible when the
-  clock has passed the time that decides it with exact times (`Compiled.decided_ns`).
 - With EMIT FINAL, when nothing can change it any more.
 - With a quality target, when it is decided before the target, or was already emitted.
+- Otherwise, if the pattern can end in a negation, when the clock has passed the time that decides
+  it with exact times (`Compiled.decided_ns`).
+- Otherwise, at once.
 
 Matches that are not visible yet get a timer (`agenda`).
 

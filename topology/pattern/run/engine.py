@@ -20,7 +20,7 @@ The modules of this package follow a unit through its stages:
 - `affect` finds the units that it changes, and `evaluate` finds their matches.
 - `decide` chooses the matches that may be emitted, and `selection` applies SKIP to them.
 - `emit` turns the difference from the emitted results into new results.
-- `agenda` schedules the units that must be looked at again later.
+- `agenda` schedules the units that must be looked at again later, and `slack` gathers corrections.
 - `forget` writes and restores the rows of units.
 - `unit` defines the states of a unit and of a match.
 - `query` has the data that the other modules share.
@@ -41,7 +41,7 @@ from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.meter import Meter
-from topology.model.operator import Changes, Plain, State
+from topology.model.operator import NEVER, Changes, Plain, State
 from topology.model.result import Finding
 from topology.model.saved import INT
 from topology.pattern.match.compiled import Compiled
@@ -187,7 +187,7 @@ class Engine:
         """
         group, level, admission = self._plain_group, self._first, self._admission
         now = level.now
-        if level.agenda.gathering:
+        if level.agenda.arrival_ns < at_ns:
             self.on_time(at_ns - 1)
         word = admission.refusal(entry.event, entry.identity, now.frontier_ns)
         if word:
@@ -270,8 +270,7 @@ class Engine:
         first = self._first
         if frontier_ns <= first.now.frontier_ns:
             return
-        if first.agenda.gathering:
-            self.on_time(at_ns - 1)
+        self.on_time(at_ns - 1)
         if not self._above:
             first.advance(frontier_ns, at_ns)
             return
@@ -296,19 +295,19 @@ class Engine:
             self._settle(at_ns)
 
     def on_time(self, now_ns: int) -> None:
-        """Apply the gathered corrections that are due at or before `now_ns`, each at its own time.
+        """Apply the corrections that are due at or before `now_ns`, each at its own time.
 
         The caller ensures that no event has arrived since they were due.
         """
         agenda = self._first.agenda
-        while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:
+        while (due_ns := agenda.arrival_ns) <= now_ns and due_ns < NEVER:
             self._first.correct(due_ns)
             self._settle(due_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """Return the time at which gathered corrections are due, or None if there are none."""
-        agenda = self._first.agenda  # Queries that read matches do not gather corrections.
-        return agenda.next_arrival_ns() if agenda.gathering else None
+        """Return the arrival time at which corrections are due, or None if none are."""
+        due_ns = self._first.agenda.arrival_ns  # Queries that read matches correct at once.
+        return due_ns if due_ns < NEVER else None
 
     def is_due(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
         """Return whether anything would be emitted at this frontier, target and watermark.
@@ -350,6 +349,7 @@ class Engine:
             level.write()
             for run in level.runs():
                 state |= run.written
+            state |= level.slack.written
         return state
 
     def changes(self) -> Changes:

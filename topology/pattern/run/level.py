@@ -24,12 +24,13 @@ from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.query import NO_QUERY, RunContext, Wiring
 from topology.pattern.run.run import Run
+from topology.pattern.run.slack import Slack
 from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 from topology.pattern.store.entry import Entry, Key, key_of
 from topology.pattern.tree.chained_queries import types_read
 
-LEVEL: Final = tuple_of(INT, INT, PLAIN, PLAIN)
-"""The row of a level: its clock, its frontier, its `Doubt`, and the rows of its queries by name."""
+LEVEL: Final = tuple_of(INT, INT, PLAIN, PLAIN, PLAIN)
+"""The row of a level: clock, frontier, `Doubt`, the rows of its queries, and their `Lateness`."""
 
 
 class Dirty:
@@ -55,6 +56,7 @@ class QueryLevel(RunContext):
         types: The match types that the queries read.
         feeds: The queries that find these matches, each with its level.
         meter: The driver's meter of the queries' time.
+        slack: The gathered corrections.
     """
 
     def __init__(
@@ -77,9 +79,11 @@ class QueryLevel(RunContext):
         self._admission = admission
         self.groups = [PartitionGroup(each, self, max_partitions) for each in alike(queries)]
         self.wirings = [wiring for group in self.groups for wiring in group.wirings]
+        self.slack = Slack(() if types else queries)
+        for wiring in self.wirings:
+            wiring.corrects_at_once = not self.slack.gathers(wiring.query)
         self._dirty: dict[Run, Dirty] = {}
         self._withdrawn: set[Entry] = set()
-        self._corrected: list[MatchUnit] = []
         self._waiting: list[Wiring] = []
         """The queries that wait for a quality target."""
 
@@ -150,12 +154,10 @@ class QueryLevel(RunContext):
         """Record the units of a run that the event can change, to evaluate them now or later."""
         self.agenda.quiet_ns = BEFORE_ALL_TIME  # The event may arm timers.
         anchors = run.affected.by(entry, filters, in_order=in_order)
-        if run.query.query.emit == "slack" and not self.types:
+        if self.slack.gathers(run.query):
             late_by_ns = 0 if in_order else max(1, self.now.clock_ns - entry.time_ns)
-            wait_ns = run.gathers_ns(filters, late_by_ns)
-            if anchors and wait_ns > 0 and not in_order:
-                run.gather(anchors, at_ns + wait_ns)
-                self.agenda.gathering[run] = None
+            if self.slack.gather(run, anchors, filters, late_by_ns, at_ns):
+                self.agenda.arrival_ns = self.slack.next_ns
                 return
         if anchors or (run.affected.doubts_apart and run.affected.concerns(filters)):
             self._note(run, anchors).new_entry = entry
@@ -214,13 +216,15 @@ class QueryLevel(RunContext):
         """
         self._emit(self._evaluate(), at_ns)
 
-    def correct(self, due_ns: int) -> None:
-        """Evaluate the gathered corrections due at `due_ns`; `settle` emits their changes."""
-        self._corrected += self.agenda.take_gathered(due_ns, BEFORE_ALL_TIME)
+    def correct(self, due_ns: int, frontier_ns: int = BEFORE_ALL_TIME) -> None:
+        """Record the gathered units that are due at this arrival time, or at this frontier."""
+        for run, anchors in self.slack.take(due_ns, frontier_ns):
+            self._note(run, anchors)
+        self.agenda.arrival_ns = self.slack.next_ns
 
     def _evaluate(self) -> list[MatchUnit]:
         """Evaluate the recorded units, and return the units to emit."""
-        found, self._corrected = self._corrected, []
+        found: list[MatchUnit] = []
         for run, each in self._dirty.items():
             begun_ns = self.meter.begin()
             found += run.evaluate(
@@ -278,9 +282,9 @@ class QueryLevel(RunContext):
         if frontier_ns <= agenda.quiet_ns:
             now.pass_by(frontier_ns)
             return
-        if agenda.gathering:
-            self._corrected += agenda.take_gathered(BEFORE_ALL_TIME, frontier_ns)
-        changed = self._evaluate() if self._dirty or self._corrected else []
+        if agenda.arrival_ns < NEVER:
+            self.correct(BEFORE_ALL_TIME, frontier_ns)
+        changed = self._evaluate() if self._dirty else []
         now.pass_by(frontier_ns)
         for wiring in self._waiting:
             wiring.raise_target(frontier_ns)
@@ -292,7 +296,7 @@ class QueryLevel(RunContext):
 
     def _next_due_ns(self) -> int:
         """Return the instant up to which the frontier may move without any effect."""
-        if self.agenda.gathering:
+        if self.agenda.arrival_ns < NEVER:
             return BEFORE_ALL_TIME
         due_ns = min(self.agenda.next_ns, self._purge_ns)
         for wiring in self._waiting:
@@ -306,7 +310,9 @@ class QueryLevel(RunContext):
         `target_ns` is the instant up to which queries may emit.
         """
         agenda = self.agenda
-        if agenda.gathering or agenda.next_ns < frontier_ns or agenda.events.next_ns < watermark_ns:
+        if agenda.arrival_ns < NEVER or agenda.next_ns < frontier_ns:
+            return True
+        if agenda.events.next_ns < watermark_ns:
             return True
         target_ns = max(frontier_ns, target_ns)
         return any(wiring.at_target.next_ns < target_ns for wiring in self.wirings)
@@ -361,7 +367,8 @@ class QueryLevel(RunContext):
 
     def row(self) -> Plain:
         queries = {wiring.query.name: wiring.row() for wiring in self.wirings}
-        return self.now.clock_ns, self.now.frontier_ns, self.doubt.snapshot(), queries
+        now, doubt = self.now, self.doubt.snapshot()
+        return now.clock_ns, now.frontier_ns, doubt, queries, self.slack.lateness()
 
     def write(self) -> None:
         """Write the rows of the runs that have changed.
@@ -373,6 +380,7 @@ class QueryLevel(RunContext):
         for run in self.changed | dict.fromkeys(due):
             run.write()
         self.changed.clear()
+        self.rows |= self.slack.write(self.now.frontier_ns)
 
     def restore(self, row: Plain, rest: State, entries: Iterable[Entry]) -> None:
         """Restore a state into a level without events, and take the level's rows out of `rest`.
@@ -383,8 +391,9 @@ class QueryLevel(RunContext):
         """
         self.agenda.quiet_ns = BEFORE_ALL_TIME
         rows: Mapping[str, Plain] = {}
+        lateness: Mapping[str, Plain] = {}
         if row is not None:
-            self.now.clock_ns, frontier_ns, doubt, rows = LEVEL.load(row, None, None, "")
+            self.now.clock_ns, frontier_ns, doubt, rows, lateness = LEVEL.load(row, None, None, "")
             self.now.pass_by(frontier_ns)
             if self.doubt is not NO_DOUBT:
                 self.doubt.restore(doubt)
@@ -399,12 +408,12 @@ class QueryLevel(RunContext):
                 group.put(entry, group.filters_of(entry))
             self._admission.keep(entry)
         for run in self.runs():
-            run.restore(rest, self._admission.retained)
+            run.restore(rest)
             if run.query.name in released:
                 for unit in run.units.values():
                     self.agenda.events.arm(unit, BEFORE_ALL_TIME)
-            if run.gathered.anchors:
-                self.agenda.gathering[run] = None
+        self.slack.restore(lateness, self.runs(), rest, self._admission.retained)
+        self.agenda.arrival_ns = self.slack.next_ns
 
     def recall(self, entry: Entry, rest: State) -> None:
         """Restore the results found from a match that was retracted before the state was written.

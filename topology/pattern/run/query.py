@@ -7,21 +7,21 @@ from typing import Any, Final
 
 from topology.model.operator import NEVER, Changes, Plain
 from topology.model.result import digest_of, frame, result_id
-from topology.model.saved import INT, PLAIN, TEXT, optional, tuple_of
+from topology.model.saved import INT, TEXT, optional, tuple_of
 from topology.model.timers import Timers
 from topology.pattern.match.compiled import Compiled, EntryFilter, Slot
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.ids import spelled_key
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
-from topology.pattern.run.agenda import Agenda, Lateness
+from topology.pattern.run.agenda import Agenda
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.unit import KNOWN_BY, MatchUnit, Now, UnitOwner
 from topology.pattern.store.entry import Key
 from topology.pattern.store.index import EntryIndex
 
-QUERY: Final = tuple_of(TEXT, INT, PLAIN, optional(INT))
-NO_QUERY: Final = ("", 0, None, None)
+QUERY: Final = tuple_of(TEXT, INT, optional(INT))
+NO_QUERY: Final = ("", 0, None)
 """The row of a query that is not in the state."""
 
 
@@ -37,7 +37,7 @@ class Wiring:
         target_ns: The instant before which a match must be decided to be emitted (`quality`);
             None if the query does not wait.
         at_target: The timers of the units that wait for the target.
-        lateness: The counts of late events that decide for how long corrections are gathered.
+        corrects_at_once: Whether each event is followed by an evaluation of all units it changes.
         components: The filter of each component of a plain sequence (`match.tactics.followed`).
         slots_of: The slots of each filter.
         filters: All filters of the query.
@@ -53,7 +53,7 @@ class Wiring:
         self.since_ns = -NEVER
         self.target_ns: int | None = None
         self.at_target: Timers[MatchUnit] = Timers()
-        self.lateness = Lateness()
+        self.corrects_at_once = True
         count = 0 if query.steps is None else query.steps.count
         self.components = [filters.index(query.filters[0, j]) for j in range(count)]
         self.slots_of: dict[int, list[Slot]] = {}
@@ -77,7 +77,7 @@ class Wiring:
         return [] if self.target_ns is None else self.at_target.due(self.target_ns)
 
     def row(self) -> Plain:
-        return self.query.known_by, self.since_ns, self.lateness.dump(), self.target_ns
+        return self.query.known_by, self.since_ns, self.target_ns
 
     def restore(self, row: Plain, now_ns: int) -> bool:
         """Restore the row, and return whether the query had a target to wait for and now has none.
@@ -85,11 +85,9 @@ class Wiring:
         If so, the caller must emit the results for which the query was waiting. `now_ns`: the
         earliest start of the query's matches if the row has another fingerprint.
         """
-        fingerprint, since_ns, lateness, target_ns = QUERY.load(row, None, None, self.query.name)
+        fingerprint, since_ns, target_ns = QUERY.load(row, None, None, self.query.name)
         is_known: bool = fingerprint == self.query.known_by
         self.since_ns = since_ns if is_known else now_ns
-        if is_known:
-            self.lateness.load(lateness)
         waits = self.target_ns is not None
         if waits and target_ns is not None:
             self.target_ns = target_ns

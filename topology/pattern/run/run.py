@@ -20,17 +20,10 @@ from topology.pattern.run.affect import Affected
 from topology.pattern.run.decide import Visibility, shown_results
 from topology.pattern.run.emit import Change, changes
 from topology.pattern.run.evaluate import Evaluator, PlainWay
-from topology.pattern.run.forget import (
-    BARRIER,
-    NOTHING,
-    UNIT,
-    restore_emitted,
-    restore_waiting,
-    row_of,
-)
+from topology.pattern.run.forget import BARRIER, EMITTED, restore_emitted, row_of
 from topology.pattern.run.query import PartitionQuery
-from topology.pattern.run.unit import BEFORE_ALL_TIME, KNOWN_BY, FoundMatch, Gathered, MatchUnit
-from topology.pattern.store.entry import Entry, Identity, Key
+from topology.pattern.run.unit import BEFORE_ALL_TIME, KNOWN_BY, FoundMatch, MatchUnit
+from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.query.results import CurrentResult
 
@@ -39,13 +32,12 @@ class Run:
     """One query in one partition, with its units.
 
     Attributes:
-        gathered: The units that wait to be corrected (EMIT SLACK).
         plain: The plain way; None if the run takes the general way.
         written: The run's rows by key, as last written.
     """
 
     __slots__ = ("_at", "_barrier_key", "_evaluator", "_row_prefix", "_touched",
-                 "affected", "gathered", "plain", "query", "units", "visibility",
+                 "affected", "plain", "query", "units", "visibility",
                  "written")  # fmt: skip
 
     def __init__(self, at: PartitionQuery) -> None:
@@ -55,7 +47,6 @@ class Run:
         self.units = at.units
         self.affected = Affected(at)
         self._evaluator = Evaluator(at, self.affected)
-        self.gathered = Gathered()
         self.visibility = Visibility(at)
         known_by = f"{at.query.known_by[:KNOWN_BY]}{at.context.known_by}/{at.query.name}"
         self._barrier_key = f"barrier/{known_by}/{result_id(spelled_key(at.partition))}"
@@ -163,30 +154,6 @@ class Run:
                 if unit.emitted:
                     self._touch(unit.anchor)
 
-    # -- gathered corrections (EMIT SLACK) --------------------------------------------------------
-
-    def gathers_ns(self, filters: Sequence[int], late_by_ns: int) -> int:
-        """Count an event of these filters, and return for how long late ones are gathered."""
-        lateness = self._at.wiring.lateness
-        if self._at.wiring.filters.intersection(filters):
-            lateness.count(late_by_ns)
-        if self.query.query.slack_ns is not None:
-            return self.query.query.slack_ns
-        return lateness.wait_ns(self.query.within_ns)
-
-    def gather(self, anchors: Iterable[Entry], due_ns: int) -> None:
-        """Add the units of these anchors to those that wait until `due_ns` to be evaluated."""
-        for anchor in anchors:
-            self._touch(anchor)
-        self.gathered.add(anchors, due_ns)
-
-    def evaluate_gathered(self) -> list[MatchUnit]:
-        """Evaluate the gathered units, and return them to be emitted."""
-        anchors = self.gathered.take()
-        for anchor in anchors:
-            self._touch(anchor)
-        return [self._evaluator.evaluate(anchor) for anchor in anchors]
-
     # -- results ----------------------------------------------------------------------------------
 
     def emit(self, units: Iterable[MatchUnit]) -> None:
@@ -237,7 +204,7 @@ class Run:
         self._evaluator.forget(anchor)
         self._touched.pop(anchor.key, None)
         if self.written:
-            key = self._row_key(anchor)
+            key = self.row_key(anchor)
             if self.written.pop(key, None) is not None:
                 self._at.context.rows[key] = None
 
@@ -249,7 +216,8 @@ class Run:
 
     # -- state --------------------------------------------------------------------------------
 
-    def _row_key(self, anchor: Entry) -> str:
+    def row_key(self, anchor: Entry) -> str:
+        """Return the key of the row of the unit with this anchor."""
         source, epoch, seq = anchor.identity
         return f"{self._row_prefix}/{epoch:d}/{seq:d}/{source}"
 
@@ -261,11 +229,10 @@ class Run:
 
     def write(self) -> None:
         """Write the rows of the units changed since the last call, and the barrier's row."""
-        rows, frontier_ns, gathered = self._at.context.rows, self._at.now.frontier_ns, self.gathered
+        rows, frontier_ns = self._at.context.rows, self._at.now.frontier_ns
         for at, anchor in self._touched.items():
-            due_ns = gathered.due_ns if at in gathered.anchors else None
-            row = row_of(self.units.get(at), due_ns, frontier_ns)
-            key = self._row_key(anchor)
+            row = row_of(self.units.get(at), frontier_ns)
+            key = self.row_key(anchor)
             if row is not None:
                 self.written[key] = rows[key] = row
             elif self.written.pop(key, None) is not None:
@@ -281,32 +248,17 @@ class Run:
             if until_ns < NEVER:
                 self._at.context.agenda.barriers.arm(self, until_ns)
 
-    def restore(self, state: State, entries: Mapping[Identity, Entry]) -> None:
-        """Restore the units from the stored events, and take the run's rows out of `state`.
-
-        A unit that waits to be corrected is restored as it was at its last evaluation, not as a new
-        evaluation would find it.
-        """
+    def restore(self, state: State) -> None:
+        """Restore the units from the stored events, and take the run's rows out of `state`."""
         if self.visibility.selection is not None:
             self._at.context.agenda.barriers.arm(self, BEFORE_ALL_NS)
             if self._barrier_key in state:
                 *at, includes = self._take(self._barrier_key, BARRIER, state)
                 self.visibility.selection.barrier = Barrier(tuple(at), includes)
         for anchor in self.affected.anchors(BEFORE_ALL_NS, -BEFORE_ALL_NS):
-            key = self._row_key(anchor)
-            due_ns, row = self._take(key, UNIT, state) if key in state else NOTHING
-            if due_ns is None:
-                unit = self._found_again(anchor, row)
-            else:
-                self.give_up()
-                self.gathered.add([anchor], due_ns)
-                if row is None:
-                    continue
-                unit = self.units[anchor.key] = MatchUnit(anchor, self)
-                waits = restore_waiting(unit, row, entries)
-                if self._evaluator.starts_wait:
-                    self.affected.wait(unit, waits)
-            self.visibility.of(unit)
+            key = self.row_key(anchor)
+            row = self._take(key, EMITTED, state) if key in state else ()
+            self.visibility.of(self._found_again(anchor, row))
 
     def _take(self, key: str, kind: ValueKind, state: State) -> Any:
         """Take a row out of a state that is being restored, and return its value."""
@@ -318,10 +270,10 @@ class Run:
 
         Their rows are taken out of `state`. Their revisions continue if the anchor returns.
         """
-        key = self._row_key(anchor)
+        key = self.row_key(anchor)
         if key in state:
             unit = MatchUnit(anchor, self)
-            row = self._take(key, UNIT, state)[1]
+            row = self._take(key, EMITTED, state)
             restore_emitted(unit, {}, row, self._at.now.frontier_ns)
             if unit.emitted:
                 self.units[anchor.key] = unit
@@ -333,12 +285,33 @@ class Run:
         else:
             unit = self.plain.walk_again(anchor, starts_wait=self._evaluator.starts_wait)
         if row:
-            shown: Mapping[str, FoundMatch] = unit.found
-            if self.query.shows_apart:
-                shown = shown_results(self._at, unit, shown)
-            restore_emitted(unit, shown, row, self._at.now.frontier_ns)
+            self._show_again(unit, row)
             if unit.emitted:
                 self.units[anchor.key] = unit
             elif anchor.key not in self.units:
                 self._touch(anchor)  # The unit's results were decided after its row was written.
         return unit
+
+    def _show_again(self, unit: MatchUnit, row: Plain) -> None:
+        shown: Mapping[str, FoundMatch] = unit.found
+        if self.query.shows_apart:
+            shown = shown_results(self._at, unit, shown)
+        restore_emitted(unit, shown, row, self._at.now.frontier_ns)
+
+    def put_back(self, anchor: Entry, evaluated: Plain) -> None:
+        """Replace a restored unit by what it was when it was last evaluated.
+
+        `evaluated`: its `hi_ns`, its `waits`, and its matches by id; None if it never was.
+        """
+        known = self.units.pop(anchor.key, None)
+        if known is not None:
+            self.affected.wait(known, frozenset())
+        if evaluated is None:
+            return
+        unit = self.units[anchor.key] = MatchUnit(anchor, self)
+        unit.hi_ns, waits, found = evaluated
+        unit.found = found
+        if self._evaluator.starts_wait:
+            self.affected.wait(unit, waits)
+        self._show_again(unit, self.written.get(self.row_key(anchor), ()))
+        self.visibility.of(unit)

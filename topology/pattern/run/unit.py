@@ -6,8 +6,7 @@ skip-till-any, otherwise the first.
 | state of a unit | meaning | next states |
 | --- | --- | --- |
 | followed | an event may advance or correct its walk (`PlainWay`) | evaluated, forgotten |
-| gathered | late events await a common correction (EMIT SLACK) | evaluated |
-| evaluated | `found` has the matches in all its events | evaluated, gathered, removed, forgotten |
+| evaluated | `found` has the matches in all its events | evaluated, removed, forgotten |
 | removed | its anchor was a match that no longer exists; its revisions continue | evaluated |
 | forgotten | nothing can change it any more | - |
 
@@ -49,7 +48,7 @@ from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
-from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.entry import Entry
 from topology.query.results import CurrentResult
 
 BEFORE_ALL_TIME: Final = -NEVER
@@ -112,41 +111,9 @@ class FoundMatch:
         self.row: tuple[str, Entry] | None = None
 
 
-class Gathered:
-    """The units of one run that wait to be corrected.
-
-    Attributes:
-        anchors: The anchors of the units, by key.
-        due_ns: The arrival time until which they wait; NEVER if no unit waits.
-    """
-
-    __slots__ = ("anchors", "due_ns")
-
-    def __init__(self) -> None:
-        self.anchors: dict[Key, Entry] = {}
-        self.due_ns = NEVER
-
-    def add(self, anchors: Iterable[Entry], due_ns: int) -> None:
-        """Add units. If some are waiting already, the new ones wait only as long as those."""
-        self.anchors.update((anchor.key, anchor) for anchor in anchors)
-        if self.due_ns == NEVER:
-            self.due_ns = due_ns
-
-    def take(self) -> list[Entry]:
-        taken = [self.anchors[key] for key in sorted(self.anchors)]
-        self.anchors.clear()
-        self.due_ns = NEVER
-        return taken
-
-    @property
-    def since_ns(self) -> int:
-        return min(anchor.time_ns for anchor in self.anchors.values())
-
-
 class UnitOwner(Protocol):
     """The interface of the run that owns a unit, for timers and checkpoints."""
 
-    gathered: Gathered
     query: Compiled
 
     def __hash__(self) -> int: ...
@@ -154,8 +121,6 @@ class UnitOwner(Protocol):
     def wake(self, unit: MatchUnit) -> bool:
         """Prepare a unit whose timer is due, and return whether it still exists."""
         ...
-
-    def evaluate_gathered(self) -> list[MatchUnit]: ...
 
     def emit(self, units: Iterable[MatchUnit]) -> None: ...
 
