@@ -63,8 +63,8 @@ class Checkpointing:
     def __init__(self) -> None:
         config = parse(TOPOLOGY)
         self._stage = Stage(config, [REORDER, MERGE])
-        self._stage.keep_moved()
-        self._held = HeldPages(config.spill_after_ns, self._stage.waiting_places)
+        stage = self._stage
+        self._held = HeldPages(config.spill_after_ns, stage.ledger, stage.waiting_places)
         self._tally = StateTally()
         self._now_ns = 0
         self._offset = 0
@@ -79,10 +79,8 @@ class Checkpointing:
 
     def _take(self, events: Sequence[Event]) -> None:
         self._now_ns = events[-1].at_ns
-        step = self._stage.on_batch(events, self._now_ns)
-        self._held.took(events)
-        self._held.let_go(step.released)
-        self._held.let_go(self._stage.take_moved())
+        self._stage.on_batch(events, self._now_ns)
+        self._held.update(events)
 
     def cut(self) -> Cut:
         encoded: dict[bytes, bytes | None] = {}

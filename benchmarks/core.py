@@ -19,6 +19,7 @@ from benchmarks.workloads import crowd, to_events
 from benchmarks.workloads.rows import Row
 from topology.config import Topology, parse
 from topology.config.stages import MERGE, REORDER
+from topology.flow.ledger import Ledger
 from topology.flow.registry import chain_of
 from topology.flow.stage import Stage
 from topology.model.event import Event
@@ -38,11 +39,12 @@ def _stage(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, G
 
 
 def _reorder(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
-    return chain_of(config, "default", [REORDER]).nodes[0].operator.on_batch, _time(batches)
+    chain = chain_of(config, "default", [REORDER], Ledger())
+    return chain.nodes[0].operator.on_batch, _time(batches)
 
 
 def _merge(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
-    chain = chain_of(config, "default", [REORDER, MERGE])
+    chain = chain_of(config, "default", [REORDER, MERGE], Ledger())
     reorder, clock, merge = (node.operator for node in chain.nodes)
     given: Given = []
     for events, now_ns in _time(batches):

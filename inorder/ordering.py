@@ -13,9 +13,8 @@ from inorder.contract import DATA, MAX_INT64
 from inorder.given import Input, Reader, are_dicts, check_input, check_many, records_of, runnable
 from inorder.records import EventPlace, Record
 from topology.config import StreamConfig, Topology
-from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import Replay
-from topology.flow.replay_state import packed_replay, unpacked_replay
+from topology.flow.replay_state import REPLAY_NUMBER, packed_replay, unpacked_replay
 from topology.flow.tally import tally
 from topology.model.event import Event
 from topology.model.outcome import Malformed, Step
@@ -39,7 +38,7 @@ _Setting = tuple[tuple[str, ...], tuple[str, ...]]
 
 FORM: Final = Form(
     "inorder ordering",
-    STATE_NUMBER + 1,
+    REPLAY_NUMBER,
     anew="begin with a fresh Ordering, and feed it from the safe offsets on",
     mended="give back the bytes as they were, or begin with a fresh Ordering",
 )

@@ -157,11 +157,12 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     history = histories.of(arrangement, source)
     stage = arrangement.operators(source, DriftTable())
     state: dict[str, Any] = {}
-    held: list[Event] = []
+    held: dict[Event, int] = {}
     for saved in history.saved:
         state |= saved.state
-        held += saved.held
+        held |= saved.held
     if state:
+        stage.ledger.add(held)
         stage.restore(state, held)
     if stage.alignment is not None:
         stage.alignment.begin_at(history.now_ns)
@@ -173,7 +174,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     if state or stage.alignment is not None:
         kept_by = renumber(stage.snapshot(), numbers)
         entries |= {f"{changelog.STATE}{key}": value for key, value in kept_by.items()}
-    entries |= pages_of(kept)
+    entries |= pages_of({event: stage.ledger.places_of(event) for event in kept})
     read = Read()
     for each in last:
         # A dead letter with a sequence number also adds an event, which a restart reads again.

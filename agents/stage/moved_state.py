@@ -89,7 +89,7 @@ class FormerTask:
         places = {"alignment": ALIGN_PLACE} | places_of(self.arrangement.operator_names)
         waits = self.state.stage.waiting_places
         counts = {
-            name: sum(bool(event.held_by & place) for _, event in self.held)
+            name: len(self.state.stage.ledger.kept_at(place))
             for name, place in places.items()
             if place & waits
         }
@@ -99,7 +99,8 @@ class FormerTask:
     def holders(self, event: Event) -> list[str]:
         """Return the operators that hold the event."""
         places = places_of(self.arrangement.operator_names)
-        return [name for name, place in places.items() if event.held_by & place]
+        at = self.state.stage.ledger.places_of(event)
+        return [name for name, place in places.items() if at & place]
 
     def renumber(self, numbers: Mapping[int, int]) -> State:
         """Return the operators' state with these numbers of the held events, by the former ones."""
@@ -160,7 +161,7 @@ def moved_states(
             state |= {ALIGN + key: value for key, value in alignment.snapshot().items()}
         entries: dict[str, Any] = {changelog.STATE + key: value for key, value in state.items()}
         own = sorted((event for event in held if event.stream in lanes), key=offset_of)
-        entries |= pages_of(own)
+        entries |= pages_of({event: held[event] for event in own})
         entries |= {f"{changelog.RECORD}{event.offset}": record_of(event) for event in own}
         found[source] = MovedState(_seal(entries, progress), offsets)
     return found
@@ -168,22 +169,23 @@ def moved_states(
 
 def _pool(
     arrangement: Arrangement, former: Sequence[FormerTask], lane_of: Mapping[str, int]
-) -> tuple[OperatorStates, list[Event]]:
+) -> tuple[OperatorStates, dict[Event, int]]:
     """Return the states of all operators, and the events that those of this stage hold.
 
     The events are numbered from -1 downwards, the newest first.
     """
-    pool, held, places = OperatorStates(), list[Event](), places_of(arrangement.operator_names)
+    pool, held = OperatorStates(), dict[Event, int]()
+    places = places_of(arrangement.operator_names)
     count = sum(len(task.held) for task in former)
     for task in former:
         numbers: dict[int, int] = {}
         for was, event in task.held:
-            held_by = sum(places[name] for name in task.holders(event) if name in places)
-            if held_by:
+            at = sum(places[name] for name in task.holders(event) if name in places)
+            if at:
                 copy = twin(event)
-                copy.held_by, copy.lane = held_by, lane_of[event.stream]
+                copy.lane = lane_of[event.stream]
                 copy.offset = numbers[was] = number_of(copy.lane, -count)
-                held.append(copy)
+                held[copy] = at
             count -= 1
         lanes = task.arrangement.lanes_by_stream(task.state.source)
         pool.add(task.renumber(numbers), lanes)

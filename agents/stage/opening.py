@@ -121,7 +121,7 @@ class Opening:
             await self.services.clock_feed.reach(self.state.source, now_ns, now_ns)
         read = origin.read(self.state.lanes)
         self.work.events(read, [*self.state.lanes.values()])
-        self.state.held.let_go(read.events)
+        self.state.held.touch(read.events)
         await self.checkpoints.write(origin.entries)
 
     async def _begin_empty(self) -> None:

@@ -46,7 +46,6 @@ class PartitionState:
     def __post_init__(self, services: Services) -> None:
         source, topology, feed = self.source, self.arrangement.topology, services.clock_feed
         self.stage = self.arrangement.operators(source, None if feed is None else feed.table)
-        self.stage.keep_moved()
         self.lanes = {
             number: Lane(
                 number,
@@ -61,7 +60,7 @@ class PartitionState:
             )
             for number, partition in self.arrangement.lanes_of(source)
         }
-        self.held = HeldPages(topology.spill_after_ns, self.stage.waiting_places)
+        self.held = HeldPages(topology.spill_after_ns, self.stage.ledger, self.stage.waiting_places)
         self.tally = StateTally()
         self.restored = (0, 1)
         self.place_moves: dict[int, int] = {}

@@ -287,7 +287,7 @@ class _Looking:
             if value is not None:
                 parts.add(key.decode(), value)
         where = waiting_places(operators_of(old.shapes))
-        return parts, {note.offset for note in parts.notes.values() if note.held_by & where}
+        return parts, {note.offset for note in parts.notes.values() if note.places & where}
 
     async def _is_unread(self, new: Contract, made: ChangePlan) -> bool:
         """Return whether a topic between stages has unread records that need the old settings.

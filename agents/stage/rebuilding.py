@@ -102,11 +102,13 @@ class Rebuilding:
             await self._went(1)
         if self.into.place_moves:
             for note in parts.notes.values():
-                note.held_by = moved_places(note.held_by, self.into.place_moves)
+                note.places = moved_places(note.places, self.into.place_moves)
         events = await self._events(parts)
+        stage = self.into.stage
+        stage.ledger.add({event: parts.notes[event.offset].places for event in events})
         self._end += len(events)
         try:
-            for steps in self.into.stage.restoring(parts.operators, events):
+            for steps in stage.restoring(parts.operators, events):
                 await self._went(steps)
         except (LookupError, TypeError, ValueError, AttributeError) as wrong:
             anew, source = begin_anew(self.arrangement.topology), self.into.source
@@ -128,11 +130,11 @@ class Rebuilding:
             await self._read_lane(lane, numbers.get(lane.number, []), parts, found)
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
-        self.dead = [d for d in self.dead if parts.notes[d.offset].held_by & waiting]
+        self.dead = [d for d in self.dead if parts.notes[d.offset].places & waiting]
         there = {lane.number: lane.partition for lane in self.into.lanes.values()}
         gone = sorted(parts.notes.keys() - unread - found.keys())
         # A stream that was removed may have left a lane without events that wait.
-        if any(lane_of(at) not in there and parts.notes[at].held_by & waiting for at in gone):
+        if any(lane_of(at) not in there and parts.notes[at].places & waiting for at in gone):
             raise StateRefused(
                 f"events are buffered in the state of {source.topic}/{source.partition} from an"
                 " input that the topology file no longer reads; put it back"
@@ -148,7 +150,8 @@ class Rebuilding:
             )
         # A task aligns records before it looks up their streams.
         known = waiting & ~ALIGN_PLACE if self.arrangement.is_first else waiting
-        strange = {e.stream for e in found.values() if e.held_by & known} - {*stage.streams}
+        streams = {e.stream for at, e in found.items() if parts.notes[at].places & known}
+        strange = streams - {*stage.streams}
         if strange:
             raise StateRefused(
                 f"events of the stream {', '.join(sorted(strange))} are buffered in the state of"

@@ -23,9 +23,8 @@ from agents.stage.lane import Lane
 from agents.stage.outbox import Outbox
 from agents.stage.partition_state import PartitionState
 from agents.state.changelog import StateRefused
-from agents.state.held import ANY_OFFSET
 from agents.watch.metrics.partition import PartitionMetrics
-from topology.model.event import DATA, Event
+from topology.model.event import DATA
 from topology.model.outcome import Malformed, Step
 
 log = logging.getLogger(__name__)
@@ -95,9 +94,9 @@ class Work:
             clock.now_ns = max(clock.now_ns, step.now_ns)
         if self.arrangement.reads == SEQUENCED:
             _refuse_strange(step)
-        state.held.took(events)
+        state.held.update(events)
         self.dead_letters(read.dead, events)
-        self._put(step, events)
+        self._put(step)
 
     def dead_letters(self, dead: Sequence[Malformed], events: Sequence[Any] = ()) -> None:
         """Count received events and dead letters, and write the dead letters."""
@@ -130,25 +129,17 @@ class Work:
                 step = stage.on_batch([lane.progress() for lane in moved], 0)
             else:
                 step = stage.on_time(self.state.first.clock.now_ns)
-        self._put(step, ())
+        self.state.held.update()
+        self._put(step)
 
-    def _put(self, step: Step, batch: Sequence[Event]) -> None:
-        """Write the outputs of a step; `batch` are the events of the current batch."""
-        outbox, state = self.outbox, self.state
+    def _put(self, step: Step) -> None:
+        """Write the outputs of a step."""
+        outbox = self.outbox
         self._outlet.put_all(step.released, outbox)
         for report in step.reports:
             self._side.put(report, outbox)
         for finding in step.results:
             self._results.put(finding, outbox)
-        left = state.stage.take_moved()
-        if self._aligns:
-            begins = [ANY_OFFSET] * len(self.arrangement.lane_places)
-            for event in reversed(batch):
-                begins[event.lane] = event.offset
-            state.held.let_go_of_lanes(left, step.reports, begins)
-        else:
-            before = batch[0].offset if batch else ANY_OFFSET
-            state.held.let_go(left, step.reports, before=before)
         self.metrics.count_emitted(step)
 
     def beat(self) -> None:

@@ -7,12 +7,12 @@ events. Changes are recorded once for each batch: an event that arrives and is e
 batch costs nothing. A restore reads the input again from the oldest recorded offset and takes only
 the recorded events. Meanwhile no deadline fires, and nothing is sampled or counted.
 
-A *place* is an operator that may buffer an event, one bit of `Event.held_by`. An event that waits
-after REORDER and CLOCK (in the merge of a fused stage) is recorded with their results. So these
-operators never process it twice. Every note says whether its event is late. MERGE buffers late
-events together with those in order, and duplicates of these may be among them. The whole record of
-an event that is buffered for longer than `spill_after` is written once, so the input may delete the
-record.
+The stage's ledger has the *places* at which each event is buffered (`topology.flow.ledger`). An
+event that waits after REORDER and CLOCK (in the merge of a fused stage) is recorded with their
+results. So these operators never process it twice. Every note says whether its event is late. MERGE
+buffers late events together with those in order, and duplicates of these may be among them. The
+whole record of an event that is buffered for longer than `spill_after` is written once, so the
+input may delete the record.
 
 This module is compiled, so it imports no library (setup.py). `agents.state.notes` defines what the
 state has.
@@ -26,9 +26,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from topology.flow.lanes import lane_of
+from topology.flow.ledger import Ledger
 from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DATA, DEAD, Event
-from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 5
 STAMPED_FROM: Final = FIRST_PLACE << 1
@@ -39,47 +39,48 @@ _age = attrgetter("arrival_ns", "offset")
 _of_record = attrgetter("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 """A function that returns the fields of a `Spilled`, in the form that msgspec encodes."""
 
-ANYWHERE: Final = -1
-"""Mask that selects all places at which events are buffered."""
 
-ANY_OFFSET: Final = 1 << 63
-"""An offset above all others."""
-
-
-def notes_of(events: Sequence[Event]) -> list[tuple[object, ...]]:
+def notes_of(events: Sequence[Event], places: Mapping[Event, int]) -> list[tuple[object, ...]]:
     """Return the fields of a `Note` for each event, in the form that msgspec encodes.
 
     This costs a tenth of making `Note` objects.
     """
     notes: list[tuple[object, ...]] = []
     for e in events:
-        if e.held_by >= STAMPED_FROM or e.offset < 0:  # The event `is_stamped`.
+        at = places[e]
+        if at >= STAMPED_FROM or e.offset < 0:  # The event `is_stamped`.
             results = (e.epoch, e.seq, e.ref_time_ns, e.error_ns, e.segment)
-            notes.append((e.offset, e.held_by, e.arrival_ns, e.at_ns, e.late, *results))
+            notes.append((e.offset, at, e.arrival_ns, e.at_ns, e.late, *results))
         elif e.late:
-            notes.append((e.offset, e.held_by, e.arrival_ns, e.at_ns, e.late))
+            notes.append((e.offset, at, e.arrival_ns, e.at_ns, e.late))
         else:
-            notes.append((e.offset, e.held_by, e.arrival_ns, e.at_ns))
+            notes.append((e.offset, at, e.arrival_ns, e.at_ns))
     return notes
 
 
-def pages_of(events: Iterable[Event]) -> dict[str, list[tuple[object, ...]]]:
-    """Return the notes of events, which are sorted by offset, by the keys of their pages."""
+def pages_of(places: Mapping[Event, int]) -> dict[str, list[tuple[object, ...]]]:
+    """Return the notes of buffered events, by the keys of their pages.
+
+    `places` has the places of each event, in the order of the offsets.
+    """
     pages: dict[str, list[Event]] = {}
-    for event in events:
+    for event in places:
         pages.setdefault(f"page/{event.offset >> PAGE_BITS}", []).append(event)
-    return {key: notes_of(of_page) for key, of_page in pages.items()}
+    return {key: notes_of(of_page, places) for key, of_page in pages.items()}
 
 
 class HeldPages:
     """The buffered events of one partition by page, and the pages that changed.
 
-    Events wait at the places `waiting`. The other places keep past events that later ones may need,
-    as in windows of hours. Past events are read from the log again, and never written whole.
+    `ledger` has the places of the events. Events wait at the places `waiting`. The other places
+    keep past events that later ones may need, as in windows of hours. Past events are read from the
+    log again, and never written whole.
     """
 
-    def __init__(self, spill_after_ns: int, waiting: int) -> None:
+    def __init__(self, spill_after_ns: int, ledger: Ledger, waiting: int) -> None:
         self._spill_after_ns = spill_after_ns
+        self._ledger = ledger
+        ledger.moved = []
         self._waiting = waiting
         self._looked_at: set[int] = set()  # Pages that have no more records to write whole.
         self._pages: dict[int, list[Event]] = {}
@@ -89,9 +90,11 @@ class HeldPages:
         self._spilled: dict[int, int] = {}
         self.touched: set[int] = set()
 
-    def took(self, events: Sequence[Event]) -> None:
-        """Record which events of a batch are still buffered; the events are in log order."""
-        held = [event for event in events if event.held_by]
+    def update(self, events: Sequence[Event] = ()) -> None:
+        """Record what a step has changed, after a batch of these events, which are in log order."""
+        self.touch(self._ledger.take_moved())
+        kept = self._ledger.kept_among(events)
+        held = [event for event in events if event in kept] if kept else []
         begin = 0
         while begin < len(held):
             page = held[begin].offset >> PAGE_BITS
@@ -101,32 +104,9 @@ class HeldPages:
             self.touched.add(page)
             begin = end
 
-    def let_go(
-        self, events: Sequence[Event], reports: Sequence[Report] = (), *, before: int = ANY_OFFSET
-    ) -> None:
-        """Mark as changed the pages of events that left their place or were reported.
-
-        `before` is the first offset of the current batch, whose events `took` records.
-        """
-        self.touched.update([e.offset >> PAGE_BITS for e in events if e.offset < before])
-        self._note_reports(reports)
-
-    def let_go_of_lanes(
-        self, events: Sequence[Event], reports: Sequence[Report], begins: Sequence[int]
-    ) -> None:
-        """Do the same for a task of several lanes, whose current batch begins at `begins`.
-
-        `begins` has the first number of the batch for each lane, `ANY_OFFSET` for others.
-        """
-        self.touched.update([e.offset >> PAGE_BITS for e in events if e.offset < begins[e.lane]])
-        self._note_reports(reports)
-
-    def _note_reports(self, reports: Sequence[Report]) -> None:
-        for report in reports:
-            if isinstance(report, Malformed):
-                self.touched.add(report.offset >> PAGE_BITS)
-            elif not isinstance(report, Gap):
-                self.touched.add(report.event.offset >> PAGE_BITS)
+    def touch(self, events: Iterable[Event]) -> None:
+        """Mark the pages of these events as changed."""
+        self.touched.update([event.offset >> PAGE_BITS for event in events])
 
     def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
         """Return, for each stream, the number of waiting events and the longest wait in ns.
@@ -135,7 +115,7 @@ class HeldPages:
         """
         counts = dict.fromkeys(streams, 0)
         since_ns = dict.fromkeys(counts, now_ns)
-        for event in self._iter_held(self._waiting):
+        for event in self._iter_waiting():
             stream = event.stream
             if event.kind == DATA and stream in counts:
                 counts[stream] += 1
@@ -148,23 +128,20 @@ class HeldPages:
 
         An event that stands for a dead letter counts, too.
         """
-        return min(self._iter_held(self._waiting), key=_age, default=None)
+        return min(self._iter_waiting(), key=_age, default=None)
 
-    def _iter_held(self, places: int = ANYWHERE) -> Iterator[Event]:
-        """Yield the events that are buffered at these places."""
-        for events in self._pages.values():
-            for event in events:
-                if event.held_by & places:
-                    yield event
+    def _iter_waiting(self) -> Iterator[Event]:
+        """Yield the events that wait, each of which is at one place."""
+        return self._ledger.iter_kept(self._waiting)
 
     def __len__(self) -> int:
         """Return the number of events that wait, without past events kept for later ones."""
-        return sum(1 for _ in self._iter_held(self._waiting))
+        return sum(1 for _ in self._iter_waiting())
 
     def needed_from(self, next_offset: int) -> int:
         """Return the first offset that a restore would read again, else `next_offset`."""
         for page in sorted(self._pages):
-            held = [e.offset for e in self._pages[page] if e.held_by]
+            held = [e.offset for e in self._ledger.kept_among(self._pages[page])]
             if waiting := [offset for offset in held if offset not in self._spilled]:
                 return max(0, min(waiting))
         return next_offset
@@ -175,7 +152,9 @@ class HeldPages:
         Its whole record may be stored. It may be from a history.
         """
         return any(
-            lane_of(event.offset) == lane and event.offset < end for event in self._iter_held()
+            lane_of(event.offset) == lane and event.offset < end
+            for events in self._pages.values()
+            for event in self._ledger.kept_among(events)
         )
 
     def touch_all(self) -> bool:
@@ -191,15 +170,16 @@ class HeldPages:
     def changes(self, now_ns: int) -> Iterator[tuple[str, Any]]:
         """Yield each change since the last call as (key, value), with value None for a removal."""
         yield from self._spill(now_ns)
+        places = self._ledger.places(self._in_touched())
         for page in sorted(self.touched):
             events = self._pages.get(page)
             if events is None:
                 continue
-            kept = [event for event in events if event.held_by]
+            kept = [event for event in events if event in places]
             if kept:
                 self._pages[page] = kept
                 self._written.add(page)
-                yield f"page/{page}", notes_of(kept)
+                yield f"page/{page}", notes_of(kept, places)
             else:
                 del self._pages[page]
                 self._looked_at.discard(page)
@@ -208,6 +188,11 @@ class HeldPages:
                     yield f"page/{page}", None
         yield from self._forget_spilled()
         self.touched.clear()
+
+    def _in_touched(self) -> list[Event]:
+        """Return the events of the pages that changed."""
+        pages = [self._pages.get(page, ()) for page in self.touched]
+        return [event for events in pages for event in events]
 
     def _spill(self, now_ns: int) -> Iterator[tuple[str, Any]]:
         self._looked_at -= self.touched
@@ -219,20 +204,20 @@ class HeldPages:
                     continue  # The pages of several lanes are in no order of arrival.
                 return
             self._looked_at.add(page)
+            waiting = self._ledger.kept_among(events, self._waiting)
             for event in events:
                 if event.kind == DEAD:
                     # The record may be too large to be written, and only its sequence number is
                     # needed.
                     continue
-                if event.held_by & self._waiting and event.offset not in self._spilled:
+                if event in waiting and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
                     yield f"record/{event.offset}", _of_record(event.record)
 
     def _forget_spilled(self) -> Iterator[tuple[str, Any]]:
         if not self._spilled:
             return
-        pages = [self._pages.get(page, ()) for page in self.touched]
-        held = {event.offset for events in pages for event in events if event.held_by}
+        held = {event.offset for event in self._ledger.kept_among(self._in_touched())}
         gone = [o for o, page in self._spilled.items() if page in self.touched and o not in held]
         for offset in gone:
             del self._spilled[offset]
@@ -248,12 +233,13 @@ class HeldPages:
         offsets of whole records.
         """
         found = {event.offset: event for event in events}
+        places = self._ledger.places(found.values())
         self._has_lanes = any(lane_of(offset) > 0 for offset in notes)
         for offset in sorted(notes):
             page, event = offset >> PAGE_BITS, found.get(offset)
             self._pages.setdefault(page, []).extend([] if event is None else [event])
             self._written.add(page)
-            if event is None or event.held_by != notes[offset].held_by:
+            if event is None or places.get(event, 0) != notes[offset].places:
                 # The note is obsolete, because some operator did not accept the event again.
                 self.touched.add(page)
         self._spilled = {offset: offset >> PAGE_BITS for offset in spilled}

@@ -15,7 +15,7 @@ from topology.model.event import Event
 
 
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
-    """The places of a buffered event (`Event.held_by`), and all facts that its record lacks.
+    """The places of a buffered event (`topology.flow.ledger`), and all facts that its record lacks.
 
     `late` is the reason why the event is late, or "" if it is not late; it overrides what the
     record says. The fields from `epoch` on are written only if it `is_stamped`; otherwise they have
@@ -23,7 +23,7 @@ class Note(msgspec.Struct, array_like=True, omit_defaults=True):
     """
 
     offset: int
-    held_by: int
+    places: int
     arrival_ns: int = 0
     at_ns: int = 0
     late: str = ""
@@ -45,20 +45,20 @@ class Spilled(msgspec.Struct, array_like=True):
     headers: Sequence[tuple[str, bytes | None]]
 
 
-NOTED: Final = Note.__struct_fields__[1:]
-NOTED_PLAINLY: Final = Note.__struct_fields__[1:5]
+NOTED: Final = Note.__struct_fields__[2:]
+NOTED_PLAINLY: Final = Note.__struct_fields__[2:5]
 
 
-def is_stamped(event: Event | Note) -> bool:
+def is_stamped(note: Note) -> bool:
     """Return whether the event already has the results of REORDER and CLOCK.
 
     Events at places from `STAMPED_FROM` on have these results. So do events of a history
     (`agents.stage.history`), whose negative offset is not in the log.
     """
-    return event.held_by >= STAMPED_FROM or event.offset < 0
+    return note.places >= STAMPED_FROM or note.offset < 0
 
 
 def apply_note(event: Event, note: Note) -> None:
-    """Restore the places and the earlier results of an event that was read again."""
+    """Restore the earlier results of an event that was read again."""
     for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
         setattr(event, name, getattr(note, name))

@@ -83,8 +83,9 @@ class Overdue:
         key: tuple[int, ...] | None = None
         if oldest is not None and not has_backlog:
             # If only the alignment buffers the event, any advance of time counts as progress.
-            aligned_ns = now_ns if oldest.held_by == ALIGN_PLACE else 0
-            key = (oldest.offset, oldest.held_by, aligned_ns)
+            places = self._stage.ledger.places_of(oldest)
+            aligned_ns = now_ns if places == ALIGN_PLACE else 0
+            key = (oldest.offset, places, aligned_ns)
         if key is None or oldest is None or key != self._oldest:
             self._oldest, self._since_ns = key, now_ns
             self.waited_s, self.seconds, self.waits_for = 0.0, 0.0, ""

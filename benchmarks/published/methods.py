@@ -39,7 +39,7 @@ Build = Callable[[Site], Operator]
 
 
 def _reorder(site: Site, *, is_rfc: bool) -> Operator:
-    return PacedReorder(site.stream, site.config.reorder, site.place, is_rfc=is_rfc)
+    return PacedReorder(site.stream, site.config.reorder, is_rfc=is_rfc)
 
 
 def _reorder_by_time(site: Site) -> Operator:
@@ -52,7 +52,7 @@ def _clock(site: Site) -> Operator:
 
 
 def _merge(site: Site) -> Operator:
-    return PacedMerge(site.stream, site.config.merge, site.place)
+    return PacedMerge(site.stream, site.config.merge)
 
 
 METHODS: Final[Mapping[str, Mapping[str, Build]]] = {

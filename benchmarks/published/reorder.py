@@ -143,11 +143,10 @@ class PacedReorder(Reorder):
         self,
         stream: str,
         config: ReorderConfig,
-        position: int = 1,
         *,
         is_rfc: bool = False,
         by_event_clock: bool = False,
     ) -> None:
         make = partial(PacedBuffer, is_rfc=is_rfc, by_event_clock=by_event_clock)
         config = config.model_copy(update={"rule": "fixed"})  # The rule `miss` would add figures.
-        super().__init__(stream, config, position, make, PACED_SOURCE)
+        super().__init__(stream, config, make, PACED_SOURCE)

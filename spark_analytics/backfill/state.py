@@ -12,16 +12,15 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from spark_analytics.backfill.kinds import Positions
-from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import SavedReplay
-from topology.flow.replay_state import packed_replay, unpacked_replay
+from topology.flow.replay_state import REPLAY_NUMBER, packed_replay, unpacked_replay
 from topology.wire.line_reader import Content
 from topology.wire.marked import Form
 from topology.wire.packed import content_as_read, packed_as_read
 
 FORM: Final = Form(
     "inorder state",
-    STATE_NUMBER + 1,
+    REPLAY_NUMBER,
     anew="run the backfill again",
     mended="restore the file as it was written, or run the backfill again into a new folder",
 )

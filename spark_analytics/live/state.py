@@ -22,9 +22,8 @@ from typing import Any, Final
 
 from spark_analytics.backfill.kinds import Positions
 from spark_analytics.live.partitions import PartitionName, Partitions, Waiting, restore
-from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import Replay, SavedReplay
-from topology.flow.replay_state import held_event, packed_held
+from topology.flow.replay_state import REPLAY_NUMBER, held_event, packed_held
 from topology.model.operator import Changes, State
 from topology.model.sample import Declared, Sample
 from topology.wire.marked import Form
@@ -32,7 +31,7 @@ from topology.wire.packed import Packed, content_as_read, packed_as_read
 
 FORM: Final = Form(
     "inorder live state",
-    STATE_NUMBER,
+    REPLAY_NUMBER,
     anew="remove the checkpoint and the tables to start again",
     mended="restore the checkpoint as it was written, or remove it and the tables to start again",
 )
@@ -74,7 +73,7 @@ class SavedGroup:
         """Return the value for `Replay.restore`."""
         if self.now_ns is None:
             return None
-        events = [held_event(each) for _, each in sorted(self.held.items(), key=_line)]
+        events = dict(held_event(each) for _, each in sorted(self.held.items(), key=_line))
         received: list[Any] = [content_as_read(word) for word in self.words]
         return SavedReplay(self.now_ns, self.state, events, received)
 
@@ -104,7 +103,8 @@ def entry(
 
 
 def held_by_id(replay: Replay) -> Held:
-    return {(event.offset, event.held_by): packed_held(event) for event in replay.held_copies()}
+    copies = replay.held_copies().items()
+    return {(event.offset, places): packed_held(event, places) for event, places in copies}
 
 
 def fold(first: bytes, entries: Sequence[bytes]) -> SavedGroup:

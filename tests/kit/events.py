@@ -64,15 +64,8 @@ def watermark(
     return made
 
 
-def copy_of(event: Event) -> Event:
-    """Return a copy of the event that no operator holds."""
-    copy = twin(event)
-    copy.held_by = 0
-    return copy
-
-
 def copies(events: Iterable[Event]) -> list[Event]:
-    return [copy_of(event) for event in events]
+    return [twin(event) for event in events]
 
 
 def made_once(stream: Callable[[int], list[Event]]) -> Callable[[int], list[Event]]:

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tests.kit.events import copy_of
-from topology.model.event import Event
+from tests.kit.places import places_of
+from topology.model.event import Event, twin
 from topology.model.operator import Operator
 from topology.model.outcome import Step
 
@@ -59,16 +59,18 @@ def through_changelog(state: Any) -> Any:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(state))
 
 
-def held_after_restart(operator: Operator, raw: Sequence[Event], stamped_from: int) -> list[Event]:
+def held_after_restart(
+    operator: Operator, raw: Sequence[Event], stamped_from: int
+) -> dict[Event, int]:
     """Return the events that the operator buffers, as a restart reads them.
 
     They are read from the input again in log order, with the old mark of lateness. From place
     `stamped_from` on they also keep their corrected timestamps.
     """
     by_offset = {event.offset: event for event in raw}
-    events = []
-    for held in sorted(operator.iter_held(), key=lambda event: event.offset):
-        event = copy_of(held if held.held_by >= stamped_from else by_offset[held.offset])
-        event.held_by, event.at_ns, event.late = held.held_by, held.at_ns, held.late
-        events.append(event)
-    return events
+    places: dict[Event, int] = {}
+    for held, at in places_of(operator).items():
+        event = twin(held if at >= stamped_from else by_offset[held.offset])
+        event.at_ns, event.late = held.at_ns, held.late
+        places[event] = at
+    return places

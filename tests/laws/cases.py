@@ -117,7 +117,7 @@ def measured_clock(
 
 
 def _chain(max_sources: int) -> Chain:
-    merge = Merge("default", MergeConfig(max_wait_ns=50 * MS, heartbeat_ns=0), position=4)
+    merge = Merge("default", MergeConfig(max_wait_ns=50 * MS, heartbeat_ns=0))
     return chained(("reorder", reorder_of()), ("clock", clock_of(max_sources)), ("merge", merge))
 
 

@@ -38,7 +38,7 @@ def _sources_case(
     config = ReorderConfig(**{"rule": "time", "max_wait": MAX_WAIT, **settings})
     return Case(
         f"sources by time, {name}",
-        lambda: ReorderByTime("default", config, policy, 1, max_ahead_ns),
+        lambda: ReorderByTime("default", config, policy, max_ahead_ns),
         events,
         replays="max_sources" not in settings,
         max_held=settings.get("max_held_total", 1 << 62),
@@ -76,7 +76,7 @@ def mixed_reorder(policy: Callable[[], SlackPolicy] | None = None, **settings: A
     config = ReorderConfig(
         **{"without_seq": "by_time", "max_wait": MAX_WAIT, "max_jump": 100, **settings}
     )
-    timed = ReorderByTime("default", config, policy, 1)
+    timed = ReorderByTime("default", config, policy)
     return MixedReorder(Reorder("default", config), timed)
 
 

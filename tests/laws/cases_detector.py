@@ -62,7 +62,7 @@ def operator_of(answer: Answer, *, is_speculative: bool) -> Any:
         Detecting("default", query, behaviour_of(PURE), inputs),
         Detecting("default", other, behaviour_of(Odd), inputs),
     ]
-    queries = DetectorQueries(detecting, 2)
+    queries = DetectorQueries(detecting)
     return Ahead(queries) if is_speculative else queries
 
 
@@ -106,7 +106,7 @@ def chain_of(answer: Answer, *, is_speculative: bool) -> Any:
     of_all = Inputs(is_speculative, (reads[0], UpstreamQuery("pairs", "pairs", 2)))
     detecting.insert(0, _reader("all", answer, of_all, max_events=400))
     detecting.append(_reader("pairs", answer, of_pairs, max_events=400))
-    chain = DetectorQueries(detecting, 2)
+    chain = DetectorQueries(detecting)
     return Ahead(chain) if is_speculative else chain
 
 
@@ -148,7 +148,7 @@ def behind_windows(answer: Answer) -> Any:
         new_source_allowance_ns=30 * MS,
     )
     inputs = Inputs(reads=(UpstreamQuery("w", "w", 0),), reads_stream=False)
-    reader = DetectorQueries([_reader("q", answer, inputs)], 2)
+    reader = DetectorQueries([_reader("q", answer, inputs)])
     return Reader(chained(("window", Queries([Windows("default", windows)])), ("detector", reader)))
 
 

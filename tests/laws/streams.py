@@ -41,7 +41,7 @@ def in_log_order(events: list[Event]) -> list[Event]:
 def numbered(events: list[Event]) -> list[Event]:
     """Return the same events, with their positions as offsets, and held by no operator."""
     for offset, event in enumerate(events):
-        event.offset, event.held_by = offset, 0
+        event.offset = offset
     return events
 
 

@@ -8,14 +8,14 @@ from random import Random
 from typing import Any
 
 from tests.kit.chains import chained
-from tests.kit.events import copies, copy_of, made_once
+from tests.kit.events import copies, made_once
 from tests.laws.streams import MS, START, in_log_order, numbered, orderly, raw
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig, ReorderConfig
 from topology.flow.accepted import Accepted
 from topology.flow.chain import Chain
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
+from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event, twin
 from topology.reorder.operator import Reorder
 from topology.reorder.settings import LatePolicy
 
@@ -149,14 +149,13 @@ def accepted(seed: int) -> list[Event]:
 @made_once
 def marked(seed: int) -> list[Event]:
     """Return the accepted events with MERGE's marks, as speculative queries read them."""
-    events = accepted(seed)
+    events = copies(accepted(seed))
     reading = Accepted(events)
     merge = merge_of()
     last_ns = events[-1].at_ns
     step = merge.on_batch(events, last_ns)
     step.add(merge.on_time(last_ns + 200 * MS))
     reading.note(step)
-    reading.swap()
     found = copies(reading.events())
     return numbered(found)
 
@@ -214,7 +213,7 @@ def headerless(seed: int) -> list[Event]:
         if rng.random() > 0.03:
             kept.append(event)
         if rng.random() < 0.05:
-            kept.append(copy_of(event))
+            kept.append(twin(event))
         if rng.random() < 0.2 and len(kept) > 1 and kept[-1].source == kept[-2].source:
             kept[-1].arrival_ns, kept[-2].arrival_ns = kept[-2].arrival_ns, kept[-1].arrival_ns
     for event in kept:

@@ -21,6 +21,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.kit.places import give_back, places_of
 from tests.kit.queries import beginnings_in
 from tests.kit.runs import through_changelog
 from tests.kit.topologies import in_code
@@ -173,7 +174,7 @@ class Run:
         if before is not None:
             self._note_changes(before)
             state = through_changelog(self._state)
-            self.stage.restore(state, sorted(before.iter_held(), key=lambda event: event.offset))
+            give_back(self.stage, state, places_of(before))
         if has_added:
             self.begun_ns = self.since_ns()
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.kit.events import copies
 from tests.kit.outputs import Outputs
+from tests.kit.places import give_back, places_of
 from tests.kit.runs import through_changelog
 from tests.kit.topologies import in_code
 from tests.laws.streams import MS, in_log_order, raw
@@ -105,19 +106,21 @@ def test_late_begin_has_no_effect(name: str, seed: int) -> None:
             outputs.add(stage.on_batch(inputs[which][at:end], now_ns))
             if ticks:
                 outputs.add(stage.on_time(now_ns))
-            held = [(e.offset, e.held_by) for e in stage.iter_held()]
+            places = places_of(stage)
+            seen_held = [(event.offset, at) for event, at in places.items()]
             state = through_changelog(stage.snapshot())
-            seen.append((outputs.released, outputs.reports, outputs.results, held))
+            seen.append((outputs.released, outputs.reports, outputs.results, seen_held))
             if restarts:
                 again = make() if which == 0 else begun(make())
-                again.restore(state, list(stage.iter_held()))
+                give_back(again, state, places)
                 stages[which] = again
         assert seen[0] == seen[1]
         come = list(stages[0].chains)
         assert stages[0].snapshot() == kept(stages[1].snapshot(), come)
         for stage in stages:
             waiting = {event.offset for event in stage.waiting()}
-            by_place = {e.offset for e in stage.iter_held() if e.held_by & stage.waiting_places}
+            held = places_of(stage).items()
+            by_place = {event.offset for event, at in held if at & stage.waiting_places}
             assert waiting == by_place
         at = end
     assert NEVER_COMES not in stages[0].chains

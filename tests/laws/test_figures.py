@@ -12,6 +12,7 @@ import pytest
 
 from tests.kit.chains import chained
 from tests.kit.events import copies
+from tests.kit.places import give_back
 from tests.kit.runs import held_after_restart, through_changelog
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case
@@ -101,7 +102,7 @@ def test_figures_equal_full_count(case: Case, seed: int) -> None:
         if rng.random() < 0.1:
             held = held_after_restart(operator, raw, case.stamped_from)
             again = case.make()
-            again.restore(through_changelog(operator.snapshot()), held)
+            give_back(again, through_changelog(operator.snapshot()), held)
             assert lasting(figures_of(again)) == lasting(figures)
             operator, before = again, figures_of(again)
 

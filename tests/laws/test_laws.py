@@ -16,6 +16,7 @@ import pytest
 
 from tests.kit.events import copies
 from tests.kit.outputs import CONTROL, Outputs, Released, settled_offsets
+from tests.kit.places import Keeping, give_back, ledger_of, places_of
 from tests.kit.runs import cut, held_after_restart, through_changelog
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case
@@ -61,7 +62,7 @@ def law_where(applies: Callable[[Case], bool]) -> Callable[[Law], Callable[[Case
 law = law_where(every)
 
 IN_MERGE = 1
-"""`held_by` of events that MERGE alone holds; no operator that keeps passed events has it."""
+"""The place of MERGE; no operator that keeps what has passed has this place."""
 
 
 def one_by_one(events: list[Event], rng: Random) -> Iterator[list[Event]]:
@@ -88,9 +89,16 @@ class Run:
         self.released: list[Event] = []
         self.reports: list[Report] = []
         self.freed: list[Event] = []
+        self.keeping = Keeping()
         self.taken: list[Event] = []
         self.now_ns = 0
         self._batches = list(how(copies(self.raw), self.rng))
+        self._record_moves()
+
+    def _record_moves(self) -> None:
+        ledger = ledger_of(self.operator)
+        if ledger is not None:
+            ledger.moved = []
 
     def steps(self) -> Iterator[None]:
         """Yield after each batch, so that a law can look at the operator."""
@@ -132,16 +140,23 @@ class Run:
         state = through_changelog(self.operator.snapshot())
         held = held_after_restart(self.operator, self.raw, self.case.stamped_from)
         again = self.case.make()
-        again.restore(state, held)
+        give_back(again, state, held)
         assert through_changelog(again.snapshot()) == state
         self.operator = again
+        self._record_moves()
+        self.keeping.begin_with(again.iter_held())
 
     def _add(self, step: Any) -> None:
         self.outputs.add(step)
         self.released += step.released
         self.reports += step.reports
-        # REORDER also lists events that it holds again.
-        self.freed += [event for event in dict.fromkeys(step.freed) if not event.held_by]
+        self.keeping.add(step)
+        ledger = ledger_of(self.operator)
+        if ledger is None:
+            self.freed += step.freed
+        else:
+            moved = dict.fromkeys(ledger.take_moved())
+            self.freed += [event for event in moved if not ledger.places_of(event)]
 
     def outcome(self) -> tuple[Any, ...]:
         """Return all output but the watermarks, which come with the ticks.
@@ -241,6 +256,26 @@ def test_changes_give_the_snapshot(case: Case, seed: int) -> None:
         assert table == through_changelog(run.operator.snapshot())
 
 
+@law
+def test_kept_events_are_held(case: Case, seed: int) -> None:
+    run = Run(case, seed, cut)
+    for _ in run.steps():
+        if run.rng.random() < 0.1:
+            run.restart()
+        held = set(run.operator.iter_held())
+        ledger = ledger_of(run.operator)
+        assert held == (run.keeping.events.keys() if ledger is None else set(ledger.iter_kept(-1)))
+    run.end()
+    assert not held_at_the_end(run)
+
+
+def held_at_the_end(run: Run) -> set[Event]:
+    """Return the events that are kept and not held, or held and not kept."""
+    ledger = ledger_of(run.operator)
+    kept = run.keeping.events.keys() if ledger is None else set(ledger.iter_kept(-1))
+    return set(run.operator.iter_held()) ^ kept
+
+
 @law_where(lambda case: not case.retains)
 def test_each_event_has_one_outcome(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
@@ -249,11 +284,9 @@ def test_each_event_has_one_outcome(case: Case, seed: int) -> None:
         held = [event.offset for event in run.operator.iter_held() if event.kind == DATA]
         gone = settled_offsets(run.released, run.reports, all_data)
         assert sorted(gone + held) == sorted(e.offset for e in run.taken if e.offset in all_data)
-        assert all(event.held_by > 0 for event in run.operator.iter_held())
     run.end()
     assert sorted(settled_offsets(run.released, run.reports, all_data)) == sorted(all_data)
     assert not list(run.operator.iter_held())
-    assert all(event.held_by == 0 for event in run.released)
 
 
 @law_where(lambda case: case.retains)
@@ -270,7 +303,8 @@ def test_retained_event_is_freed_once(case: Case, seed: int) -> None:
         assert not held & set(freed)
         assert len(freed) == len(set(freed))
         if run.operator.keeps_passed:
-            kept |= {each.offset for each in run.operator.iter_held() if each.held_by != IN_MERGE}
+            alone, places = ledger_of(run.operator) is None, places_of(run.operator)
+            kept |= {each.offset for each, at in places.items() if alone or at != IN_MERGE}
     assert bool(kept) == run.operator.keeps_passed
 
 

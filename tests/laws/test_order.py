@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.published.merge import PacedMerge
-from tests.kit.events import copies, copy_of
+from tests.kit.events import copies
 from tests.laws.streams import MS, START, in_log_order, orderly, raw
 from tests.laws.streams_between import MAX_WAIT, aligned, sequenced
 from tests.seeds import seeds_of_today
@@ -17,7 +17,7 @@ from topology.config import MergeConfig, ReorderConfig
 from topology.flow.alignment import Alignment
 from topology.flow.lanes import lanes_of
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
+from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event, twin
 from topology.model.operator import Operator
 from topology.model.outcome import Gap, Late, Report
 from topology.reorder.operator import Reorder
@@ -79,7 +79,7 @@ def tame(seed: int) -> list[Event]:
             continue
         event.arrival_ns = event.at_ns = event.ts_ns + rng.choice((1, 1, 4, 30, 70)) * MS
         events.append(event)
-    events += [copy_of(event) for event in events if rng.random() < 0.05]
+    events += [twin(event) for event in events if rng.random() < 0.05]
     return in_log_order(events)
 
 

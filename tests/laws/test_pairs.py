@@ -16,11 +16,11 @@ import pytest
 
 from inorder.engine import Detector, Found, Seen, parse
 from tests.kit.events import copies
+from tests.kit.places import give_back, places_of, twins
 from tests.kit.runs import cut, through_changelog
 from tests.laws.test_added_queries import arriving
 from tests.seeds import seeds_of_today
 from topology.flow.stage import Stage
-from topology.model.event import Event, twin
 
 SEEDS: Final = seeds_of_today(2)
 HEAD: Final = """
@@ -73,10 +73,10 @@ def told(stage: Stage, seed: int, late: str, restarts: float = 0) -> list[Any]:
     for batch in cut(copies(events), rng, (1, 7, 40)):
         found += stage.on_batch(batch, batch[-1].at_ns).results
         if rng.random() < restarts:
-            held: list[Event] = [twin(event) for event in stage.iter_held()]
+            held = twins(places_of(stage))
             state = through_changelog(stage.snapshot())
             stage = stage_of(late, *names)
-            stage.restore(state, held)
+            give_back(stage, state, held)
     found += stage.on_time(events[-1].at_ns + 100_000_000).results
     return found + stage.on_end(events[-1].at_ns + 100_000_000).results
 

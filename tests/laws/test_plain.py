@@ -19,6 +19,7 @@ import pytest
 from tests.kit.chains import chained
 from tests.kit.events import copies, made_once
 from tests.kit.outputs import Outputs
+from tests.kit.places import places_of
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case, measured_clock
 from tests.laws.streams import MS, in_log_order, numbered
@@ -203,7 +204,7 @@ def course(
             figures,
             operator.next_deadline_ns(),
             operator.explain() if looks else None,
-            [(event.offset, event.held_by, event.at_ns) for event in operator.iter_held()]
+            [(event.offset, at, event.at_ns) for event, at in places_of(operator).items()]
             if looks
             else None,
             msgspec.msgpack.encode(operator.changes()),

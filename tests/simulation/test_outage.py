@@ -14,6 +14,7 @@ from random import Random
 
 import pytest
 
+from tests.kit.places import give_back, places_of
 from topology.config import parse
 from topology.flow.stage import Stage
 from topology.model.event import DATA, Event
@@ -133,8 +134,7 @@ def test_restart_makes_few_late() -> None:
     before, after = stage(), stage()
     down = next(at for at, event in enumerate(events) if event.arrival_ns > 5_000 * MS)
     released = before.on_batch(events[:down], events[down - 1].arrival_ns).released
-    held = [event for event in events[:down] if event.held_by]
-    after.restore(before.snapshot(), held)
+    give_back(after, before.snapshot(), places_of(before))
     released += after.on_batch(events[down:], events[-1].arrival_ns).released
     released += after.on_end(events[-1].arrival_ns).released
     assert len([event for event in released if event.kind == DATA]) == len(events)

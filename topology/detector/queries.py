@@ -130,8 +130,8 @@ def _level(detecting: Detecting) -> int:
 class DetectorQueries(KeepingQueries[Detecting]):
     """An operator that runs all detectors of a stream."""
 
-    def __init__(self, detecting: Sequence[Detecting], position: int) -> None:
-        super().__init__(detecting, position)
+    def __init__(self, detecting: Sequence[Detecting]) -> None:
+        super().__init__(detecting)
         self._levels = levels_of(detecting)
         self._runners[:] = self._levels
         self._names = [", ".join(each.name for each in level.members) for level in self._levels]

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Final
 
 from topology.flow.lanes import Lanes
@@ -48,18 +49,17 @@ and the counts `waivers` and `overtaken`.
 class Alignment(Operator):
     """An operator that releases the events of several upstream partitions in one order."""
 
-    def __init__(
-        self, lanes: Lanes, max_queued: int, position: int = 1, max_queued_bytes: int = 256 << 20
-    ) -> None:
+    def __init__(self, lanes: Lanes, max_queued: int, max_queued_bytes: int = 256 << 20) -> None:
         partitions = len(lanes.places)
         self._lanes = lanes
-        self._position = position
         self._max_queued = max_queued
         self._max_queued_bytes = max_queued_bytes
         self._bytes = 0
         self._newest_ns = [NOTHING_YET] * partitions
         self._waits = [lane in lanes.awaited for lane in range(partitions)]
         self._queues: list[deque[Event]] = [deque() for _ in range(partitions)]
+        self._listed = [0] * partitions
+        """How many events at the front of each queue a step has listed as kept."""
         self._heads: list[tuple[int, int]] = []
         self._frontier = self._smallest_newest()
         self._queued = 0
@@ -106,17 +106,13 @@ class Alignment(Operator):
             if self._queued > self._max_queued or self._bytes > self._max_queued_bytes:
                 self._advance(released)
         self._advance(released)
-        self._mark_new()
-        return Step(self._now_ns, released)
-
-    def _mark_new(self) -> None:
-        """Mark the events of this batch that stay, which are the last ones of each queue."""
-        position = self._position
-        for queue in self._queues:
-            for event in reversed(queue):
-                if event.held_by == position:
-                    break
-                event.held_by = position
+        step = Step(self._now_ns, released)
+        step.freed += released
+        for lane, queue in enumerate(self._queues):
+            if len(queue) > self._listed[lane]:
+                step.kept += islice(queue, self._listed[lane], None)
+                self._listed[lane] = len(queue)
+        return step
 
     def on_time(self, now_ns: int) -> Step:
         """Return a step without events, up to the last instant that is over.
@@ -131,7 +127,9 @@ class Alignment(Operator):
         self._release_until((max(max(self._newest_ns), self._now_ns), last), released)
         if released:
             self._now_ns = max(self._now_ns, released[-1].at_ns)
-        return Step(self._now_ns, released)
+        step = Step(self._now_ns, released)
+        step.freed += released
+        return step
 
     def begin_at(self, now_ns: int) -> None:
         """Begin at this instant, before any event. No partition may send anything older."""
@@ -182,7 +180,6 @@ class Alignment(Operator):
         if not queue:
             heappush(self._heads, (event.at_ns, event.lane))
         queue.append(event)
-        event.held_by = self._position
         self._queued += 1
         self._bytes += size_of(event)
 
@@ -220,12 +217,12 @@ class Alignment(Operator):
             size, before = 0, len(queue)
             while queue and queue[0].at_ns <= end_ns:
                 event = queue.popleft()
-                event.held_by = 0
                 released.append(event)
                 value = event.value
                 if isinstance(value, bytes):
                     size += len(value)
             self._queued -= before - len(queue)
+            self._listed[lane] = max(0, self._listed[lane] - before + len(queue))
             self._bytes -= size
             if queue:
                 heappush(heads, (queue[0].at_ns, lane))
@@ -250,4 +247,5 @@ class Alignment(Operator):
             self._frontier = self._smallest_newest()
         for event in held:
             self._hold(event)
+        self._listed = [len(queue) for queue in self._queues]
         yield len(held)

@@ -37,14 +37,12 @@ class Site(NamedTuple):
     """The position of an operator in a stage.
 
     `streams` is the one stream whose chain contains the operator, or the streams that it joins.
-    `place` is the bit with which the operator marks the events that it holds. `table` has the clock
-    reports of all sources. `is_speculative` means that the operator reads the events that MERGE
-    accepts. `payloads` are those of the stage's events.
+    `table` has the clock reports of all sources. `is_speculative` means that the operator reads the
+    events that MERGE accepts. `payloads` are those of the stage's events.
     """
 
     topology: Topology
     streams: Sequence[str]
-    place: int
     table: DriftTable | None = None
     is_speculative: bool = False
     payloads: Payloads | None = None
@@ -86,11 +84,11 @@ def by_time(site: Site, policy: Callable[[], SlackPolicy] | None = None) -> Reor
     config = site.config
     trusted = config.clock.unsynced == "trust"
     max_ahead_ns = config.clock.max_ahead_ns if trusted else None
-    return ReorderByTime(site.stream, config.reorder, policy, site.place, max_ahead_ns)
+    return ReorderByTime(site.stream, config.reorder, policy, max_ahead_ns)
 
 
 def _by_number(site: Site) -> Reorder:
-    return Reorder(site.stream, site.config.reorder, site.place)
+    return Reorder(site.stream, site.config.reorder)
 
 
 def clock(site: Site) -> Operator:
@@ -98,7 +96,7 @@ def clock(site: Site) -> Operator:
 
 
 def merge(site: Site) -> Operator:
-    return Merge(site.stream, site.config.merge, site.place)
+    return Merge(site.stream, site.config.merge)
 
 
 def windows(site: Site) -> Operator | None:
@@ -135,7 +133,6 @@ def pattern(site: Site) -> Operator | None:
     return Pattern(
         _engine_of(site.topology, site.stream, queries),
         queries,
-        site.place,
         ordered=not site.is_speculative,
         announced=site.topology.watermark,
         # A user's function might change the values that it gets.
@@ -174,7 +171,7 @@ def joins(site: Site) -> Operator | None:
         )
         for query in site.select_asked(JOIN).values()
     ]
-    return JoinQueries(found, site.place) if found else None
+    return JoinQueries(found) if found else None
 
 
 def detectors(site: Site) -> Operator | None:
@@ -198,7 +195,7 @@ def detectors(site: Site) -> Operator | None:
         )
         for query in site.select_asked(DETECTOR).values()
     ]
-    return DetectorQueries(found, site.place) if found else None
+    return DetectorQueries(found) if found else None
 
 
 def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:

@@ -37,11 +37,6 @@ class Chain(Composite):
         """The edges that get the chain's input before any node does."""
         self.accepted_edges: list[JoinInput] = []
         """The edges that get the events which MERGE accepts."""
-        self.moved: list[Event] | None = None
-        """The events that a buffering operator has emitted, or None if they are not recorded.
-
-        `Stage` sets the list to track which operator holds which event.
-        """
         self._merge = next((node for node in self.nodes if node.name == MERGE), None)
         self._has_readers = any(node.is_speculative for node in self.nodes)
 
@@ -87,8 +82,6 @@ class Chain(Composite):
             is_first = False
             found.add_found(step)
             events, now_ns = step.released, step.now_ns
-            if node.buffers and self.moved is not None:
-                self.moved += events
             for edge in node.edges:
                 edge.put(events, now_ns)
         found.now_ns = now_ns
@@ -139,4 +132,4 @@ class Chain(Composite):
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
         """Return the nodes that hold the event."""
-        return [node for node in self.nodes if event.held_by & node.place]
+        return [node for node in self.nodes if event in node.kept]

@@ -19,6 +19,7 @@ from typing import Final
 
 from topology.flow.accepted import ACCEPTED
 from topology.flow.chain import Chain
+from topology.flow.ledger import Ledger
 from topology.flow.node import BATCH, JoinInput, Node, figures_of
 from topology.model.composite import SEPARATOR
 from topology.model.event import Event, at_ns, offset_of
@@ -41,6 +42,7 @@ class Junction(Node):
         name: str,
         operator: Operator,
         place: int,
+        ledger: Ledger,
         inputs: Mapping[str, JoinInput],
         *,
         keeps_log_order: bool,
@@ -49,15 +51,13 @@ class Junction(Node):
         prefix = f"{SEPARATOR}{self.streams[0]}{SEPARATOR}"
         if name.startswith(ACCEPTED):
             prefix += ACCEPTED_JOINS
-        super().__init__(name, operator, place, prefix)
+        super().__init__(name, operator, place, prefix, ledger)
         self._inputs = list(inputs.values())
         self._keeps_log_order = keeps_log_order
 
     def take(self, what: int) -> Step:
         """Process the events since the last call, then the passing of time or the end (`what`)."""
         accepted = [each for edge in self._inputs for each in edge.accepted]
-        for each in accepted:
-            each.swap()
         events = [event for edge in self._inputs for event in edge.events]
         events += [event for each in accepted for event in each.events()]
         now_ns = self._spoken_ns()
@@ -67,10 +67,9 @@ class Junction(Node):
             events.sort(key=offset_of)
             now_ns = events[-1].at_ns
         step = self.operator.on_batch(events, now_ns)
-        for each in accepted:
-            each.swap()
         for edge in self._inputs:
             edge.clear()
+        self.record(step, accepted)
         if what != BATCH:
             step.add_found(self.passes(what, self._spoken_ns()))
         return step

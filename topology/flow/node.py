@@ -1,7 +1,7 @@
 r"""Defines a node of a flow graph: an operator with its place and the prefix of its state's keys.
 
-The operator marks the events that it holds with the place, a bit of `Event.held_by`. The keys of
-the state have these prefixes:
+The place is a bit, under which the stage's ledger has the events that the operator keeps
+(`topology.flow.ledger`). The keys of the state have these prefixes:
 
     <stream>\n<operator>/    a node in the chain of a stream
     <stream>\naccepted <operator>/    the same, for queries that read what MERGE accepts
@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from topology.config.stages import DETECTOR, MERGE, REORDER
+from topology.config.stages import DETECTOR
 from topology.flow.accepted import ACCEPTED, Accepted, kind_of
+from topology.flow.ledger import Ledger
 from topology.model.composite import CompositePart
-from topology.model.event import Event
+from topology.model.event import Event, twin
 from topology.model.operator import NEVER, Figures, Operator
 from topology.model.outcome import Step
 from topology.query.queries import worst
@@ -34,10 +35,6 @@ TIME: Final = 1
 END: Final = 2
 """The kinds of input that pass through a graph: a batch of events, time, or the end of the input.
 """
-
-
-BUFFERS: Final = frozenset({REORDER, MERGE})
-"""The kinds of operators that emit events later than they got them; all others emit at once."""
 
 
 class JoinInput:
@@ -74,12 +71,18 @@ class Node(CompositePart):
     `edges` get its output, in addition to the next node of its chain.
     """
 
-    def __init__(self, name: str, operator: Operator, place: int, prefix: str) -> None:
+    def __init__(
+        self, name: str, operator: Operator, place: int, prefix: str, ledger: Ledger
+    ) -> None:
         super().__init__(name, operator, prefix)
         self.place = place
+        self.kept = ledger.kept_at(place)
+        """The events that all nodes at this place keep."""
+        self.ledger = ledger
+        self._originals: dict[Event, Event] = {}
+        """The event of MERGE's input for each accepted event that the operator keeps."""
         self.edges: list[JoinInput] = []
         self.kind = kind_of(name)
-        self.buffers = self.kind in BUFFERS
         self.detectors = _detectors(operator) if name == DETECTOR else None
         """The detectors of this node, which read the results of the nodes before it."""
         self.is_speculative = name.startswith(ACCEPTED) or (
@@ -91,17 +94,19 @@ class Node(CompositePart):
         """Run the operator on these events, then on time or the end of the input (`what`)."""
         step = self.operator.on_batch(events, now_ns)
         if what != BATCH:
-            last = self.passes(what, now_ns)
+            last = self._pass(what, now_ns)
             step.add(last)
             step.now_ns = last.now_ns
+        self.record(step)
         return step
 
     def read(self, accepted: Accepted, what: int, now_ns: int) -> Step:
         """Return the operator's results for the accepted events, and then for `what`."""
-        accepted.swap()
-        step = self.on(what, accepted.events(), now_ns)
-        accepted.swap()
-        return Step(now_ns, results=step.results, freed=step.freed)
+        step = self.operator.on_batch(accepted.events(), now_ns)
+        if what != BATCH:
+            step.add(self._pass(what, now_ns))
+        self.record(step, (accepted,))
+        return Step(now_ns, results=step.results)
 
     def is_due(self, what: int, now_ns: int) -> bool:
         """Return whether a BATCH without events, or the passing of TIME, has any effect."""
@@ -110,7 +115,51 @@ class Node(CompositePart):
 
     def passes(self, what: int, now_ns: int) -> Step:
         """Run the operator on the passing of time, or on the end of the input, without events."""
+        step = self._pass(what, now_ns)
+        self.record(step)
+        return step
+
+    def _pass(self, what: int, now_ns: int) -> Step:
         return self.operator.on_time(now_ns) if what == TIME else self.operator.on_end(now_ns)
+
+    def record(self, step: Step, accepted: Sequence[Accepted] = ()) -> None:
+        """Write the events that the operator keeps and no longer keeps into the ledger.
+
+        The operator gets copies of the events that are `accepted`; the ledger has the originals.
+        """
+        kept, freed, moved = step.kept, step.freed, self.ledger.moved
+        if not (kept or freed):
+            return
+        if self.is_speculative:
+            kept, freed = self._originals_of(kept, freed, accepted)
+        if moved is not None:
+            moved += self.kept.intersection(kept)
+            moved += freed
+        self.kept.update(kept)
+        self.kept.difference_update(freed)
+        step.kept, step.freed = [], []
+
+    def _originals_of(
+        self, kept: Sequence[Event], freed: Sequence[Event], accepted: Sequence[Accepted]
+    ) -> tuple[list[Event], list[Event]]:
+        if kept:
+            originals = {copy: event for each in accepted for copy, event in each.pairs()}
+            self._originals |= {copy: originals.get(copy, copy) for copy in kept}
+        return (
+            [self._originals[copy] for copy in kept],
+            [self._originals.pop(copy) for copy in freed if copy in self._originals],
+        )
+
+    def iter_held(self) -> Iterable[Event]:
+        held = self.operator.iter_held()
+        return [self._originals[copy] for copy in held] if self.is_speculative else held
+
+    def event_for(self, event: Event) -> Event:
+        if not self.is_speculative:
+            return event
+        copy = twin(event)
+        self._originals[copy] = event
+        return copy
 
 
 def figures_of(nodes: Iterable[Node]) -> Figures:

@@ -30,6 +30,7 @@ from topology.flow.build import Site
 from topology.flow.by_lane import ByLane
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
+from topology.flow.ledger import Ledger
 from topology.flow.node import JoinInput, Node
 from topology.model.operator import Figure, Operator
 from topology.model.payload import Payloads
@@ -37,10 +38,10 @@ from topology.query.passed import Passed
 
 CLOCK: Final = "clock"
 ALIGN_PLACE: Final = 1
-"""The bit of the alignment, which precedes all operators, in `Event.held_by`."""
+"""The place of the alignment, which precedes all operators (`topology.flow.ledger`)."""
 
 FIRST_PLACE: Final = 2
-"""The bit of the first operator; each operator after it has the next higher bit."""
+"""The place of the first operator; each operator after it has the next higher bit."""
 
 
 NO_LANES: Final[Mapping[str, Sequence[int] | None]] = {}
@@ -113,7 +114,7 @@ def _row_of(node: str) -> OperatorRow:
 
 
 def places_of(operators: Sequence[str]) -> dict[str, int]:
-    """Return the place of each node, its bit in `Event.held_by`, the same for all streams."""
+    """Return the place of each node (`topology.flow.ledger`), the same for all streams."""
     names = _node_names(operators)
     if MERGE in operators:
         names += [ACCEPTED + name for name in operators if name in (WINDOW, PATTERN, JOIN)]
@@ -137,14 +138,14 @@ def place_moves(was: Sequence[str], now: Sequence[str]) -> dict[int, int]:
     return {place: after.get(name, 0) for name, place in before.items()}
 
 
-def moved_places(held_by: int, moves: Mapping[int, int]) -> int:
-    """Return the places of a held event (`Event.held_by`) after the moves of `place_moves`."""
-    kept = held_by & ALIGN_PLACE
-    return kept | sum(now for place, now in moves.items() if held_by & place)
+def moved_places(places: int, moves: Mapping[int, int]) -> int:
+    """Return the places of a held event after the moves of `place_moves`."""
+    kept = places & ALIGN_PLACE
+    return kept | sum(now for place, now in moves.items() if places & place)
 
 
 def waiting_places(operators: Sequence[str]) -> int:
-    """Return the bits of the operators that hold events before they pass them on."""
+    """Return the places of the operators that hold events before they pass them on."""
     named = places_of(operators).items()
     return ALIGN_PLACE | sum(place for name, place in named if not only_looks(kind_of(name)))
 
@@ -153,6 +154,7 @@ def chain_of(
     topology: Topology,
     stream: str,
     operators: Sequence[str],
+    ledger: Ledger,
     table: DriftTable | None = None,
     lanes: Sequence[int] | None = (),
     payloads: Payloads | None = None,
@@ -165,7 +167,7 @@ def chain_of(
     nodes: list[Node] = []
     for name, place in places_of(operators).items():
         row = _row_of(name)
-        site = Site(topology, [stream], place, table, name != row.name, payloads)
+        site = Site(topology, [stream], table, name != row.name, payloads)
         build_one = site.config.built_by.get(row.name, row.build)
         operator = None if row.takes_several else build_one(site)
         if operator is not None and name in BY_LANE and (lanes is None or len(lanes) > 1):
@@ -175,7 +177,7 @@ def chain_of(
             build_next = partial(build_one, site) if lanes is None else None
             operator = ByLane({first: operator, **rest}, build_next)
         if operator is not None:
-            nodes.append(Node(name, operator, place, f"{name}/"))
+            nodes.append(Node(name, operator, place, f"{name}/", ledger))
     passed = Passed(announced=topology.watermark) if BEGIN_LATE & {*operators} else None
     return Chain(nodes, passed)
 
@@ -184,6 +186,7 @@ def graph_of(
     topology: Topology,
     streams: Sequence[str],
     operators: Sequence[str],
+    ledger: Ledger,
     table: DriftTable | None = None,
     *,
     lanes: Mapping[str, Sequence[int] | None] = NO_LANES,
@@ -196,7 +199,9 @@ def graph_of(
     `begins_ordered` means that the input is the ordered topic.
     """
     chains = {
-        stream: chain_of(topology, stream, operators, table, lanes.get(stream, ()), payloads)
+        stream: chain_of(
+            topology, stream, operators, ledger, table, lanes.get(stream, ()), payloads
+        )
         for stream in streams
     }
     junctions: list[Junction] = []
@@ -204,12 +209,12 @@ def graph_of(
         row = _row_of(name)
         for met in _join(topology, streams) if row.takes_several else ():
             is_speculative = name != row.name
-            site = Site(topology, met, place, is_speculative=is_speculative, payloads=payloads)
+            site = Site(topology, met, is_speculative=is_speculative, payloads=payloads)
             operator = row.build(site)
             if operator is not None:
                 inputs = {stream: _edge(chains[stream], name, place) for stream in met}
                 junctions.append(
-                    Junction(name, operator, place, inputs, keeps_log_order=begins_ordered)
+                    Junction(name, operator, place, ledger, inputs, keeps_log_order=begins_ordered)
                 )
     return Graph(chains, junctions, own_clocks=begins_ordered)
 

@@ -38,13 +38,13 @@ class SavedReplay(NamedTuple):
     """The saved state of a replay.
 
     `now_ns` is None before the first input, when only clock reports have arrived. `held` has copies
-    of the events that operators keep, in the order of their lines. `words` are the clock reports
-    that may still be needed.
+    of the events that operators keep, in the order of their lines, with the places at which they
+    are kept (`topology.flow.ledger`). `words` are the clock reports that may still be needed.
     """
 
     now_ns: int | None
     state: State
-    held: list[Event]
+    held: dict[Event, int]
     words: list[Sample | Declared]
 
 
@@ -125,17 +125,18 @@ class Replay:
         """Return the buffered events, including control events."""
         return self._stage.waiting()
 
-    def held_copies(self) -> list[Event]:
-        """Return copies of the events that operators keep."""
+    def held_copies(self) -> dict[Event, int]:
+        """Return copies of the events that operators keep, with their places."""
         return self._stage.held_copies()
 
     def save(self) -> SavedReplay | None:
         """Return all state that a new replay needs to continue, or None before any input."""
         if self.now_ns is None:
             words = self._table.words()
-            return SavedReplay(None, {}, [], words) if words else None
+            return SavedReplay(None, {}, {}, words) if words else None
         self._reports.fold(self.now_ns)
-        held = sorted(self._stage.held_copies(), key=offset_of)
+        copies = self._stage.held_copies()
+        held = {event: copies[event] for event in sorted(copies, key=offset_of)}
         state = self._stage.snapshot() | self._reports.snapshot()
         return SavedReplay(self.now_ns, state, held, self._table.words())
 
@@ -153,6 +154,7 @@ class Replay:
             self._reports.add(word)
         self._reports.restore(saved.state)
         if saved.now_ns is not None:
+            self._stage.ledger.add(saved.held)
             self._stage.restore(saved.state, saved.held)
             self.now_ns = saved.now_ns
 

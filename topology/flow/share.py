@@ -3,11 +3,11 @@
 A replay runs all operators as one stage (`topology.flow.replay`). Workers run each stage
 separately, and each task of it. Each operator of the replay is an operator of exactly one stage,
 and gets the same events at the same instants. So its whole state belongs to that stage, with the
-events that it holds. Their `held_by` gets the bit that the operator has there. Only REORDER, and
-CLOCK after it, may run in several partitions, each with its own sources. These are partitions of
-several tasks, or the lanes of one (`topology.flow.by_lane`). The state of a source then goes to the
-source's partition. State that concerns all sources goes to each partition. Folded clock reports are
-left out, because a worker reads the reports from their topic.
+events that it holds, at the place that the operator has there. Only REORDER, and CLOCK after it,
+may run in several partitions, each with its own sources. These are partitions of several tasks, or
+the lanes of one (`topology.flow.by_lane`). The state of a source then goes to the source's
+partition. State that concerns all sources goes to each partition. Folded clock reports are left
+out, because a worker reads the reports from their topic.
 
 In their states, operators identify held events by offset. Most operators rebuild these parts of
 their state from the events. Marks of joins are not rebuilt, so `renumber` replaces their offsets.
@@ -54,19 +54,19 @@ def share_of(
         for key, value in saved.state.items()
         for own in _own_keys(key, places.keys(), lanes, lane_of)
     }
-    held: list[Event] = []
-    for event in saved.held:
+    held: dict[Event, int] = {}
+    for event, at in saved.held.items():
         if event.stream not in lanes:
             continue
-        holders = [name for place, name in names.items() if event.held_by & place]
-        copy = twin(event)
-        copy.held_by = sum([places[name] for name in holders if name in places])
-        if not copy.held_by:
+        holders = [name for place, name in names.items() if at & place]
+        own_places = sum([places[name] for name in holders if name in places])
+        if not own_places:
             continue
         lane = lane_of(event.stream, event.source)
-        copy.lane = lane or 0
         if lane is not None or BY_LANE.isdisjoint(holders):
-            held.append(copy)
+            copy = twin(event)
+            copy.lane = lane or 0
+            held[copy] = own_places
     return SavedReplay(saved.now_ns, state, held, saved.words)
 
 

@@ -36,7 +36,8 @@ from topology.flow.by_lane import lanes_in
 from topology.flow.chain import Chain
 from topology.flow.graph import ACCEPTED_JOINS, Graph
 from topology.flow.lanes import Lanes, lane_of, lanes_of
-from topology.flow.node import BATCH, END, TIME
+from topology.flow.ledger import Ledger
+from topology.flow.node import BATCH, END, TIME, Node
 from topology.flow.registry import ALIGN_PLACE, graph_of, ty, waiting_places
 from topology.merge.operator import Merge
 from topology.model.composite import SEPARATOR, Composite, CompositePart
@@ -91,7 +92,9 @@ class Stage(Composite):
         self._topology = topology
         self._operators = operators
         self.waiting_places = waiting_places(operators)
-        """The bits of the operators that hold events before they pass them on (`Event.held_by`)."""
+        """The places of the operators that hold events before they pass them on."""
+        self.ledger = Ledger()
+        """The places of all events that operators keep."""
         self._table = table
         self.streams = list(topology.streams if streams is None else streams)
         """The streams that can occur in the input."""
@@ -123,22 +126,20 @@ class Stage(Composite):
         """The time of each query, while the driver has set the meter's clock."""
         self.begins_midstream = 0
         """How streams without a state begin; set it by `begin_midstream`."""
-        self._moved: list[Event] | None = None
-        """The events that moved since the last `take_moved`, or None if they are not recorded."""
         self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
-        self._in_front: list[CompositePart] = []
+        self._in_front: list[Node] = []
         if is_derived or is_task:
             merges = [topology.streams[name].merge for name in self.streams]
             self.alignment = Alignment(
                 lanes_of(topology.topics.sequenced, 1) if lanes is None else lanes,
                 max(merge.max_queued for merge in merges),
-                ALIGN_PLACE,
                 max(merge.reorder.max_held_bytes for merge in merges),
             )
-            self._in_front = [CompositePart("alignment", self.alignment, ALIGN)]
-        self._takers: dict[str, tuple[int, list[tuple[int, CompositePart]]]] = {}
-        """The parts that may hold events of each stream, each with its bits, and all their bits."""
+            node = Node("alignment", self.alignment, ALIGN_PLACE, ALIGN, self.ledger)
+            self._in_front = [node]
+        self._takers: dict[str, list[tuple[int, CompositePart]]] = {}
+        """The parts that may hold events of each stream, each with its places."""
         self._chain_parts: dict[str, CompositePart] = {}
         super().__init__(self._in_front)
         if len(groups) == 1:
@@ -156,6 +157,7 @@ class Stage(Composite):
             self._topology,
             sorted(new, key=self._order.__getitem__),
             self._operators,
+            self.ledger,
             self._table,
             lanes=self._lanes,
             begins_ordered=self._begins_ordered,
@@ -171,12 +173,10 @@ class Stage(Composite):
         self._graph.add(part, self._order)
         in_front = [(ALIGN_PLACE, each) for each in self._in_front]
         for name, chain in part.chains.items():
-            chain.moved = self._moved
             it = self._chain_parts[name] = CompositePart(name, chain, f"{name}{SEPARATOR}")
             places = sum([node.place for node in chain.nodes])
             met = [(each.place, each) for each in part.junctions if name in each.streams]
-            found = [*in_front, (places, it), *met]
-            self._takers[name] = sum([places for places, _ in found]), found
+            self._takers[name] = [*in_front, (places, it), *met]
         chains = [self._chain_parts[name] for name in self.chains]
         self._parts = [*self._in_front, *chains, *self._graph.junctions]
 
@@ -199,9 +199,8 @@ class Stage(Composite):
     def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         if self.alignment is None:
             return self._drop_large(self._through(inputs, now_ns))
-        aligned = self.alignment.on_batch([e for e in inputs if isinstance(e, Event)], now_ns)
-        if self._moved is not None:
-            self._moved += aligned.released
+        (front,) = self._in_front
+        aligned = front.on(BATCH, [e for e in inputs if isinstance(e, Event)], now_ns)
         step = self._drop_large(self._through(aligned.released, aligned.now_ns))
         step.reports += [dead for dead in inputs if not isinstance(dead, Event)]
         return step
@@ -224,7 +223,7 @@ class Stage(Composite):
         if self.alignment is None:
             step = self._graph.on(TIME, {}, now_ns)  # This completes the last instant.
         else:
-            aligned = self.alignment.on_end(now_ns)
+            aligned = self._in_front[0].passes(END, now_ns)
             now_ns = aligned.now_ns
             step = self._through(aligned.released, now_ns)
             step.add(self._graph.on(TIME, {}, now_ns))
@@ -240,8 +239,6 @@ class Stage(Composite):
         self._payloads.clear()
         if step.results:
             step.results = drop_large(step.results, self._most_bytes)
-        if self._moved is not None:
-            self._moved += step.freed
         return step
 
     def _by_stream(
@@ -300,32 +297,16 @@ class Stage(Composite):
         chain = self.chains.get(stream)
         return {} if chain is None else chain.counts_of(source)
 
-    def keep_moved(self) -> None:
-        """Begin to record the events that the alignment and buffering operators emit.
-
-        Events that an operator had passed on and no longer holds are recorded too.
-        """
-        self._moved = []
-        for chain in self.chains.values():
-            chain.moved = self._moved
-
-    def take_moved(self) -> list[Event]:
-        """Return the events that were recorded since the last call, and begin a new record."""
-        assert self._moved is not None
-        moved = [*self._moved]
-        self._moved.clear()
-        return moved
-
     # -- State -------------------------------------------------------------------------------------
 
-    def held_copies(self) -> list[Event]:
-        """Return copies of the held events, for a driver that saves them itself.
+    def held_copies(self) -> dict[Event, int]:
+        """Return copies of the held events with their places, for a driver that saves them itself.
 
         The driver must not call it on a stage with an alignment, which reads held events from its
         topic.
         """
         assert self.alignment is None, "a stage that reads a topic rereads held events from it"
-        return [twin(event) for event in self.iter_held()]
+        return {twin(event): self.ledger.places_of(event) for event in self.iter_held()}
 
     def waiting(self) -> Iterable[Event]:
         """Yield the held events that have not been emitted, which figures count as `held`."""
@@ -340,6 +321,9 @@ class Stage(Composite):
         # A stream whose only events are in the alignment has not begun.
         self.begin(met & self._order.keys())
         yield from super().restoring(state, held)
+        self.ledger.clear()
+        for node in (*self._in_front, *self._graph.nodes):
+            node.kept.update(node.iter_held())
         self._payloads.clear()
         self._graph.begin_queries()
 
@@ -350,11 +334,10 @@ class Stage(Composite):
         return prefix + ACCEPTED_JOINS if key.startswith(prefix + ACCEPTED_JOINS) else prefix
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
-        """Return all parts that hold the event, and clear the bits of parts that do not exist."""
+        """Return all parts that hold the event, as the ledger says."""
         in_front = [(ALIGN_PLACE, part) for part in self._in_front]
-        known, found = self._takers.get(event.stream, (ALIGN_PLACE, in_front))
-        event.held_by &= known
-        return [part for places, part in found if event.held_by & places]
+        at = self.ledger.places_of(event)
+        return [part for places, part in self._takers.get(event.stream, in_front) if at & places]
 
 
 def _begin_midstream(graph: Graph, what: int) -> None:

@@ -16,7 +16,7 @@ from topology.query.queries import KeepingQueries
 
 
 class JoinQueries(KeepingQueries[Join]):
-    """The joins of a partition. `position` is their bit in `Event.held_by`."""
+    """The joins of a partition."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         """Process a batch; ramps of several streams advance side by side."""
@@ -42,12 +42,12 @@ class JoinQueries(KeepingQueries[Join]):
         super()._settle()
         for join in self._queries:
             for event in join.marks.left:
-                if not event.held_by & self._position:
+                if event not in self._times:
                     join.marks.forget(event)
             join.marks.left.clear()
 
     def _drop(self, event: Event) -> None:
         super()._drop(event)
-        if not event.held_by & self._position:
+        if event not in self._times:
             for join in self._queries:
                 join.marks.forget(event)

@@ -150,7 +150,7 @@ class Merge(SavedOperator):
     bounds_class: ClassVar[type[SourceBounds]] = SourceBounds
     progress_class: ClassVar[type[SourceProgress]] = SourceProgress
 
-    def __init__(self, stream: str, config: MergeConfig, position: int = 1) -> None:
+    def __init__(self, stream: str, config: MergeConfig) -> None:
         mixed, heartbeat_ns = config.reorder.is_mixed, config.heartbeat_ns
         numbered = config.reorder.numbered and not mixed
         self.passes_late = config.reorder.late == "pass"
@@ -163,7 +163,7 @@ class Merge(SavedOperator):
         self._known, self._sources, self._pool = known, known.rows, known.pool
         self._saved = SavedState("stream", MERGE, [known])
         self._bounds = self.bounds_class(known, config)
-        self._queues = Queues(known, position, config)
+        self._queues = Queues(known, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, config.idle_after_ns, config.max_wait_ns)
         if numbered:
@@ -241,6 +241,7 @@ class Merge(SavedOperator):
             pause.received_ns = batch[-1].at_ns
         if now_ns > self._now_ns:
             self._pass_time(now_ns, step)
+        self._queues.list_kept(step)
         return step
 
     def on_time(self, now_ns: int) -> Step:
@@ -248,6 +249,7 @@ class Merge(SavedOperator):
         if now_ns >= self._now_ns:
             self._pass_time(now_ns + 1, step)
             self._now_ns = now_ns
+        self._queues.list_kept(step)
         return step
 
     def next_deadline_ns(self) -> int | None:
@@ -262,6 +264,7 @@ class Merge(SavedOperator):
         self._passage.release(self._queues.take_until(NO_BOUND, now_ns), step)
         self._announce_if_owed(step)
         self._wake_ns = NEVER
+        self._queues.list_kept(step)
         return step
 
     # -- Intake ------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from topology.merge.settings import MergeConfig
 from topology.merge.source import SourceProgress
 from topology.merge.sources import KnownSources
 from topology.model.event import Event
+from topology.model.outcome import Step
 from topology.reorder.shared import size_of
 
 CLEARED: Final = 64
@@ -39,20 +40,22 @@ class Queues:
     `heads` has (corrected timestamp, source) of each queue's head. It also keeps the entry of an
     earlier head when another event is put in front of it. `late` has the late events in the order
     of arrival, each marked with its cause. `count` is the number of buffered events, and `bytes`
-    the size of their payloads.
+    the size of their payloads. `kept` and `freed` have the events that were put in and taken out
+    since the last step, for `Step.kept` and `Step.freed`.
     """
 
-    def __init__(self, known: KnownSources, position: int, config: MergeConfig) -> None:
+    def __init__(self, known: KnownSources, config: MergeConfig) -> None:
         self.max_count = config.max_queued
         self.max_bytes = config.reorder.max_held_bytes
         self._ahead_ns = config.max_wait_ns
         self._known = known
         self._sources = known.rows
-        self.position = position
         self.heads: list[Bound] = []
         self.late: list[Event] = []
         self.count = 0
         self.bytes = 0
+        self.kept: list[Event] = []
+        self.freed: list[Event] = []
 
     def are_full(self) -> bool:
         return self.count > self.max_count or self.bytes > self.max_bytes
@@ -89,19 +92,28 @@ class Queues:
         self._count(event)
 
     def _count(self, event: Event) -> None:
-        event.held_by |= self.position
+        self.kept.append(event)
         self.count += 1
         self.bytes += size_of(event)
+
+    def list_kept(self, step: Step) -> None:
+        """Add to the step which events are buffered now, and which no longer are."""
+        if self.kept:
+            step.kept += self.kept
+            self.kept.clear()
+        if self.freed:
+            step.freed += self.freed
+            self.freed.clear()
 
     def take_late(self) -> list[Event]:
         """Remove and return the late events, in order."""
         events, self.late = self.late, []
         events.sort(key=in_stream)
         for event in events:
-            event.held_by &= ~self.position
             self._sources[event.source].held_late -= 1
             self.bytes -= size_of(event)
         self.count -= len(events)
+        self.freed += events
         return events
 
     def restoring(self, held: Iterable[Event]) -> Iterator[int]:
@@ -114,6 +126,7 @@ class Queues:
                 self.add(progress, event)
                 progress.released -= 1
             yield 1
+        self.kept.clear()
 
     def take_until(self, limit: Bound, now_ns: int) -> list[Event]:
         """Remove and return all events at or below `limit`, in order.
@@ -151,10 +164,10 @@ class Queues:
         events = in_order(runs)
         for event in events:
             event.at_ns = now_ns
-            event.held_by &= ~self.position
         if self.bytes:
             self.bytes -= sum([size_of(event) for event in events])
         self.count -= len(events)
+        self.freed += events
         return events
 
     def take_first(self, now_ns: int, taken: list[Event]) -> None:
@@ -176,7 +189,7 @@ class Queues:
             heappop(heads)
         progress.released += 1
         event.at_ns = now_ns
-        event.held_by &= ~self.position
+        self.freed.append(event)
         self.count -= 1
         value = event.value
         if isinstance(value, bytes):
@@ -229,7 +242,10 @@ class Queues:
         return sum(size_of(event) for event in progress.queue)
 
     def _give_up(self, source: str, most: int, now_ns: int) -> list[Event]:
-        """Remove and return, in order, the newest events of a source, at most `most` of them."""
+        """Remove and return, in order, the newest events of a source, at most `most` of them.
+
+        They are not `freed`, because MERGE then buffers them as late events.
+        """
         progress = self._sources[source]
         self._known.mark(progress)
         given_up = [progress.queue.pop() for _ in range(min(most, len(progress.queue)))]
@@ -239,7 +255,6 @@ class Queues:
 
     def _uncount(self, event: Event, now_ns: int) -> None:
         event.at_ns = now_ns
-        event.held_by &= ~self.position
         self.count -= 1
         self.bytes -= size_of(event)
 

@@ -109,7 +109,7 @@ class Stretches(Intake):
             elif event.error_ns > progress.error_ns:
                 progress.error_ns = event.error_ns
             queue.append(event)
-            event.held_by |= queues.position
+            queues.kept.append(event)
             queues.count += 1
             queues.bytes += size
             at += 1
@@ -132,7 +132,6 @@ class Stretches(Intake):
         queues = self._queues
         last = min(end, at + queues.max_count - queues.count)
         room = queues.max_bytes - queues.bytes
-        position = queues.position
         source, epoch, partition = progress.source, progress.epoch, progress.input_partition
         at_ns = batch[at - 1].at_ns
         seq = progress.seq
@@ -172,11 +171,11 @@ class Stretches(Intake):
             if event.error_ns > error_ns:
                 error_ns = event.error_ns
             delays.append(arrival_ns - ref_ns)
-            event.held_by |= position
             end += 1
         if end == at:
             return at
         progress.queue.extend(batch[at:end])
+        queues.kept += batch[at:end]
         queues.count += end - at
         queues.bytes += size
         progress.seq = seq

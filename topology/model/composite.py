@@ -36,6 +36,14 @@ class CompositePart:
         self.operator = operator
         self.prefix = prefix
 
+    def iter_held(self) -> Iterable[Event]:
+        """Return the events of the composite's input that the operator keeps."""
+        return self.operator.iter_held()
+
+    def event_for(self, event: Event) -> Event:
+        """Return the event that the operator gets for a kept event of the composite's input."""
+        return event
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Composite(Operator):
@@ -83,7 +91,7 @@ class Composite(Operator):
 
     def iter_held(self) -> Iterable[Event]:
         """Return the events that any part holds, each once."""
-        held = {id(event): event for part in self._parts for event in part.operator.iter_held()}
+        held = {id(event): event for part in self._parts for event in part.iter_held()}
         return held.values()
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
@@ -97,7 +105,7 @@ class Composite(Operator):
         events: dict[str, list[Event]] = {part.prefix: [] for part in self._parts}
         for number, event in enumerate(held):
             for part in self.takers(event):
-                events[part.prefix].append(event)
+                events[part.prefix].append(part.event_for(event))
             if not number % TURN:
                 yield 0
         for part in self._parts:

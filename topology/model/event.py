@@ -75,10 +75,6 @@ class Event:
     before REORDER sets it to 0. The event of a record with an id instead of a number has the digest
     of that id.
 
-    `held_by` is the set of operators that hold the event, with one bit for each
-    (`topology.flow.registry`). An operator changes only its own bit. It may change all bits if no
-    operator before it can hold the event (alignment, REORDER).
-
     `lane` is the upstream partition from which the event came. `late` is the reason why the event
     is out of order, or "" if it is in order.
     """
@@ -91,7 +87,6 @@ class Event:
         "epoch",
         "error_all_ns",
         "error_ns",
-        "held_by",
         "is_stamped",
         "kind",
         "lane",
@@ -138,7 +133,6 @@ class Event:
         self.error_ns = 0
         self.segment = 0
         self.late = ""
-        self.held_by = 0
         self.is_stamped = True
         self.lane = 0
         self.complete_ns = 0
@@ -174,7 +168,6 @@ def twin(event: Event) -> Event:
     other.error_ns = event.error_ns
     other.segment = event.segment
     other.late = event.late
-    other.held_by = event.held_by
     other.is_stamped = event.is_stamped
     other.lane = event.lane
     other.complete_ns = event.complete_ns

@@ -22,8 +22,10 @@ an argument and never goes back.
 * `close()` releases the resources that the operator shares with others. The operator is not used
   afterwards.
 
-An operator may keep an event that it has emitted, because later events may need it. It declares
-that by `keeps_passed`, and lists the events that it no longer keeps in `Step.freed`.
+An operator that keeps an event says so in `Step.kept`, and in `Step.freed` when it no longer keeps
+it. Its caller records where each event is kept (`topology.flow.ledger`). An operator may keep an
+event that it has emitted, because later events may need it; it declares that by `keeps_passed`. It
+does not change an event that it has emitted.
 
 `figures`, `explain`, `locate` and `counts_of` are for people who inspect an operator, and do not
 change its state. All methods except `on_batch` have a default. An operator without deadlines, state

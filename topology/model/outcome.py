@@ -119,14 +119,16 @@ class Step:
             instant at which it was emitted.
         reports: The reports, in the order in which they arose.
         results: The results of queries, in the order in which they arose.
-        freed: Events that the operator had kept after emitting them, and no longer keeps. They also
-            include events that the operator holds as if they arrived now.
+        kept: Events that the operator keeps from now on, or keeps again with other values.
+        freed: Events that the operator no longer keeps. An event that is both `kept` and `freed` is
+            not kept.
     """
 
     now_ns: int
     released: list[Event]
     reports: list[Report]
     results: list[Finding]
+    kept: list[Event]
     freed: list[Event]
 
     def __init__(
@@ -135,14 +137,14 @@ class Step:
         released: list[Event] | None = None,
         reports: list[Report] | None = None,
         results: list[Finding] | None = None,
-        freed: list[Event] | None = None,
     ) -> None:
         # In a compiled module this is much faster than the function that a dataclass makes.
         self.now_ns = now_ns
         self.released = [] if released is None else released
         self.reports = [] if reports is None else reports
         self.results = [] if results is None else results
-        self.freed = [] if freed is None else freed
+        self.kept = []
+        self.freed = []
 
     def add(self, other: Step) -> None:
         """Add the step of another part; the sum is complete up to the earlier of both times."""
@@ -152,6 +154,7 @@ class Step:
 
     def add_found(self, other: Step) -> None:
         """Add everything in `other` except its released events."""
+        self.kept += other.kept
+        self.freed += other.freed
         self.reports += other.reports
         self.results += other.results
-        self.freed += other.freed

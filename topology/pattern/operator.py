@@ -31,7 +31,7 @@ then ignores all events until the missed ones are certainly in the past
 (`topology.query.beginning`).
 
 The state contains the emitted results that are not yet final. The events themselves stay in the
-log. The operator sets its bit in an event's `held_by` while it still needs the event.
+log. The operator keeps an event while it still needs it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,6 @@ class Pattern(InstantOperator):
     Args:
         engine: The engine that runs the queries.
         queries: The settings of each query, by the query's name.
-        position: The operator's bit in `Event.held_by`.
         ordered: Whether events arrive as MERGE emits them; otherwise as MERGE accepts them.
         announced: Whether watermarks arrive.
         payloads: The payloads that the queries share with others; by default they read their own.
@@ -120,7 +119,6 @@ class Pattern(InstantOperator):
         self,
         engine: Engine,
         queries: Mapping[str, PatternSettings],
-        position: int = 1,
         *,
         ordered: bool = True,
         announced: bool = True,
@@ -151,13 +149,11 @@ class Pattern(InstantOperator):
         """The queries that emit a result when all known sources have sent events after its end."""
         for name in (*waiting, *self._emitted_when_received):
             engine.raise_target(name, BEFORE_ALL_TIME, 0)
-        self._position = position
         self._play = one.clock.play
         # The answers of `asks_for` by event type; at most MAX_TYPES.
         self._asked: dict[str, bool] = {}
         self._unreadable = 0
         self._given_up = 0
-        self._freed: list[Event] = []
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
@@ -166,8 +162,7 @@ class Pattern(InstantOperator):
             return step
         for piece, until_ns in pieces(events, now_ns, self._is_due):
             part = super().on_batch(piece, until_ns)
-            step.results += part.results
-            step.freed += part.freed
+            step.add_found(part)
         return step
 
     def _take_all(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
@@ -179,7 +174,7 @@ class Pattern(InstantOperator):
             if event.kind == DATA:
                 word = self._word_of(event)
                 if word == STORED:
-                    event.held_by |= self._position
+                    step.kept.append(event)
                     is_open = True
                 elif not event.late:
                     is_open = True
@@ -197,7 +192,7 @@ class Pattern(InstantOperator):
         if self._beginning.is_unknown and not self._begins_with(event):
             return
         if event.kind == DATA:
-            self._accept(event)
+            self._accept(event, step)
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
             self._engine.advance(self._decided_ns(), event.at_ns)
@@ -248,9 +243,9 @@ class Pattern(InstantOperator):
         self._given_up += 1
         return self._frontier.heard_ns
 
-    def _accept(self, event: Event) -> None:
+    def _accept(self, event: Event, step: Step) -> None:
         if self._word_of(event) == STORED:
-            event.held_by |= self._position
+            step.kept.append(event)
             self._instant_open = True
             margin_ns = 2 * self._engine.margin_ns
             for target in self._targets.values():
@@ -339,17 +334,10 @@ class Pattern(InstantOperator):
         return step
 
     def _finish(self, step: Step) -> None:
-        self._free()
-        step.freed += self._freed
-        self._freed = []
+        step.freed += [entry.event for entry in self._engine.freed]
+        self._engine.freed.clear()
         step.results += self._engine.findings
         self._engine.findings.clear()
-
-    def _free(self) -> None:
-        for entry in self._engine.freed:
-            entry.event.held_by &= ~self._position
-            self._freed.append(entry.event)
-        self._engine.freed.clear()
 
     def snapshot(self) -> State:
         return self._engine.snapshot() | super().snapshot()
@@ -367,7 +355,7 @@ class Pattern(InstantOperator):
         yield from self._saved.restoring(self, state, rest)
         entries = [Entry(event, self._payload_of(event), self._play) for event in held]
         self._engine.restore(rest, entries)
-        self._free()
+        self._engine.freed.clear()
         self._engine.findings.clear()
         yield len(held)
 

@@ -163,18 +163,17 @@ K = TypeVar("K", bound=KeepingQuery)
 class KeepingQueries(Queries[K]):
     """A set of queries that keep events after passing them on.
 
-    An event is held while any query keeps it. `position` is their bit in `Event.held_by`.
+    An event is held while any query keeps it.
     """
 
     keeps_passed = True
 
-    def __init__(self, queries: Sequence[K], position: int) -> None:
+    def __init__(self, queries: Sequence[K]) -> None:
         super().__init__(queries)
-        self._position = position
         self._times: dict[Event, int] = {}
         """How many times each event is kept."""
-        self._freed: list[Event] = []
-        """The events that no query keeps any more and that no step has reported yet."""
+        self._moved: dict[Event, None] = {}
+        """The events that a query has started or stopped keeping since the last step."""
 
     def _find(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         found = super()._find(events, now_ns)
@@ -186,7 +185,7 @@ class KeepingQueries(Queries[K]):
         for query in self._queries:
             for event in query.kept:
                 self._times[event] = self._times.get(event, 0) + 1
-                event.held_by |= self._position
+            self._moved |= dict.fromkeys(query.kept)
             query.kept.clear()
         for query in self._queries:
             for event in query.released:
@@ -198,13 +197,13 @@ class KeepingQueries(Queries[K]):
         if times > 1:
             self._times[event] = times - 1
             return
-        event.held_by &= ~self._position
-        self._freed.append(event)
+        self._moved[event] = None
 
     def _finish(self, step: Step) -> Step:
         self._settle()
-        freed, self._freed = self._freed, []
-        step.freed += freed
+        for event in self._moved:
+            (step.kept if event in self._times else step.freed).append(event)
+        self._moved.clear()
         return step
 
     def _climb(self, events: Sequence[Event], step: Step) -> None:
@@ -218,13 +217,10 @@ class KeepingQueries(Queries[K]):
     def iter_held(self) -> Iterable[Event]:
         return list(self._times)
 
-    def takers(self, event: Event) -> Sequence[CompositePart]:
-        event.held_by &= ~self._position
-        return self._parts
-
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
         self._settle()
+        self._moved.clear()
 
 
 def worst(figures: Iterable[Figures]) -> Figures:

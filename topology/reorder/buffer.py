@@ -28,9 +28,13 @@ class Totals:
         waited_ns: The total time for which the emitted events had been buffered.
         filled: The number of missing events that arrived in time.
         outlived: The number of missing events that arrived after their gap was declared.
+        kept: The events buffered since the last step, for `Step.kept`.
+        freed: The events that left the buffers since the last step, for `Step.freed`.
     """
 
-    __slots__ = ("filled", "held", "held_bytes", "outlived", "overflows", "waited_ns")
+    __slots__ = (
+        *("filled", "freed", "held", "held_bytes", "kept", "outlived", "overflows", "waited_ns"),
+    )
 
     def __init__(self) -> None:
         self.held = 0
@@ -39,6 +43,8 @@ class Totals:
         self.waited_ns = 0
         self.filled = 0
         self.outlived = 0
+        self.kept: list[Event] = []
+        self.freed: list[Event] = []
 
 
 @mypyc_attr(acyclic=True)

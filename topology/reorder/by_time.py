@@ -174,7 +174,6 @@ class ReorderByTime(Shell[TimedBuffer]):
         stream: str,
         config: ReorderConfig,
         policy: Callable[[], SlackPolicy] | None = None,
-        position: int = 1,
         max_ahead_ns: int | None = None,
     ) -> None:
         own = partial(OwnTail, config.miss_target_ppm, max_wait_ns=config.max_wait_ns)
@@ -187,7 +186,6 @@ class ReorderByTime(Shell[TimedBuffer]):
             order = TimeBuffer(
                 make_policy(),
                 config,
-                position=position,
                 max_ahead_ns=max_ahead_ns,
                 keeps_control=True,
             )

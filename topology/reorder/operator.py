@@ -92,19 +92,17 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Reorder(Shell[NumberedBuffer]):
     """The operator that orders sources by their sequence numbers.
 
-    `position` is the bit with which it marks the events that it holds. `make` creates the buffer of
-    a source, whose saved form is `shape`.
+    `make` creates the buffer of a source, whose saved form is `shape`.
     """
 
     def __init__(
         self,
         stream: str,
         config: ReorderConfig,
-        position: int = 1,
         make: Callable[..., NumberedBuffer] = NumberedBuffer,
         shape: Shape = SOURCE,
     ) -> None:
-        self._shared = Shared(stream, position, config)
+        self._shared = Shared(stream, config)
         bounds = config.max_sources, config.forget_after_ns
         sources = SourceTable(BUFFER, shape, partial(make, shared=self._shared), *bounds)
         self._pool = Pool(self._shared)
@@ -131,7 +129,6 @@ class Reorder(Shell[NumberedBuffer]):
         buffers = self._table
         shared = self._shared
         takes_plain = self.takes_plain and not shared.modulus and not shared.ignores_epoch
-        position = shared.position
         max_jump = shared.max_jump
         infers = shared.infers
         fullest = self._fullest
@@ -244,7 +241,7 @@ class Reorder(Shell[NumberedBuffer]):
                 else:
                     recent.note(event, current.hi)
             event.epoch = current.epoch
-            event.held_by = position
+            shared.kept.append(event)
             if kind != DATA:
                 buffer.words += 1
             buffer.held += 1
@@ -262,6 +259,7 @@ class Reorder(Shell[NumberedBuffer]):
                 self._check_bound(buffer, at_ns, step)
                 self._arm(buffer)
         self._pass_time(now_ns, step)
+        self._list_kept(step)
         return step
 
     def changes(self) -> Changes:

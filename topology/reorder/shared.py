@@ -27,10 +27,9 @@ class Shared(Totals):
     the number of epochs that were inferred.
     """
 
-    def __init__(self, stream: str, position: int, config: ReorderConfig) -> None:
+    def __init__(self, stream: str, config: ReorderConfig) -> None:
         super().__init__()
         self.stream = stream
-        self.position = position
         self.config = config
         self.start = config.start if isinstance(config.start, int) else UNSTARTED
         counter = config.counter

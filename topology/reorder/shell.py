@@ -69,6 +69,7 @@ class Shell(SavedOperator, Generic[Buffer]):
         if self._due_ns <= now_ns:
             self._fire(now_ns, step)
         self._now_ns = max(self._now_ns, now_ns)
+        self._list_kept(step)
         return step
 
     def next_deadline_ns(self) -> int | None:
@@ -95,7 +96,18 @@ class Shell(SavedOperator, Generic[Buffer]):
             if buffer.held:
                 self._sources.mark(buffer)
                 buffer.end(now_ns, step)
+        self._list_kept(step)
         return step
+
+    def _list_kept(self, step: Step) -> None:
+        """Add to the step which events are buffered now, and which no longer are."""
+        totals = self._totals
+        if totals.kept:
+            step.kept += totals.kept
+            totals.kept.clear()
+        if totals.freed:
+            step.freed += totals.freed
+            totals.freed.clear()
 
     def _arm(self, buffer: Buffer) -> None:
         """Ensure that the buffer has an entry in `_due` no later than its deadline.
@@ -188,7 +200,6 @@ class Shell(SavedOperator, Generic[Buffer]):
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         by_source: dict[str, list[Event]] = {}
         for number, event in enumerate(held):
-            event.held_by = 0  # The source sets this again when it buffers the event.
             by_source.setdefault(event.source, []).append(event)
             if not number % TURN:
                 yield 0
@@ -202,3 +213,4 @@ class Shell(SavedOperator, Generic[Buffer]):
             else:
                 self._arm(buffer)
             yield len(mine)
+        self._totals.kept.clear()

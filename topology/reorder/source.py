@@ -292,6 +292,7 @@ class NumberedBuffer(Trials):
     def _confirm(self, sequence: Sequence, first: Event, second: Event, step: Step) -> None:
         now_ns = second.at_ns
         sequence.suspects.remove(first)
+        self.count_taken_out(first)
         low, high = (first, second) if first.seq < second.seq else (second, first)
         sequence.gaps.append(OpenGap(sequence.hi + 1, low.seq - 1, now_ns, now_ns, is_jump=True))
         sequence.hi = low.seq - 1
@@ -300,27 +301,29 @@ class NumberedBuffer(Trials):
         max_jump = self.shared.max_jump
         for event in [e for e in sequence.suspects if e.seq - sequence.hi <= max_jump]:
             sequence.suspects.remove(event)
+            self.count_taken_out(event)
             self._take_again(sequence, event, now_ns, step)
 
     def _take_again(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
         """Process an event again, as if it had just arrived.
 
-        If it is buffered again, its new record must replace the old one. So it is also added to
-        `freed`.
+        The event is not counted as buffered.
         """
-        if event.held_by:
-            self.count_unheld(event)
+        kept = self.shared.kept
+        before = len(kept)
         event.at_ns = now_ns
-        step.freed.append(event)
         self.place(sequence, event, step)
+        if event not in kept[before:]:
+            self.shared.freed.append(event)
 
     def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """Give up the oldest suspect, or accept it if `hi` has come within `max_jump` of it."""
         event = sequence.suspects.pop(0)
+        self.count_taken_out(event)
         if event.seq - sequence.hi <= self.shared.max_jump:
             self._take_again(sequence, event, now_ns, step)
             return
-        self.count_unheld(event)
+        self.shared.freed.append(event)
         if event.kind != DEAD:
             self.dead += event.kind == DATA
             detail = (
@@ -340,7 +343,7 @@ class NumberedBuffer(Trials):
                     self.shared.recents.note_all(self.source)
                     self.recent.since = sequence.hi + 1
                 for event in beyond:
-                    self.count_unheld(event)
+                    self.count_taken_out(event)
                 for event in beyond:
                     self._take_again(sequence, event, now_ns, step)
                 return
@@ -373,15 +376,14 @@ class NumberedBuffer(Trials):
 
     def count_held(self, event: Event) -> None:
         shared, size = self.shared, size_of(event)
-        event.held_by = shared.position
+        shared.kept.append(event)
         self.words += event.kind != DATA
         self.held += 1
         shared.held += 1
         self.held_bytes += size
         shared.held_bytes += size
 
-    def count_unheld(self, event: Event) -> None:
-        event.held_by = 0
+    def count_taken_out(self, event: Event) -> None:
         self.words -= event.kind != DATA
         self.held -= 1
         self.shared.held -= 1
@@ -411,7 +413,6 @@ class NumberedBuffer(Trials):
             data = len(events)
             waited_ns, last_ns = 0, sequence.last_ts_ns
             for event in events:
-                event.held_by = 0
                 waited_ns += now_ns - event.at_ns
                 event.at_ns = now_ns
                 if event.kind != DEAD:
@@ -434,6 +435,7 @@ class NumberedBuffer(Trials):
                 data -= words
                 self.words -= words
             step.released += events
+            shared.freed += events
             shared.held -= len(events)
             self.held -= len(events)
             self.released += data

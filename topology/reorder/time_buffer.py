@@ -84,7 +84,6 @@ class TimeBuffer(InstantOperator):
         policy: SlackPolicy,
         config: ReorderConfig,
         *,
-        position: int = 1,
         max_ahead_ns: int | None = None,
         keeps_control: bool = False,
     ) -> None:
@@ -92,7 +91,6 @@ class TimeBuffer(InstantOperator):
         self._saved = SavedState(OWN, order_shape(policy.SHAPE))
         self._policy = policy
         self._pass_late = config.late == "pass"
-        self._position = position
         self.max_wait_ns = config.max_wait_ns
         self._max_ahead_ns: int = NEVER if max_ahead_ns is None else max_ahead_ns
         self._max_held = config.max_held
@@ -155,7 +153,7 @@ class TimeBuffer(InstantOperator):
             return
         heappush(self.heap, (key, event))
         self._keys.add(key)
-        event.held_by = self._position
+        step.kept.append(event)
         self.held_bytes += size_of(event)
         if self.max_wait_ns < NEVER:
             self._arrivals.append((now_ns, key))
@@ -191,7 +189,7 @@ class TimeBuffer(InstantOperator):
         key, event = heappop(self.heap)
         self._keys.discard(key)
         self._last = key
-        event.held_by = 0
+        step.freed.append(event)
         event.at_ns = self._now_ns
         self.held_bytes -= size_of(event)
         step.released.append(event)
@@ -266,7 +264,6 @@ class TimeBuffer(InstantOperator):
         """Buffer the restored events `held` again, in log order."""
         for event in held:
             key = (event.ref_time_ns, event.source, event.epoch, event.seq)
-            event.held_by = self._position
             self.heap.append((key, event))
             self._keys.add(key)
             self.held_bytes += size_of(event)

@@ -100,7 +100,7 @@ class Trials(Epochs):
     def give_up_oldest(self, why: str, now_ns: int, step: Step) -> None:
         raise NotImplementedError
 
-    def count_unheld(self, event: Event) -> None:
+    def count_taken_out(self, event: Event) -> None:
         raise NotImplementedError
 
     # -- Intake ------------------------------------------------------------------------------------
@@ -164,6 +164,8 @@ class Trials(Epochs):
             begins = boundary_ns is not None and now_ns >= self.until_ns
             begins = begins and (bool(behind) or not self._may_be_copy(suspect, number, newest))
         until_ns = suspect.at_ns + self.shared.max_wait_ns
+        kept = self.shared.kept
+        before = len(kept)
         self._leave(suspect, now_ns)
         suspect.epoch = newest.epoch + begins
         if begins:
@@ -176,8 +178,8 @@ class Trials(Epochs):
         for event in behind:
             self._leave(event, now_ns)
             self.take(event, step)
-        # The records of events that are buffered again must replace the old ones.
-        step.freed += [event for event in (suspect, *behind) if event.held_by]
+        again = set(kept[before:])
+        self.shared.freed += [event for event in (suspect, *behind) if event not in again]
         if last is not None:
             self.take(last, step)
         self.report(now_ns, step)
@@ -211,7 +213,7 @@ class Trials(Epochs):
     def _leave(self, event: Event, now_ns: int) -> None:
         """Take an event out of the trial, so that it can be processed as if it arrived now."""
         self.shared.waited_ns += now_ns - event.at_ns
-        self.count_unheld(event)
+        self.count_taken_out(event)
         event.at_ns = now_ns
 
     # -- Judgement ---------------------------------------------------------------------------------

@@ -134,15 +134,14 @@ def test_reread_record_keeps_number() -> None:
     inlet = RawInlet(HeaderReader(HeaderConfig(), Reading(BY_DEFAULT)), MAX)
     record = FakeRecord(31, SOUND[:1])
     (event,) = inlet.read([record], ArrivalClock(0)).events
-    event.held_by = FIRST_PLACE
     (again,) = inlet.read_again([record])
-    apply_note(again, msgspec.convert(notes_of([event])[0], Note))
-    assert (again.seq, again.epoch, again.held_by) == (31, event.epoch, FIRST_PLACE)
+    apply_note(again, msgspec.convert(notes_of([event], {event: FIRST_PLACE})[0], Note))
+    assert (again.seq, again.epoch) == (31, event.epoch)
     assert (again.ts_ns, again.ref_time_ns, again.at_ns) == (event.ts_ns, event.ts_ns, event.at_ns)
     # REORDER has emitted it, and MERGE buffers it.
-    again.seq, again.epoch, again.held_by = 7, 0, FIRST_PLACE << 2
+    again.seq, again.epoch = 7, 0
     (later,) = inlet.read_again([record])
-    apply_note(later, msgspec.convert(notes_of([again])[0], Note))
+    apply_note(later, msgspec.convert(notes_of([again], {again: FIRST_PLACE << 2})[0], Note))
     assert (later.seq, later.epoch) == (7, 0)
     (dead,) = inlet.read([FakeRecord(9, (SOUND[0], ("ts", b"x")))], ArrivalClock(0)).dead
     assert (dead.reason, dead.seq) == ("ts_unreadable", 9), "its number is its offset, too"

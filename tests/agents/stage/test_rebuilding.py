@@ -54,8 +54,8 @@ def records() -> list[FakeRecord]:
     ]
 
 
-def pages() -> HeldPages:
-    return HeldPages(1 << 60, arranged(TOPOLOGY).operators(SOURCE).waiting_places)
+def pages_of(stage: Stage) -> HeldPages:
+    return HeldPages(1 << 60, stage.ledger, stage.waiting_places)
 
 
 def state_in(changes: Mapping[str, Any]) -> dict[bytes, bytes]:
@@ -85,13 +85,10 @@ def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:
     """Return the state after the log, and the stage that it was taken from."""
     known = arranged(TOPOLOGY)
     stage, inlet, clock = known.operators(SOURCE), known.inlet(SOURCE), ArrivalClock(0)
-    stage.keep_moved()
-    held = pages()
+    held = pages_of(stage)
     read = inlet.read(log, clock)
-    step = stage.on_batch(read.events, clock.now_ns)
-    held.took(read.events)
-    held.let_go(step.released, step.reports)
-    held.let_go(stage.take_moved())
+    stage.on_batch(read.events, clock.now_ns)
+    held.update(read.events)
     changes = {STATE + key: value for key, value in stage.changes().items()}
     changes.update(held.changes(clock.now_ns))
     return state_in(changes), stage
@@ -128,7 +125,8 @@ async def test_restore_yields_to_the_loop(gone: int) -> None:
     breathing = asyncio.create_task(breathe())
     await asyncio.sleep(0)
 
-    stage, held = arranged(TOPOLOGY).operators(SOURCE), pages()
+    stage = arranged(TOPOLOGY).operators(SOURCE)
+    held = pages_of(stage)
     work = rebuilding(
         arranged(TOPOLOGY),
         stage,
@@ -168,7 +166,8 @@ def refused(said: Any) -> str:
     others = [shape for shape in changes[key] if shape[0] != "window"]
     changes[key] = None if said is None else [*others, said]
     state = state_in({STATE + name: value for name, value in changes.items()})
-    work = rebuilding(known, known.operators(SOURCE), pages(), lambda *_: None, logs=None)
+    stage = known.operators(SOURCE)
+    work = rebuilding(known, stage, pages_of(stage), lambda *_: None, logs=None)
     with pytest.raises(StateRefused) as found:
         asyncio.run(work.rebuild(state))
     return str(found.value)

@@ -18,8 +18,9 @@ from agents.state.held import HeldPages
 from agents.state.notes import apply_note
 from inorder.engine import Detector, Found, Seen, parse
 from tests.agents.state.stores.memory import apply_to
-from tests.kit.events import copies, copy_of
+from tests.kit.events import copies
 from tests.kit.outputs import Outputs
+from tests.kit.places import give_back
 from tests.kit.runs import cut
 from tests.seeds import TODAY
 from tests.simulation.test_simulation import READER, SIZES, WRITER, progress
@@ -29,7 +30,7 @@ from topology.config import Topology
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, WINDOW
 from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
-from topology.model.event import Event
+from topology.model.event import Event, twin
 from topology.model.outcome import Step
 
 LANES: Final = 3
@@ -100,15 +101,13 @@ class Kept:
 
     def _begin(self) -> None:
         self._stage = Stage(self._topology, self._operators, lanes_of("raw", self._lanes))
-        self._stage.keep_moved()
-        self._held = HeldPages(self._topology.spill_after_ns, self._stage.waiting_places)
+        self._held = HeldPages(
+            self._topology.spill_after_ns, self._stage.ledger, self._stage.waiting_places
+        )
 
     def take(self, batch: list[Event]) -> Step:
         step = self._stage.on_batch(batch, batch[-1].at_ns)
-        self._held.took(batch)
-        before = batch[0].offset
-        self._held.let_go(step.released, step.reports, before=before)
-        self._held.let_go(self._stage.take_moved(), before=before)
+        self._held.update(batch)
         return step
 
     def cut(self, now_ns: int) -> None:
@@ -120,13 +119,14 @@ class Kept:
         parts = StateParts()
         for key, value in self._state.items():
             parts.add(key.decode(), value)
-        events = [copy_of(self._reads[offset]) for offset in sorted(parts.notes)]
+        events = [twin(self._reads[offset]) for offset in sorted(parts.notes)]
         for event in events:
             apply_note(event, parts.notes[event.offset])
-            self.shared += event.held_by.bit_count() > 1
+        places = {event: parts.notes[event.offset].places for event in events}
+        self.shared += sum(at.bit_count() > 1 for at in places.values())
         self._begin()
         if self._state:
-            self._stage.restore(parts.operators, events)
+            give_back(self._stage, parts.operators, places)
             self._held.restore(events, parts.notes, parts.spilled)
 
 
@@ -225,7 +225,7 @@ def test_law_restart_keeps_late_copy(seed: int) -> None:
     told, again = Outputs(), Outputs()
     for event in topic:
         for kept, what in ((steady, told), (hurt, again)):
-            what.add(kept.take([copy_of(event)]))
+            what.add(kept.take([twin(event)]))
             kept.cut(event.at_ns)
         hurt.restart()
     assert again.released == told.released

@@ -19,10 +19,12 @@ from msgspec.structs import astuple
 from agents.state.changelog import encode
 from agents.state.held import HeldPages
 from agents.state.notes import Note, Spilled
+from tests.kit.places import places_of
 from tests.kit.runs import cut
 from tests.simulation.world import World
 from topology.config import Topology, parse
 from topology.flow.lanes import lanes_of, number_of
+from topology.flow.ledger import Ledger
 from topology.flow.stage import Stage
 from topology.model.event import DATA, DEAD, Event
 
@@ -69,17 +71,13 @@ class Book:
         lanes: int = 0,
     ) -> None:
         self.stage = Stage(topology, operators, lanes_of("raw", lanes))
-        self.stage.keep_moved()
-        self.pages = HeldPages(spill_after_ns, self.stage.waiting_places)
+        self.pages = HeldPages(spill_after_ns, self.stage.ledger, self.stage.waiting_places)
         self.log: dict[str, Any] = {}
 
     def take(self, batch: list[Event]) -> None:
         now_ns = batch[-1].at_ns
-        step = self.stage.on_batch(batch, now_ns)
-        self.pages.took(batch)
-        before = batch[0].offset
-        self.pages.let_go(step.released, step.reports, before=before)
-        self.pages.let_go(self.stage.take_moved(), before=before)
+        self.stage.on_batch(batch, now_ns)
+        self.pages.update(batch)
         for key, value in self.pages.changes(now_ns):
             if value is None:
                 del self.log[key]
@@ -88,8 +86,8 @@ class Book:
 
     def assert_noted(self) -> int:
         """Assert that the pages note what the operators buffer; return the number of events."""
-        held = {event.offset: event.held_by for event in self.stage.iter_held()}
-        assert {offset: note.held_by for offset, note in self.noted().items()} == held
+        held = {event.offset: at for event, at in places_of(self.stage).items()}
+        assert {offset: note.places for offset, note in self.noted().items()} == held
         assert len(self.pages) == sum(bool(at & self.stage.waiting_places) for at in held.values())
         return len(held)
 
@@ -159,7 +157,9 @@ def test_unreadable_note_is_dropped() -> None:
         book.take(batch)
     notes, held = book.noted(), sorted(book.stage.iter_held(), key=lambda event: event.offset)
     lost = held.pop(0)
-    again = HeldPages(FOREVER_NS, book.stage.waiting_places)
+    ledger = Ledger()
+    ledger.add({event: notes[event.offset].places for event in held})
+    again = HeldPages(FOREVER_NS, ledger, book.stage.waiting_places)
     again.restore(held, notes, [lost.offset])
     changes = dict(again.changes(0))
     assert changes.pop(f"record/{lost.offset}") is None
@@ -172,37 +172,39 @@ def test_unreadable_note_is_dropped() -> None:
 
 def test_history_counts_for_its_lane() -> None:
     """Records of a history keep their settings as long as one of them is buffered."""
-    pages = HeldPages(FOREVER_NS, 1)
+    ledger = Ledger()
+    pages = HeldPages(FOREVER_NS, ledger, 1)
     event = Event("a", "s", 0, 1, 5, 6, number_of(1, -3))
-    event.held_by = 1
-    pages.took([event])
+    ledger.add({event: 1})
+    pages.update([event])
     below = [(lane, number_of(lane, 7)) for lane in (0, 1, 2)]
     assert [pages.has_any(*each) for each in below] == [False, True, False]
-    event.held_by = 0
+    ledger.kept_at(1).clear()
     assert not pages.has_any(1, number_of(1, 7))
 
 
 def test_waits_count_by_stream() -> None:
     first, second, other = (Event("a", "s", 0, seq, 0, 3 + seq, seq) for seq in range(3))
     dead = Event("a", "s", 0, 3, 0, 1, 3, kind=DEAD)
-    pages = HeldPages(FOREVER_NS, 1)
-    for event in (first, second, dead):
-        event.held_by = 1
-    other.held_by = 2
-    pages.took([first, second, other, dead])
+    ledger = Ledger()
+    pages = HeldPages(FOREVER_NS, ledger, 1)
+    ledger.add({first: 1, second: 1, other: 2, dead: 1})
+    pages.update([first, second, other, dead])
     assert pages.by_stream(["a", "b"], 10) == {"a": (2, 7), "b": (0, 0)}
     assert pages.by_stream(["a"], 2) == {"a": (2, 0)}
 
 
 def test_young_page_delays_no_lane() -> None:
     """Pages of several lanes are not ordered by arrival."""
-    pages = HeldPages(30 * SECOND_NS, 1)
+    ledger = Ledger()
+    pages = HeldPages(30 * SECOND_NS, ledger, 1)
     record = SimpleNamespace(
         timestamp=1, timestamp_type=1, key=b"", value=b"", headers=[], offset=7
     )
     for lane, at_s in ((0, 100), (1, 1)):
         event = Event("default", "s", 0, 1, 0, at_s * SECOND_NS, number_of(lane, 7), record)
-        event.lane, event.held_by = lane, 1
-        pages.took([event])
+        event.lane = lane
+        ledger.add({event: 1})
+        pages.update([event])
     changed = dict(pages.changes(110 * SECOND_NS))
     assert [key for key in changed if key.startswith("record/")] == [f"record/{number_of(1, 7)}"]

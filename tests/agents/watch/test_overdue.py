@@ -42,10 +42,8 @@ def of(operator: str) -> tuple[Stage, Overdue]:
     return stage, Overdue(stage, topology)
 
 
-def event(source: str = "s", ahead_s: int = 0, *, held_by: int = 2, offset: int = 7) -> Event:
-    made = Event("a", source, 0, 0, (500 + ahead_s) * S, 500 * S, offset)
-    made.held_by = held_by
-    return made
+def event(source: str = "s", ahead_s: int = 0, *, offset: int = 7) -> Event:
+    return Event("a", source, 0, 0, (500 + ahead_s) * S, 500 * S, offset)
 
 
 def pass_time(
@@ -122,7 +120,7 @@ def test_silent_upstream_is_named(time: Time) -> None:
     stage, watch = of("merge")
     held = event()
     stage.on_batch([held], 500 * S)
-    assert held.held_by == ALIGN_PLACE
+    assert stage.ledger.places_of(held) == ALIGN_PLACE
     pass_time(time, watch, held, 10 * watch.allowed_s)
     assert watch.fault() is None
     pass_time(time, watch, held, watch.allowed_s + 3, arrival=False)
@@ -136,7 +134,7 @@ def test_stopped_time_names_partitions(time: Time) -> None:
     progress = Event("", "", 0, 0, 0, 500 * S, kind=PROGRESS)
     progress.lane = 1
     stage.on_batch([other, one, progress], 500 * S)
-    assert one.held_by > ALIGN_PLACE
+    assert stage.ledger.places_of(one) > ALIGN_PLACE
     pass_time(time, watch, one, watch.allowed_s + 3, arrival=False)
     assert "progress of a/0, b/2" in (watch.fault() or "")
 

@@ -14,6 +14,7 @@ from benchmarks.published.reorder import PacedReorder
 from benchmarks.published.waits import QUALITY
 from tests.kit.k_slack import KSlack
 from topology.config import Topology
+from topology.flow.ledger import Ledger
 from topology.flow.registry import chain_of
 from topology.model.operator import Operator
 from topology.reorder.by_time import ReorderByTime
@@ -27,7 +28,7 @@ def stream(sections: str) -> Topology:
 
 
 def operators(topology: Topology) -> list[Operator]:
-    chain = chain_of(topology, "a", ["reorder", "merge"])
+    chain = chain_of(topology, "a", ["reorder", "merge"], Ledger())
     return [node.operator for node in chain.nodes]
 
 

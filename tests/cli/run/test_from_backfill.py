@@ -111,7 +111,7 @@ def test_damaged_folder_is_refused(tmp_path: Path) -> None:
 
 def test_damaged_state_is_refused(tmp_path: Path) -> None:
     """A state that was cut off is refused, and so is one of another version."""
-    whole = pack(GroupState(SavedReplay(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {}))
+    whole = pack(GroupState(SavedReplay(7, {}, {}, [Declared("a", 0, 5, 1, 7)]), (), {}))
     lies = {"offsets": {"raw/0": 41}, "places": {"a": ["raw/0"]}}
     found = histories(tmp_path, PLAIN, states={"0": "0.state"}, **lies)
     state = tmp_path / "out" / "_state" / "1" / "0.state"
@@ -132,7 +132,7 @@ def test_damaged_state_is_refused(tmp_path: Path) -> None:
 
 def test_changed_byte_is_refused() -> None:
     """This holds in the first line too, and where marshal would read other values."""
-    state = GroupState(SavedReplay(7, {"k": [1, 2.5, "x"]}, [], []), (), {("a", "events"): 3})
+    state = GroupState(SavedReplay(7, {"k": [1, 2.5, "x"]}, {}, []), (), {("a", "events"): 3})
     whole = pack(state)
     rng = Random(1)
     assert unpack(whole).saved == state.saved
@@ -209,7 +209,7 @@ def with_state(folder: Path, text: str, state: GroupState, **more: Any) -> Backf
 
 def of_sources(folder: Path, text: str, *of_s0: str) -> Backfilled:
     """Return a history with sources of one stream that lies in two partitions."""
-    state = GroupState(SavedReplay(7, in_reorder("s0", "s1", "s2"), [], []), (), {})
+    state = GroupState(SavedReplay(7, in_reorder("s0", "s1", "s2"), {}, []), (), {})
     lies = {"s0": of_s0, "s1": ["raw/0"], "s2": ["raw/1"]}
     known = {"offsets": {"raw/0": 3, "raw/1": 5}, "places": {"a": ["raw/0", "raw/1"]}}
     return with_state(folder, text, state, **known, sources={"a": lies})
@@ -275,7 +275,7 @@ def test_last_instant_goes_by_source(
 def test_empty_stream_keeps_its_join(tmp_path: Path) -> None:
     """A join names its state after its first stream."""
     text = PLAIN + "queries: {j: {join: interval 5ms, sides: {x: {stream: a}, y: {stream: b}}}}\n"
-    state = GroupState(SavedReplay(7, {"\na\nj": 1, "b\nmerge/x": 2}, [], []), (), {})
+    state = GroupState(SavedReplay(7, {"\na\nj": 1, "b\nmerge/x": 2}, {}, []), (), {})
     found = with_state(tmp_path, text, state, places={"b": ["raw/0"]})
     assert shares(found, arranged(text, 1)) == [{"\na\nj": 1, "b\nmerge/x": 2}]
 
@@ -286,7 +286,7 @@ def test_stream_by_field_needs_one_partition(partitions: int, tmp_path: Path) ->
     by_time = "reorder: {rule: time}"
     text = f"streams: {{a: {{{reads}, {by_time}}}, b: {{{reads}, {by_time}}}}}\n"
     text += f"topics: {{partitions: {partitions}}}\n"
-    state = GroupState(SavedReplay(7, in_reorder("s0"), [], []), (), {})
+    state = GroupState(SavedReplay(7, in_reorder("s0"), {}, []), (), {})
     ends = {f"raw/{number}": 3 for number in range(partitions)}
     found = with_state(tmp_path, text, state, offsets=ends, places={"default": [*ends]})
     if partitions == 1:

@@ -11,11 +11,12 @@ import pytest
 
 from tests.kit.events import copies
 from tests.kit.outputs import Outputs
+from tests.kit.places import give_back, twins
 from tests.kit.runs import held_after_restart, through_changelog
 from tests.laws.cases_detector import operator_of
 from tests.seeds import seeds_of_today
 from tests.topology.merge.test_one_instant import with_copies
-from topology.model.event import Event, twin
+from topology.model.event import Event
 
 
 def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
@@ -29,7 +30,7 @@ def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
                 each.offset -= moved
             state = through_changelog(operator.snapshot())
             operator = operator_of("final", is_speculative=True)
-            operator.restore(state, [twin(each) for each in held])
+            give_back(operator, state, twins(held))
             assert through_changelog(operator.snapshot()) == state
             for each in operator.iter_held():
                 each.offset += moved

@@ -14,13 +14,14 @@ import pytest
 
 from inorder.engine import Detector, Found, RawEvent, Seen, parse, replay
 from inorder.records import LateRecord
+from tests.kit.places import give_back, places_of, twins
 from tests.kit.runs import through_changelog
 from tests.topology.detector.chain_oracle import Item, Level, chain_truth
 from tests.topology.detector.test_answers import DETECTORS, MS, events, standing, waited
 from tests.topology.detector.test_answers import STREAM as FORM
 from topology.config.stages import operators
 from topology.flow.stage import Stage
-from topology.model.event import Event, twin
+from topology.model.event import Event
 
 ANSWERS = ("final", "early", "speculate")
 
@@ -258,11 +259,10 @@ def _stage_run(seed: int, restarts: float) -> list[Any]:
         event = Event("default", *place, None, value, each.type)
         found += stage.on_batch([event], at_ns).results
         if dice.random() < restarts:
-            kept = {id(event): event for event in stage.iter_held()}.values()
-            held = [twin(event) for event in sorted(kept, key=lambda event: event.offset)]
+            held = twins(places_of(stage))
             state = through_changelog(stage.snapshot())
             stage = Stage(topology, operators())
-            stage.restore(state, held)
+            give_back(stage, state, held)
     found += stage.on_end(found[-1].at_ns + 10**9).results
     said = [(r.at_ns, r.query, r.id, r.revision, r.op, r.final, repr(r.values)) for r in found]
     return sorted(said)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from tests.kit.events import event, watermark
 from tests.laws.streams_between import merge_of
 from topology.flow.accepted import Accepted
-from topology.flow.node import BATCH, Node
+from topology.flow.ledger import Ledger
+from topology.flow.node import BATCH, END, Node
 from topology.model.event import PASSED, REJECTED, WATERMARK, Event
 from topology.model.operator import Operator
 from topology.model.outcome import Duplicate, Late, Step
@@ -24,11 +25,14 @@ class Noting(Operator):
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         self.given += [(e.kind, e.at_ns // MS, e.ref_time_ns // MS, e.late) for e in events]
-        return Step(now_ns, list(events), freed=list(events[:1]))
+        step = Step(now_ns, list(events))
+        step.kept += events[:1]
+        return step
 
 
-def read(accepted: Accepted, noting: Noting, now: int) -> Step:
-    return Node("noting", noting, 1, "").read(accepted, BATCH, now * MS)
+def read(accepted: Accepted, noting: Noting, now: int, ledger: Ledger | None = None) -> Step:
+    node = Node("accepted noting", noting, 2, "", ledger or Ledger())
+    return node.read(accepted, BATCH, now * MS)
 
 
 def test_accepted_events_come_with_marks() -> None:
@@ -37,7 +41,8 @@ def test_accepted_events_come_with_marks() -> None:
     for one in events[:2]:
         one.at_ns = 30 * MS
     accepted.note(Step(30 * MS, [events[0], events[1], watermark(7, at=30)]))
-    found = read(accepted, noting, 30)
+    ledger = Ledger()
+    found = read(accepted, noting, 30, ledger)
     assert noting.given == [
         ("", 10, 5, ""),
         ("", 20, 7, ""),
@@ -46,7 +51,7 @@ def test_accepted_events_come_with_marks() -> None:
         (WATERMARK, 30, 7, ""),
     ]
     assert [one.at_ns // MS for one in events] == [30, 30, 30]
-    assert (found.released, found.freed) == ([], events[:1])
+    assert (found.released, list(ledger.iter_kept(2))) == ([], events[:1])
 
 
 def test_only_rejected_event_gets_a_mark() -> None:
@@ -86,10 +91,12 @@ def test_mark_has_largest_time_and_error() -> None:
 
 
 def test_readers_hold_separately() -> None:
-    """MERGE and an operator that reads accepted events each change their own bit."""
-    merge, one = merge_of(), event(0, 6, 6)
-    one.held_by = 2
-    merge.on_batch([one], 6 * MS)
-    assert one.held_by == 3
-    assert one in merge.on_end(6 * MS).released
-    assert one.held_by == 2
+    """MERGE and an operator that reads accepted events each have a place of their own."""
+    ledger, one = Ledger(), event(0, 6, 6)
+    merge = Node("merge", merge_of(), 1, "merge/", ledger)
+    accepted = Accepted([one])
+    merge.on(BATCH, [one], 6 * MS)
+    read(accepted, Noting(), 6, ledger)
+    assert ledger.places_of(one) == 3
+    assert one in merge.passes(END, 6 * MS).released
+    assert ledger.places_of(one) == 2

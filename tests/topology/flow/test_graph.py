@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tests.kit.places import give_back, twins
+from tests.kit.places import places_of as kept_places
 from tests.kit.runs import through_changelog
 from topology.config import Topology, parse
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
 from topology.flow.lanes import lanes_of
+from topology.flow.ledger import Ledger
 from topology.flow.node import BATCH, END, JoinInput
 from topology.flow.registry import (
     ALIGN_PLACE,
@@ -20,7 +23,7 @@ from topology.flow.registry import (
     places_of,
 )
 from topology.flow.stage import Stage
-from topology.model.event import DATA, NO_EPOCH, Event, twin
+from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.operator import Operator
 from topology.model.outcome import Duplicate, Step
 
@@ -67,7 +70,7 @@ def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
     for stream, chain in chains.items():
         chain.edges.append(inputs[stream])
     noting = Noting()
-    junction = Junction("noting", noting, 2, inputs, keeps_log_order=keeps_log_order)
+    junction = Junction("noting", noting, 2, Ledger(), inputs, keeps_log_order=keeps_log_order)
     return Graph(chains, [junction], own_clocks=keeps_log_order), noting
 
 
@@ -105,7 +108,7 @@ def test_join_holds_the_input_events() -> None:
             stage.on_batch(events, events[-1].at_ns)
             held = list(stage.iter_held())
             assert held
-            assert {id(one) for one in events if one.held_by} == {id(one) for one in held}
+            assert stage.ledger.kept_among(events) == set(held)
 
 
 def test_unjoined_stream_has_no_edge() -> None:
@@ -127,7 +130,7 @@ def test_removed_query_has_no_state() -> None:
     stage = started(both, ["window"], alternating())
     table: dict[str, Any] = stage.snapshot()
     again = Stage(one, ["window"])
-    again.restore(through_changelog(table), list(map(twin, stage.iter_held())))
+    give_back(again, through_changelog(table), twins(kept_places(stage)))
     table |= again.changes()
     assert {key for key, value in table.items() if value is not None} == set(again.snapshot())
     others = {key for key in again.snapshot() if not key.startswith("a\n")}
@@ -138,11 +141,11 @@ def test_removed_query_has_no_state() -> None:
 def test_removed_query_frees_events() -> None:
     both = topology(f"stream: a, {PATTERN}", f"stream: b, {PATTERN}")
     stage = started(both, ["pattern"], alternating())
-    held = list(stage.iter_held())
+    held = kept_places(stage)
     assert {one.stream for one in held} == {"a", "b"}
     again = Stage(topology(f"stream: a, {PATTERN}"), ["pattern"])
-    again.restore(stage.snapshot(), held)
-    assert {one.stream for one in held if one.held_by} == {one.stream for one in again.iter_held()}
+    give_back(again, stage.snapshot(), held)
+    assert again.ledger.kept_among(held) == set(again.iter_held())
     assert {one.stream for one in again.iter_held()} == {"a"}
 
 
@@ -151,8 +154,8 @@ def test_places_follow_the_file() -> None:
     few, more = ["reorder", "merge", "pattern"], ["reorder", "merge", "window", "pattern"]
     was, now = places_of(few), places_of(more)
     moves = place_moves(few, more)
-    held_by = ALIGN_PLACE | was["merge"] | was["pattern"]
-    assert moved_places(held_by, moves) == ALIGN_PLACE | now["merge"] | now["pattern"]
+    places = ALIGN_PLACE | was["merge"] | was["pattern"]
+    assert moved_places(places, moves) == ALIGN_PLACE | now["merge"] | now["pattern"]
     back = place_moves(more, few)
     assert moved_places(now["window"] | now["pattern"], back) == was["pattern"]
     assert place_moves(few, few) == {}
@@ -161,10 +164,10 @@ def test_places_follow_the_file() -> None:
 
 def test_only_buffering_operators_note_moves() -> None:
     stage = Stage(topology(f"stream: a, {WINDOW}"), ["reorder", "merge", "window"], streams=["a"])
-    stage.keep_moved()
+    stage.ledger.moved = []
     events = [event("a", seq, seq, seq, DATA) for seq in range(5)]
     stage.on_batch(events, START + 5 * MS)
     stage.on_time(START + 10_000 * MS)
-    moved = Counter(one.offset for one in stage.take_moved() if one.kind == DATA)
-    assert moved == {one.offset: 2 for one in events}, "by REORDER, and by MERGE"
-    assert stage.take_moved() == []
+    moved = Counter(one.offset for one in stage.ledger.take_moved() if one.kind == DATA)
+    assert moved == {one.offset: 1 for one in events}, "by MERGE; REORDER emits them at once"
+    assert stage.ledger.take_moved() == []

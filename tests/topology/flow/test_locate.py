@@ -76,7 +76,12 @@ def test_location_equals_the_outcome(seed: int) -> None:
         for waits in stage.waiting():
             if waits.kind == DATA:
                 where = said(stage, waits.source, waits.epoch, waits.seq)
-                assert where["merge" if waits.held_by == places["merge"] else "reorder"] == HELD
+                assert (
+                    where[
+                        "merge" if stage.ledger.places_of(waits) == places["merge"] else "reorder"
+                    ]
+                    == HELD
+                )
                 counted[HELD] += 1
     # The epochs of all events are known only now.
     came = {(one.source, one.epoch, one.seq) for one in sent}

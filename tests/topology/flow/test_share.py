@@ -31,11 +31,11 @@ def saved_of(topology: Topology, seed: int) -> SavedReplay:
     return saved
 
 
-def holders(events: Iterable[Event]) -> Counter[tuple[str, int]]:
+def holders(held: Iterable[tuple[Event, int]]) -> Counter[tuple[str, int]]:
     """Return how many operators hold each event."""
     found = Counter[tuple[str, int]]()
-    for event in events:
-        found[event.stream, event.offset] += event.held_by.bit_count()
+    for event, places in held:
+        found[event.stream, event.offset] += places.bit_count()
     return found
 
 
@@ -63,7 +63,9 @@ def test_state_is_shared_once(seed: int) -> None:
     assert dealt.keys() == saved.state.keys()
     twice = {key.partition("\n")[2] for key, times in dealt.items() if times > 1}
     assert twice <= OF_ALL | {"passed/#shape", "passed/passed"}
-    assert holders(each for share in shares for each in share.held) == holders(saved.held)
+    assert holders(each for share in shares for each in share.held.items()) == holders(
+        saved.held.items()
+    )
 
 
 @pytest.mark.slow
@@ -87,7 +89,7 @@ def test_state_is_shared_among_lanes(seed: int) -> None:
     assert of_sources
     for key, lane in of_sources.items():
         assert lane == ({"3"} if half(key.rpartition("/")[2]) else {"1"}), key
-    assert holders(share.held) == holders(saved.held)
+    assert holders(share.held.items()) == holders(saved.held.items())
     assert all(event.lane == (3 if half(event.source) else 1) for event in share.held)
 
 
@@ -95,7 +97,7 @@ def test_folded_reports_are_left_out() -> None:
     """Another stream's source has no known partition, and workers read the reports themselves."""
     topology = topology_of(3)
     (first, *_) = topology.streams
-    saved = SavedReplay(7, {f"{first}\nclock/folded/elsewhere": 1}, [], [])
+    saved = SavedReplay(7, {f"{first}\nclock/folded/elsewhere": 1}, {}, [])
 
     def nowhere(stream: str, source: str) -> int:
         raise AssertionError((stream, source))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.places import give_back, places_of
 from tests.kit.topologies import in_code
 from tests.laws.streams import in_log_order
 from tests.seeds import seeds_of_today
@@ -113,18 +114,18 @@ def over(seed: int) -> Table:
             assert table.rows == stage.snapshot()
         if rng.random() < 0.1:
             table.apply(stage.changes())
-            held = list(stage.iter_held())
+            held = places_of(stage)
             stage = Stage(asked, operators)
-            stage.restore(table.rows, held)
+            give_back(stage, table.rows, held)
     stage.on_time(now_ns + LONG_AFTER_NS)
     table.apply(stage.changes())
     table.apply(stage.changes())
     assert table.rows == stage.snapshot()
     assert operators_keys(table.rows) <= STAND
 
-    held = list(stage.iter_held())
+    held = places_of(stage)
     stage = Stage(without_waiting(asked), operators)
-    stage.restore(table.rows, held)
+    give_back(stage, table.rows, held)
     table.apply(stage.changes())
     assert table.rows == stage.snapshot()
     assert not waited_for(table)

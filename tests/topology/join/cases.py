@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.kit.events import copies, copy_of
+from tests.kit.events import copies
 from tests.kit.queries import Field, Side, join_query, quality_of
 from tests.laws.cases import Case
 from tests.laws.streams import MS, numbered
@@ -12,9 +12,8 @@ from tests.laws.streams_between import marked, merged
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.join.settings import JoinSettings
-from topology.model.event import WATERMARK, Event
+from topology.model.event import WATERMARK, Event, twin
 
-POSITION: Final = 3
 KEY: Final = ("key",)
 EVEN: Final = Side("a", "even", key=KEY)
 ODD: Final = Side("b", "odd", key=KEY)
@@ -42,7 +41,7 @@ def _parted(events: list[Event]) -> list[Event]:
         parted.append(event)
         event.stream = "even" if event.source in ("s0", "s2") else "odd"
         if event.kind == WATERMARK:
-            parted.append(copy_of(event))
+            parted.append(twin(event))
             parted[-1].stream = "even"
     return numbered(parted)
 
@@ -56,7 +55,7 @@ def _config(query: str, *sides: Side, **settings: Any) -> JoinSettings:
 def _case(name: str, *configs: JoinSettings, ordered: bool = True, max_held: int = 1 << 62) -> Case:
     return Case(
         f"join, {name}",
-        lambda: JoinQueries([Join(config, ordered=ordered) for config in configs], POSITION),
+        lambda: JoinQueries([Join(config, ordered=ordered) for config in configs]),
         streams if ordered else unmerged,
         replays=False,
         reorders=False,

@@ -21,7 +21,7 @@ FIELDS = (Field("x", 0, ("n",)), Field("y", 1, ("n",)))
 def added(**settings: Any) -> JoinQueries:
     known = {"kind": "interval", "low_ns": -5 * MS, "high_ns": 5 * MS, "changes_for_ns": NEVER}
     join = join_query("q", (X, Y), fields=FIELDS, **{**known, **settings})
-    operator = JoinQueries([Join(join)], 1)
+    operator = JoinQueries([Join(join)])
     operator.restore({}, ())
     return operator
 

@@ -22,9 +22,7 @@ TUMBLING: dict[str, Any] = {"kind": "tumbling", "size_ns": 10 * MS, "every_ns": 
 
 
 def join(*sides: Side, **settings: Any) -> JoinQueries:
-    return JoinQueries(
-        [Join(join_query("q", sides or (X, Y), **{**KNOWN, **WITHIN, **settings}))], 1
-    )
+    return JoinQueries([Join(join_query("q", sides or (X, Y), **{**KNOWN, **WITHIN, **settings}))])
 
 
 x, y, z = (partial(event, stream) for stream in "XYZ")
@@ -207,7 +205,7 @@ def test_changed_query_starts_again() -> None:
     operator = join(outer="left")
     first = x(1, 100)
     results_of(operator, first)
-    other = JoinQueries([Join(join_query("q", (X, Y), outer="left", **KNOWN, **TUMBLING))], 1)
+    other = JoinQueries([Join(join_query("q", (X, Y), outer="left", **KNOWN, **TUMBLING))])
     other.restore(operator.snapshot(), [first])
     assert rows(results_of(other, y(1, 100))) == []
     assert [key for key, value in other.changes().items() if value is None]
@@ -216,7 +214,7 @@ def test_changed_query_starts_again() -> None:
 def test_queries_take_turns_at_the_end() -> None:
     """They would also take turns if the clock had advanced before."""
     configs = [join_query(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
-    operator = JoinQueries([Join(config) for config in configs], 1)
+    operator = JoinQueries([Join(config) for config in configs])
     results_of(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))
     found = end(operator, 201)
     assert rows(found) == ["x1?", "x1?", "x2!?", "x2!?"]

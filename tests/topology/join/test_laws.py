@@ -52,8 +52,7 @@ def test_held_events_are_freed_once(case: Case) -> None:
             assert [one.offset for one in run.released] == [one.offset for one in run.taken]
             let_go = [event.offset for event in run.freed]
             held = [one.offset for one in run.operator.iter_held()]
-            assert all(one.held_by for one in run.operator.iter_held())
-            holding = {one.offset for one in run.taken if one.held_by}
+            holding = {one.offset for one in run.keeping.events}
             assert holding == set(held)
             assert len(held) == len(holding)
             assert not holding & set(let_go)
@@ -61,7 +60,7 @@ def test_held_events_are_freed_once(case: Case) -> None:
         let_go = [event.offset for event in run.freed]
         assert not list(run.operator.iter_held())
         assert all(key.endswith((QUERY, SHAPES)) for key in run.operator.snapshot())
-        assert all(one.held_by == 0 for one in run.released)
+        assert not run.keeping.events
         assert max(Counter(let_go).values(), default=1) == 1
         assert let_go
         assert {one.offset for one in run.taken if one.kind == DATA} >= set(let_go)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.events import copies, copy_of
+from tests.kit.events import copies
 from tests.kit.queries import Field, Side, join_query
 from tests.kit.runs import through_changelog
 from tests.seeds import seeds_of_today
@@ -18,7 +18,7 @@ from tests.topology.window.streams import seeded
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.join.settings import JoinSettings
-from topology.model.event import DATA, Event
+from topology.model.event import Event, twin
 from topology.model.result import CONFIRMED, RETRACT
 
 SEEDS = seeds_of_today(4)
@@ -54,17 +54,18 @@ def run(
     config: JoinSettings, stream: Sequence[Event], rng: Random | None = None
 ) -> tuple[list[Any], list[Event]]:
     """Return all results and the accepted events; with `rng` the join is restarted at times."""
-    joins = JoinQueries([Join(config)], 1)
+    joins = JoinQueries([Join(config)])
     results: list[Any] = []
     taken: list[Event] = []
     for event in stream:
-        results += joins.on_batch([event], event.at_ns).results
-        if event.kind == DATA and event.held_by:
+        step = joins.on_batch([event], event.at_ns)
+        results += step.results
+        if event in step.kept and event not in step.freed:
             taken.append(event)
         if rng and rng.random() < 0.1:
             state = through_changelog(joins.snapshot())
-            held = [copy_of(one) for one in joins.iter_held()]
-            joins = JoinQueries([Join(config)], 1)
+            held = [twin(one) for one in joins.iter_held()]
+            joins = JoinQueries([Join(config)])
             joins.restore(state, sorted(held, key=lambda one: one.offset))
     return results + joins.on_end(stream[-1].at_ns).results, taken
 

@@ -30,7 +30,7 @@ def config_of(**settings: Any) -> JoinSettings:
 
 
 def join(*, ordered: bool = False, **settings: Any) -> JoinQueries:
-    return JoinQueries([Join(config_of(**settings), ordered=ordered)], 1)
+    return JoinQueries([Join(config_of(**settings), ordered=ordered)])
 
 
 def until(operator: JoinQueries, ms: float) -> list[Any]:
@@ -80,7 +80,7 @@ def test_control_event_of_source_counts(kind: str) -> None:
 
 
 def test_target_adds_no_wait_after_merge() -> None:
-    plain = JoinQueries([Join(config_of(quality=None))], 1)
+    plain = JoinQueries([Join(config_of(quality=None))])
     for operator in (plain, join(ordered=True)):
         results_of(operator, y(1, 80), x(1, 100))
         assert rows(results_of(operator, y(2, 112)) + until(operator, 112)) == ["x1"]
@@ -98,7 +98,7 @@ def test_rows_before_merge_equal_the_oracle(relation: dict[str, Any], outer: str
             one.at_ns = one.arrival_ns = one.ref_time_ns + delay_ms * MS
         events.sort(key=lambda one: one.at_ns)
         config = config_of(outer=outer, **relation)
-        operator = JoinQueries([Join(config, ordered=False)], 1)
+        operator = JoinQueries([Join(config, ordered=False)])
         results = results_of(operator, *events) + list(operator.on_end(events[-1].at_ns).results)
         assert {row_of(row, config) for row in last_word(results)} == oracle(events, config)
         corrected += sum(row.op == "retract" for row in results)

@@ -52,7 +52,6 @@ class Stages:
         for event in read:
             self.now_ns = event.at_ns = max(self.now_ns, event.at_ns)
             event.ref_time_ns = event.ts_ns
-            event.held_by = 0
         if read:
             self.merge.on_batch(read, self.now_ns)
 

@@ -103,7 +103,7 @@ def test_unmarked_events_are_ordered(seed: int) -> None:
     rng = Random(seed)
     chain = chained(
         ("clock", Clock(ClockConfig(unsynced="trust"))),
-        ("merge", Merge("default", MergeConfig(), position=2)),
+        ("merge", Merge("default", MergeConfig())),
     )
     at, seqs, unmarked, last = 1_000, Counter[str](), 0, (0, 0, "", 0)
     for _ in range(300):

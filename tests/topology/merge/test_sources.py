@@ -29,7 +29,7 @@ def fresh() -> Merge:
         correct_for_ns=100 * MS,
         reorder=ReorderConfig(max_sources=5),
     )
-    return Merge("default", config, position=2)
+    return Merge("default", config)
 
 
 def found(merge: Merge) -> tuple[int, int]:

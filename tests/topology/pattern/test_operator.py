@@ -8,15 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.kit.places import give_back, places_of, twins
 from tests.kit.runs import through_changelog
 from tests.kit.topologies import in_code
 from tests.topology.pattern.following import Changelog
 from topology.config import Topology, parse
 from topology.flow.chain import Chain
+from topology.flow.ledger import Ledger
 from topology.flow.registry import chain_of
 from topology.flow.replay import Replay
 from topology.flow.stage import Stage
-from topology.model.event import WATERMARK, Event, twin
+from topology.model.event import WATERMARK, Event
 from topology.model.outcome import Step
 from topology.model.result import MatchResult
 
@@ -82,27 +84,27 @@ def figures(running: Stage) -> dict[str, int]:
 def restarted(running: Stage, table: dict[str, Any] | None = None, **queries: Any) -> Stage:
     """Return a stage with these queries that is restored from the running one."""
     again = stage(**queries)
-    held = []
-    for one in running.iter_held():
-        held.append(event(one.type, one.ref_time_ns // MS, one.value))
-        held[-1].held_by = one.held_by
-    again.restore(running.snapshot() if table is None else table, held)
+    held = {
+        event(one.type, one.ref_time_ns // MS, one.value): at
+        for one, at in places_of(running).items()
+    }
+    give_back(again, running.snapshot() if table is None else table, held)
     return again
 
 
 def test_needed_events_are_kept() -> None:
     running = stage(ab=AB)
-    running.keep_moved()
+    running.ledger.moved = []
     given = events("a0 x1 b2")
     step = running.on_batch(given, 2 * MS)
     assert step.released == given
     assert told(step) == ["ab emit 0 2"]
     assert [one.seq for one in running.iter_held()] == [0, 2], "an X is nobody's"
-    assert [one.held_by > 0 for one in given] == [True, False, True]
+    assert running.ledger.kept_among(given) == {given[0], given[2]}
     assert not list(running.waiting())
     give(running, "w1000")
     assert not list(running.iter_held())
-    assert {one.seq for one in running.take_moved() if not one.held_by} >= {0, 2}
+    assert {one.seq for one in running.ledger.take_moved()} == {0, 2}
 
 
 def test_final_result_comes_again() -> None:
@@ -219,9 +221,9 @@ def test_accepted_match_survives_restart() -> None:
             one.source, one.at_ns = source, 5 * MS
         return made
 
-    running, again = (chain_of(of, "default", ["merge", "pattern"]) for _ in range(2))
+    running, again = (chain_of(of, "default", ["merge", "pattern"], Ledger()) for _ in range(2))
     assert give(running, at_5("b5 a1", "st")) == ["ab emit 1 5"]
-    again.restore(through_changelog(running.snapshot()), [twin(one) for one in running.iter_held()])
+    give_back(again, through_changelog(running.snapshot()), twins(places_of(running)))
     assert told(again.on_batch(at_5("b5 b4", "su"), 6 * MS)) == ["ab update 1 4"]
 
 

@@ -14,13 +14,15 @@ import pytest
 
 from benchmarks.published.methods import parse
 from tests.kit.events import copies
+from tests.kit.places import give_back, places_of, twins
 from tests.kit.runs import cut, results_of, through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START
 from tests.topology.window.test_promise import drifting, heard
 from topology.flow.chain import Chain
+from topology.flow.ledger import Ledger
 from topology.flow.registry import chain_of
-from topology.model.event import Event, twin
+from topology.model.event import Event
 from topology.model.result import EMIT, MatchResult
 
 SEEDS = seeds_of_today(1)
@@ -34,7 +36,7 @@ def stage(quality: str = QUALITY, pattern: str = PAIRS) -> Chain:
         "stages: [reorder, merge+pattern]\nqueries:\n"
         f'  q: {{pattern: "{pattern}", answer: speculate{", " if quality else ""}{quality}}}\n'
     )
-    return chain_of(topology, "default", ["merge", "pattern"])
+    return chain_of(topology, "default", ["merge", "pattern"], Ledger())
 
 
 def typed(one: Event, kind: str) -> Event:
@@ -102,8 +104,7 @@ def test_quality_target_is_kept(seed: int) -> None:
 
 def over(before: Chain, after: Chain) -> Chain:
     """Restart into an operator that may have other settings."""
-    again = sorted(map(twin, before.iter_held()), key=lambda event: event.offset)
-    after.restore(through_changelog(before.snapshot()), again)
+    give_back(after, through_changelog(before.snapshot()), twins(places_of(before)))
     return after
 
 

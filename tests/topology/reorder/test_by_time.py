@@ -23,7 +23,7 @@ def operator(max_ahead: int | None = None, wait: int = 10, **settings: Any) -> R
     config = ReorderConfig(**{"rule": "time", "max_wait": "50ms"} | settings)
     max_ahead_ns = None if max_ahead is None else max_ahead * MS
     policy = partial(KSlack, wait * MS, idle_ns=0)
-    return ReorderByTime("default", config, policy, 1, max_ahead_ns)
+    return ReorderByTime("default", config, policy, max_ahead_ns)
 
 
 def event(ts: int, arrival: int, offset: int, source: str = "a", kind: str = DATA) -> Event:
@@ -171,11 +171,9 @@ def test_events_unknown_to_state_are_freed() -> None:
     reorder = operator()
     reorder.on_batch([event(100, 200, 7)], 200 * MS)
     stray, held = event(1, 2, 3, "stray"), event(100, 200, 7)
-    stray.held_by = held.held_by = 1
     again = operator()
     again.restore(reorder.snapshot(), [stray, held])
-    assert (stray.held_by, held.held_by) == (0, 1)
-    assert [one.source for one in again.iter_held()] == ["a"]
+    assert list(again.iter_held()) == [held]
 
 
 # -- the file --------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_law_kinds_do_not_affect_each_other(settings: dict[str, Any]) -> None:
         step.reports = [each for each in step.reports if getattr(each, "reason", "") != "seq_mixed"]
         config = ReorderConfig(**{"without_seq": "by_time", **common})
         numbered = Reorder("default", config)
-        timed = ReorderByTime("default", config, position=1)
+        timed = ReorderByTime("default", config)
         alone: dict[str, list[Any]] = {}
         for operator, is_numbered in ((numbered, True), (timed, False)):
             own = of_kind(events, numbered=is_numbered)

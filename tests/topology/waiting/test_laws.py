@@ -372,7 +372,7 @@ def test_duplicates_and_payload_are_ignored(strategy: Strategy) -> None:
             event.value = rng.choice((None, b"x", b"other"))
             step = twice.on_batch([event], event.at_ns)
             out += step.released
-            if event.held_by:
+            if event in step.kept and event not in step.freed:
                 (copy,) = copies([event])
                 copy.offset += len(events)
                 again = twice.on_batch([copy], event.at_ns)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.places import Keeping
 from tests.kit.runs import cut
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import anew, compiled, restarted, taken
@@ -209,14 +210,17 @@ def test_operator_agrees_for_any_cut(ordered: bool) -> None:
         results: list[list[Any]] = []
         rests = []
         for operator in pair:
-            copies, said = [twin(event) for event in events], []
+            copies, said, keeping = [twin(event) for event in events], [], Keeping()
             for batch in cut(copies, rng, (1, 2, 7, 30)):
                 step = operator.on_batch(batch, batch[-1].at_ns)
                 assert step.released == batch
+                keeping.add(step)
                 said += step.results
-            said += operator.on_time(events[-1].at_ns + 3).results
+            step = operator.on_time(events[-1].at_ns + 3)
+            keeping.add(step)
+            said += step.results
             results.append(said)
-            held = [(event.source, event.seq, event.held_by) for event in copies]
+            held = [(event.source, event.seq) for event in copies if event in keeping.events]
             rests.append((operator.snapshot(), operator.changes(), operator.figures(), held,
                           operator.next_deadline_ns()))  # fmt: skip
         assert results[0] == results[1], (unparse(query.query), events)
