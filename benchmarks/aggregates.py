@@ -51,7 +51,7 @@ from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.model.result import WindowResult
 from topology.window.operator import Windows
-from topology.window.settings import Aggregate, Window, WindowSettings
+from topology.window.settings import Aggregate, Window, WindowQuery
 
 MEANS: Final = (144_123.87, 133_834.17, 138_424.12, 157_036.12, 154_401.79, 138_580.31, 443_901.59)
 """The means of the speeds in um/s, one for each 10 s (table 5.11)."""
@@ -171,8 +171,8 @@ class Estimates:
             self.averages[size_ns, name, result.start_ns] = average, low, high
 
 
-def _config(size_ns: int, uncertainty: Uncertainty) -> WindowSettings:
-    return WindowSettings(
+def _config(size_ns: int, uncertainty: Uncertainty) -> WindowQuery:
+    return WindowQuery(
         name="speed",
         window=Window("tumbling", size_ns),
         aggregate={"v": Aggregate("avg", ("payload", "v"))},

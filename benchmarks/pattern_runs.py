@@ -27,7 +27,7 @@ from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.operator import Pattern
 from topology.pattern.run.engine import Engine
-from topology.pattern.settings import PatternSettings
+from topology.pattern.settings import PatternQuery
 from topology.pattern.store.entry import Entry
 
 Feed = Sequence[tuple[int, str]]
@@ -137,7 +137,7 @@ def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
     Each batch has `BATCH` events and a watermark. If `is_plain`, events in order may take the plain
     path.
     """
-    settings = {"abc": PatternSettings(changes_for_ns=SLACK_NS)}
+    settings = {"abc": PatternQuery.model_construct(changes_for_ns=SLACK_NS)}
     operator = Pattern(Engine([keyed_query()], is_plain=is_plain), settings, ordered=False)
 
     def work() -> None:

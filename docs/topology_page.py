@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import yaml
 
+from topology.answer.settings import AnswerSettings
 from topology.config.reading import SECTIONS
 from topology.config.reference import Document, schema
 from topology.spelling.problem import Path
@@ -44,16 +45,17 @@ def page() -> str:
     """Return the reference in Markdown."""
     described = schema()
     parts = [INTRO]
-    for path, section in SECTIONS.items():
+    for path, section in ((path, each) for path, of in SECTIONS.items() for each in of):
         of = described if not path else described["$defs"][section.__name__]
         entries = {key: of["properties"][key] for key in section.list_keys()}
-        parts.append("\n".join(_section_lines(path, entries)))
+        kind = f" with `{section.kind}`" if issubclass(section, AnswerSettings) else ""
+        parts.append("\n".join(_section_lines(path, kind, entries)))
     return "\n".join(parts)
 
 
-def _section_lines(path: Path, entries: Document) -> Iterator[str]:
+def _section_lines(path: Path, kind: str, entries: Document) -> Iterator[str]:
     title = ".".join("<name>" if part == "*" else str(part) for part in path)
-    yield f"## `{title}`\n" if path else "## The file\n"
+    yield f"## `{title}`{kind}\n" if path else "## The file\n"
     yield "| key | default | takes | |"
     yield "| --- | --- | --- | --- |"
     for key, entry in entries.items():

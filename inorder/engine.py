@@ -1,10 +1,10 @@
 """Define topologies in code and replay them in this process; needs `inorder-engine`.
 
-    from inorder.engine import QueryConfig, RawEvent, StreamConfig, Topology, pattern, replay
+    from inorder.engine import PatternQuery, RawEvent, StreamConfig, Topology, pattern, replay
 
     topology = Topology(
         streams={"default": StreamConfig()},
-        queries={"pair": QueryConfig(pattern=pattern("PATTERN SEQ(A a, B b) WITHIN 1 s"))},
+        queries={"pair": PatternQuery(pattern=pattern("PATTERN SEQ(A a, B b) WITHIN 1 s"))},
     )
     for record in replay(topology, [RawEvent(source="s", seq=0, ts_ns=1, type="A")]):
         ...
@@ -43,10 +43,13 @@ try:
     import topology.config as _config
     from topology.config import Aggregate as Aggregate
     from topology.config import ClockConfig as ClockConfig
+    from topology.config import DetectorQuery as DetectorQuery
     from topology.config import HeaderConfig as HeaderConfig
     from topology.config import JoinCondition as JoinCondition
     from topology.config import JoinedValue as JoinedValue
+    from topology.config import JoinQuery as JoinQuery
     from topology.config import MergeConfig as MergeConfig
+    from topology.config import PatternQuery as PatternQuery
     from topology.config import QualityConfig as QualityConfig
     from topology.config import QueryConfig as QueryConfig
     from topology.config import ReorderConfig as ReorderConfig
@@ -58,6 +61,7 @@ try:
     from topology.config import Topology as Topology
     from topology.config import TopologyError as TopologyError
     from topology.config import Window as Window
+    from topology.config import WindowQuery as WindowQuery
     from topology.config import pattern as pattern
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "topology":

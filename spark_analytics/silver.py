@@ -55,7 +55,7 @@ from spark_analytics.jobs.work import (
     outputs_of,
 )
 from spark_analytics.tables.shapes import EVENT, PLACE, Settled
-from topology.config import Topology
+from topology.config import JoinQuery, Topology, WindowQuery
 from topology.model.event import WATERMARK
 
 COLUMNS: Final = 6
@@ -150,7 +150,8 @@ def settled_by_id(topology: Topology) -> Settled:
     timed = [
         name
         for name, query in topology.queries.items()
-        if query.join is not None or (query.window and query.window.kind in SETTLED_WINDOWS)
+        if isinstance(query, JoinQuery)
+        or (isinstance(query, WindowQuery) and query.window.kind in SETTLED_WINDOWS)
     ]
     return Settled("query", "start_time", frozenset(timed))
 

@@ -27,6 +27,7 @@ from benchmarks.published.merge import PacedMerge
 from benchmarks.published.mp_k_slack import MPKSlack
 from benchmarks.published.reorder import PacedReorder
 from benchmarks.published.waits import QUALITY
+from topology.answer.settings import WithTarget
 from topology.config import Topology
 from topology.config import parse as parse_file
 from topology.flow.build import Site, by_time
@@ -87,10 +88,11 @@ def parse(text: str, parse_plain: Callable[[str], Topology] = parse_file) -> Top
     }
     queries = dict(topology.queries)
     for name, methods in of_queries.items():
-        quality = queries[name].quality
-        assert quality is not None, f"{name} has no target"
-        quality = quality.model_copy(update={"built_by": QUALITY[methods["quality"]]})
-        queries[name] = queries[name].model_copy(update={"quality": quality})
+        query = queries[name]
+        assert isinstance(query, WithTarget), f"{name} can have no target"
+        assert query.quality is not None, f"{name} has no target"
+        quality = query.quality.model_copy(update={"built_by": QUALITY[methods["quality"]]})
+        queries[name] = query.model_copy(update={"quality": quality})
     return topology.model_copy(update={"streams": streams, "queries": queries})
 
 

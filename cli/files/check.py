@@ -19,7 +19,7 @@ from cli.as_json import json_option
 from cli.functions_text import reading
 from cli.kafka_options import Kafka, on_kafka
 from cli.topology_file import Refused, load, refusing
-from topology.config import QueryConfig, Topology, TopologyError, reference
+from topology.config import PatternQuery, QueryConfig, Topology, TopologyError, reference
 from topology.config.change import refusals
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def draw(path: str, topology: Topology) -> Tree:
 
 
 def warnings(query: QueryConfig, topology: Topology) -> list[str]:
-    if query.pattern is None:
+    if not isinstance(query, PatternQuery):
         return []
     # Importing the pattern language doubles this command's import time, and most files have no
     # pattern.
@@ -198,7 +198,7 @@ def warnings(query: QueryConfig, topology: Topology) -> list[str]:
     )
 
 
-def absences(query: QueryConfig, topology: Topology) -> Iterator[str]:
+def absences(query: PatternQuery, topology: Topology) -> Iterator[str]:
     """Yield a warning if the query ends in a negation whose result may be very late.
 
     The result waits for a source that falls silent, because its event could contradict it.
@@ -206,7 +206,7 @@ def absences(query: QueryConfig, topology: Topology) -> Iterator[str]:
     from topology.pattern.tree.defaults import ends_in_negation
 
     pattern = query.pattern
-    if pattern is None or query.quality is not None or not ends_in_negation(pattern.node):
+    if query.quality is not None or not ends_in_negation(pattern.node):
         return
     waits = (
         "the result waits for a source that falls silent, so absence is reported up to"

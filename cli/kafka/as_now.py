@@ -30,7 +30,7 @@ from inorder import rfc3339
 from inorder.contract import UNIT_NS
 from producers.replayer import ReplayPace
 from recordings.values import FileMapping
-from topology.config import Topology
+from topology.config import Topology, WindowQuery
 from topology.model.event import Event
 from topology.wire.line_reader import Content
 from topology.wire.values import walk
@@ -76,9 +76,9 @@ def extent_of(contents: Iterable[Content]) -> Extent | None:
 def step_of(topology: Topology | None) -> int:
     """Return the time to a multiple of which a shift is cut, in ns."""
     steps = [STEP_NS]
-    for query in () if topology is None else topology.queries.values():
-        if query.window is not None:
-            steps += [query.window.step_ns, query.emits_every_ns]
+    windows = {} if topology is None else topology.queries_of(WindowQuery)
+    for query in windows.values():
+        steps += [query.window.step_ns, query.emits_every_ns]
     step_ns = lcm(*(each for each in steps if each))
     return step_ns if step_ns <= LONGEST_STEP_NS else STEP_NS
 

@@ -103,10 +103,10 @@ def settings_of(master: str | None, conf: Sequence[str]) -> dict[str, str]:
 def window_of(text: str, option: str) -> Any:
     from pydantic import ValidationError
 
-    from topology.config import QueryConfig
+    from topology.config import WindowQuery
 
     try:
-        query = QueryConfig.model_validate({"window": text, "aggregate": {"n": "count()"}})
+        query = WindowQuery.model_validate({"window": text, "aggregate": {"n": "count()"}})
     except ValidationError as error:
         raise Refused(f"{option} {text}: {error.errors()[0]['msg']}") from None
     return query.window

@@ -13,10 +13,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
 from topology.answer.settings import KeyText
-from topology.config import QueryConfig, Topology
+from topology.config import (
+    DetectorQuery,
+    JoinQuery,
+    PatternQuery,
+    Topology,
+    WindowQuery,
+)
 from topology.model.paths import PAYLOAD, Names, arguments_of, payload_path
 from topology.pattern.tree import syntax
 from topology.window.aggregates.built_in import BUILT_IN
+
+Viewed = WindowQuery | JoinQuery | PatternQuery
+"""A query whose results have a view."""
 
 Dialect = Literal["spark", "duckdb", "trino"]
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
@@ -117,27 +126,27 @@ def views(
     """
     writer = _Writer(dialect, table_of)
     for name, query in topology.queries.items():
-        if query.detector is None:
+        if not isinstance(query, DetectorQuery):
             yield writer.results(name, query, columns_of(query, schema or {}))
     if schema:
         columns = [Typed("_".join(path), "payload", path, schema[path]) for path in schema]
         yield writer.events(columns)
 
 
-def columns_of(query: QueryConfig, schema: Mapping[Names, Type]) -> list[Typed]:
+def columns_of(query: Viewed, schema: Mapping[Names, Type]) -> list[Typed]:
     """Return the columns of a query's results: its key, then its values with any bounds."""
-    columns: list[Typed] = []
-    if query.pattern is not None:
-        columns += _pattern_columns(query.pattern, schema)
-    elif query.key is not None:
-        columns += _key_columns(query.key, schema)
-    for name, aggregate in (query.aggregate or {}).items():
+    if isinstance(query, PatternQuery):
+        return [*_pattern_columns(query.pattern, schema)]
+    columns = [] if query.key is None else [*_key_columns(query.key, schema)]
+    if isinstance(query, JoinQuery):
+        for name, value in query.values.items():
+            columns.append(Typed(name, "values", (name,), _of_path(value.path, schema)))
+        return columns
+    for name, aggregate in query.aggregate.items():
         kind = _of_aggregate(aggregate.function, aggregate.path, schema)
         columns.append(Typed(name, "values", (name,), kind))
         if kind != "VARCHAR" and query.quality is not None:
             columns += [Typed(f"{name}_{end}", end, (name,), kind) for end in ("low", "high")]
-    for name, value in (query.values or {}).items():
-        columns.append(Typed(name, "values", (name,), _of_path(value.path, schema)))
     return columns
 
 
@@ -194,12 +203,11 @@ class _Writer:
         self._dialect = dialect
         self._table_of = table_of
 
-    def results(self, name: str, query: QueryConfig, columns: Sequence[Typed]) -> str:
-        kind = next(kind for kind in TABLES if getattr(query, kind) is not None)
-        is_set = query.pattern is not None and query.pattern.sets
-        members = [] if kind == "window" or is_set else ["events AS members"]
+    def results(self, name: str, query: Viewed, columns: Sequence[Typed]) -> str:
+        is_set = isinstance(query, PatternQuery) and query.pattern.sets
+        members = [] if query.kind == "window" or is_set else ["events AS members"]
         lines = [*RESULT, *map(self._type, columns), *members, *STATE, CURRENT]
-        table = self._table_of("match_sets" if is_set else TABLES[kind])
+        table = self._table_of("match_sets" if is_set else TABLES[query.kind])
         newest = "row_number() OVER (PARTITION BY id ORDER BY revision DESC) AS newest"
         rows = f"SELECT *, {newest} FROM {table} WHERE query = {self._text(name)}"
         return self._view(name, lines, f"({rows}) AS revisions")

@@ -11,6 +11,7 @@ from benchmarks.workloads.rows import Row
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.standing import StandingResults
+from topology.answer.settings import WithTarget
 
 FIRST: Final = "default"
 OTHER: Final = "other"
@@ -66,7 +67,7 @@ def joins_of(setting: Setting) -> Expected:
     within an instant holds after it. Complete times are also final when the watermark has passed
     them by `new_source_allowance`. With a quality target nothing is open after `max_wait`.
     """
-    has_target = any(query.quality for query in setting.topology.queries.values())
+    has_target = any(query.quality for query in setting.topology.queries_of(WithTarget).values())
     final_ns: dict[str, int] = defaultdict(int)
     announced: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     passed_ns: dict[str, int] = defaultdict(int)

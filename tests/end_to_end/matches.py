@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting
+from topology.config import PatternQuery
 from topology.model.event import Event
 from topology.model.result import MatchResult
 from topology.pattern.match.compiled import Compiled
@@ -70,8 +71,7 @@ def in_one_go(setting: Setting) -> set[Content]:
     entries = [_entry(record) for record in in_time(setting)]
     return {
         (name, members)
-        for name, query in setting.topology.queries.items()
-        if query.pattern is not None
+        for name, query in setting.topology.queries_of(PatternQuery).items()
         for members in matches_of(entries, query.pattern)
     }
 

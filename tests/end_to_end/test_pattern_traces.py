@@ -25,6 +25,7 @@ from tests.end_to_end.recordings import recorded
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.worker import at_work
+from topology.config import PatternQuery
 from topology.model.event import Event
 from topology.pattern.store.entry import Entry
 
@@ -106,8 +107,7 @@ def oracle(setting: Setting, rows: Sequence[TraceRow]) -> set[Content]:
     """Return the matches of all events in order."""
     return {
         (name, found)
-        for name, query in setting.topology.queries.items()
-        if query.pattern is not None
+        for name, query in setting.topology.queries_of(PatternQuery).items()
         for found in matches_of(entries_of(rows), query.pattern, len(rows) / 20)
     }
 

@@ -23,6 +23,7 @@ from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.windows import StandingWindows, windows_of
 from tests.end_to_end.worker import at_work
+from topology.config import DetectorQuery, PatternQuery
 from topology.model.operator import NEVER
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -71,10 +72,8 @@ def assert_results_under_kills(setting: Setting) -> list[Any]:
     assert_sound(setting)
     expected, found = in_one_go(setting), findings_of(setting)
     expected_windows = windows_of(setting)
-    queries = setting.topology.queries
     assert len(expected) > 1_000
-    patterns = {name for name, query in queries.items() if query.pattern}
-    assert {name for name, _ in expected} == patterns
+    assert {name for name, _ in expected} == setting.topology.queries_of(PatternQuery).keys()
     with (
         at_work(setting, name="last"),
         StandingFindings(setting) as standing,
@@ -98,8 +97,7 @@ def test_all_results_survive_kills(settles: Settles) -> None:
         functions=detectors.FUNCTIONS,
     )
     found = Counter(query for query, *_ in assert_results_under_kills(setting))
-    queries = setting.topology.queries
-    assert found.keys() == {name for name, query in queries.items() if query.detector}
+    assert found.keys() == setting.topology.queries_of(DetectorQuery).keys()
     assert found["follows"] > 100
 
 

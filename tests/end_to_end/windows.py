@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.standing import StandingResults
+from topology.config import WindowQuery
 
 SIZE_NS = 500_000_000
 STEP_NS = 250_000_000
@@ -40,7 +41,7 @@ def windows_of(setting: Setting) -> Expected:
     Windows that the topic has not yet passed may be reported or not, since a quiet stream passes
     them with time. With a quality target none is open after `max_wait`.
     """
-    has_target = any(query.window and query.quality for query in setting.topology.queries.values())
+    has_target = any(query.quality for query in setting.topology.queries_of(WindowQuery).values())
     tumbling = {"tumbling", "surely"} & setting.topology.queries.keys()
     found: Counter[tuple[str, int]] = Counter()
     final_ns = passed_ns = 0

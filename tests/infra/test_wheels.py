@@ -78,15 +78,15 @@ print(numbers)
 
 TYPED = """\
 from inorder import Topology
-from inorder.engine import Aggregate, ClockConfig, QueryConfig, RawEvent, Record, StreamConfig
-from inorder.engine import Window, pattern, replay
+from inorder.engine import Aggregate, ClockConfig, PatternQuery, RawEvent, Record, StreamConfig
+from inorder.engine import Window, WindowQuery, pattern, replay
 from inorder.testing import OrderedEvent, TopologyDriver
 
 topology = Topology(
     streams={"default": StreamConfig(clock=ClockConfig(unsynced="trust"))},
     queries={
-        "load": QueryConfig(window=Window("tumbling", 10**9), aggregate={"n": Aggregate("count")}),
-        "jam": QueryConfig(pattern=pattern("PATTERN SEQ(A a, B b) WITHIN 1 s")),
+        "load": WindowQuery(window=Window("tumbling", 10**9), aggregate={"n": Aggregate("count")}),
+        "jam": PatternQuery(pattern=pattern("PATTERN SEQ(A a, B b) WITHIN 1 s")),
     },
 )
 records: list[Record] = list(replay(topology, [RawEvent(source="s", seq=0)]))

@@ -14,7 +14,7 @@ from inorder.engine import (
     ClockConfig,
     Function,
     HeaderConfig,
-    QueryConfig,
+    PatternQuery,
     QueryRefused,
     RawEvent,
     ReorderConfig,
@@ -22,6 +22,7 @@ from inorder.engine import (
     Topology,
     TopologyError,
     Window,
+    WindowQuery,
     parse,
     pattern,
     replay,
@@ -45,8 +46,8 @@ TRUSTED = StreamConfig(
 IN_CODE = Topology(
     streams={"default": TRUSTED},
     queries={
-        "pair": QueryConfig(pattern=pattern("PATTERN SEQ(A a, B b) WITHIN 1 s")),
-        "load": QueryConfig(
+        "pair": PatternQuery(pattern=pattern("PATTERN SEQ(A a, B b) WITHIN 1 s")),
+        "load": WindowQuery(
             window=Window("tumbling", SECOND_NS),
             aggregate={"n": Aggregate("count"), "mean": Aggregate("avg", ("payload", "x"))},
         ),
@@ -115,8 +116,8 @@ NEAR = pattern("PATTERN SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 9 s", function
 OWN = Topology(
     streams={"default": TRUSTED},
     queries={
-        "pair": QueryConfig(pattern=NEAR),
-        "span": QueryConfig(
+        "pair": PatternQuery(pattern=NEAR),
+        "span": WindowQuery(
             window=Window("tumbling", SECOND_NS),
             aggregate={"wide": Aggregate("spread", ("payload", "x"))},
         ),

@@ -9,7 +9,14 @@ from typing import Final
 import pytest
 
 from tests.kit.programs import printed, python
-from topology.config import QueryConfig, StreamConfig, Topology
+from topology.config import (
+    DetectorQuery,
+    JoinQuery,
+    PatternQuery,
+    StreamConfig,
+    Topology,
+    WindowQuery,
+)
 from topology.spelling.section import Section
 
 ENGINE: Final = "from inorder.engine import Ordering"
@@ -21,7 +28,7 @@ KAFKA: Final = {
 NOT_NEEDED: Final = {"yaml", "lark", "topology.pattern.tree.syntax", "asyncio", "click", "rich"}
 SILENT: Final = [
     type(field.default)
-    for section in (Topology, StreamConfig, QueryConfig)
+    for section in (Topology, StreamConfig, WindowQuery, JoinQuery, PatternQuery, DetectorQuery)
     for field in section.model_fields.values()
     if isinstance(field.default, Section)
 ]

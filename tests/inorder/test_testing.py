@@ -13,11 +13,13 @@ from inorder.engine import (
     ClockOffset,
     Function,
     MergeConfig,
+    PatternQuery,
     QueryConfig,
     ReorderConfig,
     StreamConfig,
     Topology,
     Window,
+    WindowQuery,
     pattern,
     replay,
 )
@@ -45,7 +47,7 @@ def topology(max_wait_s: float = 0.5) -> Topology:
         merge=MergeConfig(idle_after_ns=seconds(2)),
     )
     count = {"n": Aggregate("count")}
-    query = QueryConfig(window=Window("tumbling", seconds(1)), aggregate=count)
+    query = WindowQuery(window=Window("tumbling", seconds(1)), aggregate=count)
     return Topology(streams={"default": stream}, queries={"load": query})
 
 
@@ -154,9 +156,9 @@ def failing() -> Topology:
     near = pattern("PATTERN SEQ(A a, A b) WHERE near(a.x, b.x) WITHIN 1 s", functions=["near"])
     wide = {"odd": Aggregate("odd", ("payload", "x"))}
     stream = StreamConfig(clock=ClockConfig(unsynced="trust"))
-    queries = {
-        "load": QueryConfig(window=Window("tumbling", seconds(1)), aggregate=wide),
-        "pair": QueryConfig(pattern=near),
+    queries: dict[str, QueryConfig] = {
+        "load": WindowQuery(window=Window("tumbling", seconds(1)), aggregate=wide),
+        "pair": PatternQuery(pattern=near),
     }
     return Topology(streams={"default": stream}, queries=queries)
 

@@ -15,11 +15,11 @@ from topology.config import (
     Window,
 )
 from topology.join.operator import JOIN, QUERY
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.one_clock import STEADY, Play
 from topology.model.operator import NEVER, State
 from topology.window.operator import WINDOWS
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 
 Path = tuple[str, ...]
 
@@ -66,13 +66,14 @@ def window_query(
     key: Path | None = None,
     clock: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> WindowSettings:
+) -> WindowQuery:
     """Return the settings of a window query; `clock` is that of its stream."""
     if kind == "count":
         window = Window(kind, events=events)
     else:
         window = Window(kind, size_ns, every_ns if kind == "sliding" else 0, zone=zone)
-    return WindowSettings(
+    empty = {"empty": settings.pop("empty", None)}  # A file may not fill so many windows.
+    query = WindowQuery(
         name=name,
         window=window,
         aggregate={each.name: aggregate_of(each) for each in outputs},
@@ -80,6 +81,7 @@ def window_query(
         clock=ClockConfig(**{"max_skew_ppb": 100_000, **(clock or {})}),
         **{**LATENESS, **settings},
     )
+    return query.model_copy(update=empty)
 
 
 def join_query(
@@ -94,7 +96,7 @@ def join_query(
     fields: Sequence[Field] = (),
     plays: Sequence[Play] = (STEADY,),
     **settings: Any,
-) -> JoinSettings:
+) -> JoinQuery:
     """Return the settings of a join; `plays` gives the clocks of its streams, however bad.
 
     The bounds of an interval are for that kind alone, and so is the size of windows.
@@ -106,7 +108,7 @@ def join_query(
         {"max_skew_ppb": play.skew_ppm * 1_000, "granularity_ns": play.granularity_ns}
         for play in plays
     ]
-    query = JoinSettings(
+    query = JoinQuery(
         name=name,
         join=condition,
         sides={

@@ -18,14 +18,14 @@ from topology.detector.item import Seen
 from topology.detector.operator import Detecting
 from topology.detector.queries import DetectorQueries
 from topology.detector.result_event import UpstreamQuery
-from topology.detector.settings import DetectorSettings, Inputs
+from topology.detector.settings import DetectorQuery, Inputs
 from topology.flow.chain import Chain
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.query.queries import Queries
 from topology.window.operator import Windows
 
-_SETTINGS = DetectorSettings(
+_SETTINGS = DetectorQuery(
     name="q",
     detector="d",
     changes_for_ns=100 * MS,

@@ -26,7 +26,7 @@ from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.operator import Pattern
 from topology.pattern.run.engine import Engine
-from topology.pattern.settings import PatternSettings
+from topology.pattern.settings import PatternQuery
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS
@@ -164,7 +164,7 @@ def ordered(n: int) -> list[Event]:
 
 def test_full_pattern_finds_matches() -> None:
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 3 ms"))
-    running = Pattern(Engine([query], max_retained=400), {"": PatternSettings()})
+    running = Pattern(Engine([query], max_retained=400), {"": PatternQuery.model_construct()})
     found: list[Any] = []
     kept = 0
     for one in ordered(4_000):

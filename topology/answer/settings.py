@@ -1,12 +1,13 @@
 """Defines the settings that windows, joins, patterns and detectors share.
 
-Each kind of query adds its own settings in its package, and `topology.config.query` combines them.
+Each kind of query is a class in the package of its operator, and `topology.config.query` makes a
+union of them.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import Field, ValidationInfo
 
@@ -31,6 +32,7 @@ from topology.spelling.values import (
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.policy import SlackPolicy
 
+QualityMethod = Literal["mp", "aq", "ldop", "prob_slack", "event_driven", "mean_delay"]
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
 
 PLAIN: Final = "plain"
@@ -137,15 +139,15 @@ class QualityConfig(Section):
 
 
 class AnswerSettings(Section):
-    """The settings that every kind of query has.
+    """The settings that every kind of query has; its `kind` is the key that no other kind has.
 
     A topology sets the `name` of its queries, and the fields that its other sections determine.
     """
 
+    kind: ClassVar[str]
+
     name: Annotated[str, Unspelled()] = ""
     """The name of the query."""
-    stream: StreamName | None = None
-    """The stream that the query reads. Name it if there are several."""
     upsert: Flag = False
     """Writes the results to their own topic, `results.` and the query's name. A retracted result is
     a record without a value there. The compacted topic is the table of current results
@@ -154,23 +156,17 @@ class AnswerSettings(Section):
     """`final` emits final results alone. `early` emits early results and corrects them. `speculate`
     reads the events that the merge accepts, in the merge's stage, and does not wait until the merge
     emits them."""
-    quality: Annotated[QualityConfig | None, or_nothing(QualityConfig)] = None
-    """The quality target: how often the first result must be right, and how long it may take."""
-    key: Key | None = None
-    """Makes one result for each value of this path, or for each source (`source`). A list, like
-    `[payload.site, payload.kind]`, makes one for each combination, and their key is a list."""
-    uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
-    """How time errors affect the values. The default is `plain` for windows and `expected` for
-    joins."""
     finals: Flag = False
     """Whether an early result is emitted once more when it is final."""
-    correct_for_ns: DurationNs | None = None
-    """How long late events change the query's results. It is at most that of the file, the default.
-    Lower it if the state of this query is large."""
     changes_for_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
     """How long late events change the results of this query and of the queries that it reads."""
     new_source_allowance_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
     """The largest new-source allowance of the streams that the query reads."""
+
+    @property
+    def streams(self) -> list[str]:
+        """The stream of each input, "" for the only one."""
+        return [""]
 
     @property
     def emits_finals(self) -> bool:
@@ -180,6 +176,48 @@ class AnswerSettings(Section):
         changed.
         """
         return self.finals or self.answer == FINAL
+
+    @property
+    def heeds_errors(self) -> bool:
+        """Whether time errors count."""
+        return True
+
+
+class OfStream(AnswerSettings):
+    """A query of one stream."""
+
+    stream: StreamName | None = None
+    """The stream that the query reads. Name it if there are several."""
+
+    @property
+    def streams(self) -> list[str]:
+        return [self.stream or ""]
+
+
+class WithKey(AnswerSettings):
+    """A query whose results may have a key."""
+
+    key: Key | None = None
+    """Makes one result for each value of this path, or for each source (`source`). A list, like
+    `[payload.site, payload.kind]`, makes one for each combination, and their key is a list."""
+    correct_for_ns: DurationNs | None = None
+    """How long late events change the query's results. It is at most that of the file, the default.
+    Lower it if the state of this query is large."""
+
+
+class WithTarget(AnswerSettings):
+    """A query that may have a quality target."""
+
+    quality: Annotated[QualityConfig | None, or_nothing(QualityConfig)] = None
+    """The quality target: how often the first result must be right, and how long it may take."""
+
+
+class Computed(WithTarget, WithKey):
+    """A query that computes rows, a window or a join."""
+
+    uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
+    """How time errors affect the values. The default is `plain` for windows and `expected` for
+    joins."""
 
     @property
     def heeds_errors(self) -> bool:

@@ -17,7 +17,6 @@ from topology.clock.settings import ClockConfig as ClockConfig
 from topology.config.fields import FieldsConfig as FieldsConfig
 from topology.config.file import TopicsConfig as TopicsConfig
 from topology.config.query import QueryConfig as QueryConfig
-from topology.config.query import pattern as pattern
 from topology.config.reading import parse as parse
 from topology.config.reading import parse_with as parse_with
 from topology.config.schema import SchemaConfig as SchemaConfig
@@ -25,13 +24,18 @@ from topology.config.stages import StageConfig as StageConfig
 from topology.config.stream import HeaderConfig as HeaderConfig
 from topology.config.stream import StreamConfig as StreamConfig
 from topology.config.topology import Topology as Topology
+from topology.detector.settings import DetectorQuery as DetectorQuery
 from topology.detector.settings import SpeculateConfig as SpeculateConfig
 from topology.join.settings import JoinCondition as JoinCondition
 from topology.join.settings import JoinedValue as JoinedValue
+from topology.join.settings import JoinQuery as JoinQuery
 from topology.join.settings import SideConfig as SideConfig
 from topology.merge.settings import MergeConfig as MergeConfig
+from topology.pattern.settings import PatternQuery as PatternQuery
+from topology.pattern.settings import pattern as pattern
 from topology.reorder.settings import ReorderConfig as ReorderConfig
 from topology.spelling.problem import Problem as Problem
 from topology.spelling.problem import TopologyError as TopologyError
 from topology.window.settings import Aggregate as Aggregate
 from topology.window.settings import Window as Window
+from topology.window.settings import WindowQuery as WindowQuery

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from topology.answer.settings import BOUNDS, THESIS3
+from topology.answer.settings import BOUNDS, THESIS3, WithKey
 from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
 from topology.config.stages import MERGE
+from topology.join.settings import JoinQuery
 from topology.spelling.problem import Fault, meant
 from topology.spelling.values import TOPIC_NAME
-from topology.window.settings import SLIDING, TUMBLING
+from topology.window.settings import SLIDING, TUMBLING, WindowQuery
 
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:
@@ -98,7 +99,7 @@ def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
 
     Missing events are given up after `correct_for`, so a longer allowance is useless.
     """
-    for name, query in topology.queries.items():
+    for name, query in topology.queries_of(WithKey).items():
         if query.correct_for_ns is not None and query.correct_for_ns > topology.correct_for_ns:
             message = "is longer than the file's correct_for"
             yield Fault(("queries", name, "correct_for"), message, "lower it, or raise the file's")
@@ -117,11 +118,9 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
     for stream, config in topology.streams.items():
         least_ns = 2 * config.clock.max_error_ns
         unnamed = None if len(topology.streams) == 1 else stream
-        for name, query in topology.queries.items():
+        for name, query in topology.queries_of(WindowQuery).items():
             window = query.window
-            if window is None or window.kind not in (TUMBLING, SLIDING):
-                continue
-            if query.stream not in (stream, unnamed):
+            if window.kind not in (TUMBLING, SLIDING) or query.stream not in (stream, unnamed):
                 continue
             if query.uncertainty in (THESIS3, BOUNDS) and window.size_ns <= least_ns:
                 message = f"no event certainly belongs to a window of at most {least_ns} ns"
@@ -131,9 +130,7 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 def join_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Yield a fault for each join whose streams are not in one output."""
-    for name, query in topology.queries.items():
-        if query.sides is None:
-            continue
+    for name, query in topology.queries_of(JoinQuery).items():
         streams = sorted({side.stream for side in query.sides.values() if side.stream})
         known = [topology.streams[stream] for stream in streams if stream in topology.streams]
         if len({stream.output for stream in known}) > 1 and not topology.is_speculative(query):
@@ -156,15 +153,14 @@ def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
 def query_faults(topology: TopologyFile) -> Iterator[Fault]:
     streams = [*topology.streams]
     for name, query in topology.queries.items():
-        path: tuple[str, ...] = ("queries", name)
-        named = {path: query.stream}
-        if query.sides is not None:
-            named = {(*path, "sides", alias): side.stream for alias, side in query.sides.items()}
-        for path, stream in named.items():
-            if stream is None and len(streams) > 1:
+        sides = query.aliases if isinstance(query, JoinQuery) else []
+        at: tuple[str, ...] = ("queries", name)
+        paths = [(*at, "sides", alias) for alias in sides] or [at]
+        for path, stream in zip(paths, query.streams, strict=True):
+            if not stream and len(streams) > 1:
                 remedy = f"write stream: {streams[0]}"
                 yield Fault(path, "does not say which stream it reads", remedy)
-            elif stream is not None and stream not in streams:
+            elif stream and stream not in streams:
                 message = f"there is no stream `{stream}`"
                 yield Fault((*path, "stream"), message, meant(stream, streams))
 

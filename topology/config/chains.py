@@ -18,9 +18,13 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
+from topology.answer.settings import WithKey
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
+from topology.detector.settings import DetectorQuery
+from topology.join.settings import JoinQuery
+from topology.pattern.settings import PatternQuery
 from topology.spelling.problem import Fault, meant
 
 if TYPE_CHECKING:
@@ -29,7 +33,8 @@ if TYPE_CHECKING:
 
 def queries_read(topology: TopologyFile, query: QueryConfig) -> dict[str, QueryConfig]:
     """Return the queries that this query reads, by name."""
-    return {name: topology.queries[name] for name in query.reads or () if name in topology.queries}
+    reads = (query.reads if isinstance(query, DetectorQuery) else None) or ()
+    return {name: topology.queries[name] for name in reads if name in topology.queries}
 
 
 def level_of(topology: TopologyFile, name: str) -> int:
@@ -38,14 +43,15 @@ def level_of(topology: TopologyFile, name: str) -> int:
     The query itself counts if it is a detector. There must be no circle.
     """
     query = topology.queries[name]
-    if query.detector is None:
+    if not isinstance(query, DetectorQuery):
         return 0
     return 1 + max((level_of(topology, each) for each in queries_read(topology, query)), default=0)
 
 
 def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
     """Return the query's allowed lateness in ns, at least that of every query that it reads."""
-    own_ns = topology.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
+    own_ns = query.correct_for_ns if isinstance(query, WithKey) else None
+    own_ns = topology.correct_for_ns if own_ns is None else own_ns
     read = queries_read(topology, query).values()
     return max([own_ns, *(corrects_for_ns(topology, each) for each in read)])
 
@@ -53,7 +59,7 @@ def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
 def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
     """Return the patterns whose matches the named query reads, directly or indirectly."""
     query = topology.queries[name]
-    if query.pattern is None:
+    if not isinstance(query, PatternQuery):
         return []
     from topology.pattern.tree.chained_queries import types_read
 
@@ -71,27 +77,27 @@ def _patterns_of(topology: TopologyFile, stream: str) -> list[Query]:
     """Return the patterns of a stream, with the names of their queries."""
     return [
         replace(query.pattern, name=name)
-        for name, query in topology.queries.items()
-        if query.pattern is not None and topology.streams_of(query) == [stream]
+        for name, query in topology.queries_of(PatternQuery).items()
+        if topology.streams_of(query) == [stream]
     ]
 
 
 def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
-    for name, query in topology.queries.items():
-        if query.reads is not None:
-            yield from _reading_faults(topology, name, query)
+    for name, query in topology.queries_of(DetectorQuery).items():
+        yield from _reading_faults(topology, name, query)
     yield from _circles(topology)
     yield from _place_faults(topology)
-    if all(query.pattern is None for query in topology.queries.values()):
+    patterns = topology.queries_of(PatternQuery)
+    if not patterns:
         return
     # Importing the tree of patterns takes a tenth of the engine's import time, and most files have
     # no pattern.
     from topology.pattern.tree.chained_queries import chain_errors
 
-    for name, query in topology.queries.items():
+    for name, pattern in patterns.items():
         for read in patterns_read(topology, name):
             other = topology.queries[read.name]
-            if topology.is_speculative(other) != topology.is_speculative(query):
+            if topology.is_speculative(other) != topology.is_speculative(pattern):
                 message = f"`{name}` reads `{read.name}`, and only one of them waits for the merge"
                 yield Fault(("queries", name, "answer"), message, "write the same answer for both")
     for stream in topology.streams:
@@ -100,7 +106,7 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
             yield Fault(path, error.message, error.hint, is_yaml=False)
 
 
-def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> Iterator[Fault]:
+def _reading_faults(topology: TopologyFile, name: str, query: DetectorQuery) -> Iterator[Fault]:
     path = ("queries", name, "reads")
     (stream,) = topology.streams_of(query)
     for read in query.reads or ():
@@ -114,7 +120,7 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
         if read in topology.streams:
             message = f"`{read}` is a stream and a query"
             yield Fault(path, message, "give the query another name")
-        if other.join is not None:
+        if isinstance(other, JoinQuery):
             message = f"`{read}` is a join, whose rows are not events"
             yield Fault(path, message, "read its sides' streams, or a window, pattern or detector")
         elif [stream] != (found := topology.streams_of(other)):

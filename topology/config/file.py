@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr, ValidationInfo
 
 from inorder.contract import UNIT_NS
 from topology.answer.rules import SPECULATE
+from topology.answer.settings import AnswerSettings
 from topology.config.cut import Cut, default_cut
 from topology.config.fields import Arrival
 from topology.config.groups import read_together
@@ -23,6 +24,8 @@ from topology.config.stages import (
     read_stages,
 )
 from topology.config.stream import HeaderConfig, StreamConfig
+from topology.detector.settings import DetectorQuery
+from topology.join.settings import JoinQuery
 from topology.model.user_functions import NOTHING, UserFunctions
 from topology.spelling.problem import format_value, refuse
 from topology.spelling.section import Section, Unspelled
@@ -41,6 +44,7 @@ from topology.spelling.values import (
 )
 from topology.wire.checker import Reading
 
+Q = TypeVar("Q", bound=AnswerSettings)
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
 
@@ -128,7 +132,7 @@ class TopologyFile(Section):
     all operators, and detectors run in one of their own. One task reads all partitions in which a
     stream may have records. Name the stages if one core is too little for it."""
     queries: Annotated[
-        Mapping[Name, Annotated[QueryConfig, or_nothing(QueryConfig)]],
+        Mapping[Name, QueryConfig],
         Named("queries: {name: {}}", MAX_QUERIES),
     ] = Field(default_factory=dict)
     """The windows, joins, patterns and detectors, by name."""
@@ -204,7 +208,8 @@ class TopologyFile(Section):
     @property
     def read_operators(self) -> list[str]:
         """The kinds of queries that detectors read, except detectors, in the order of the chain."""
-        read = {name for query in self.queries.values() for name in query.reads or ()}
+        detectors = self.queries_of(DetectorQuery).values()
+        read = {name for query in detectors for name in query.reads or ()}
         kinds = {query.kind for name, query in self.queries.items() if name in read}
         return sorted(kinds - {DETECTOR}, key=operators().index)
 
@@ -247,15 +252,18 @@ class TopologyFile(Section):
             frozenset(name for name, stream in streams.items() if stream.has_ids),
         )
 
-    def streams_of(self, query: QueryConfig) -> list[str]:
+    def streams_of(self, query: AnswerSettings) -> list[str]:
         """Return the stream that the query reads, or the stream of each side of a join, in order.
 
         A query or a side without a `stream` reads the only stream.
         """
-        readers = [query] if query.sides is None else query.sides.values()
-        return [each.stream or next(iter(self.streams)) for each in readers]
+        return [stream or next(iter(self.streams)) for stream in query.streams]
 
-    def read_by(self, query: QueryConfig) -> set[str]:
+    def queries_of(self, kind: type[Q]) -> dict[str, Q]:
+        """Return the queries of a kind, by name."""
+        return {name: query for name, query in self.queries.items() if isinstance(query, kind)}
+
+    def read_by(self, query: AnswerSettings) -> set[str]:
         """Return the set of streams that the query reads."""
         return {*self.streams_of(query)}
 
@@ -264,9 +272,9 @@ class TopologyFile(Section):
         own_ns = self.streams[stream].merge.new_source_allowance_ns
         return self.correct_for_ns if own_ns is None else own_ns
 
-    def is_speculative(self, query: QueryConfig) -> bool:
+    def is_speculative(self, query: AnswerSettings) -> bool:
         """Return whether the query reads accepted events instead of those that the merge emits."""
-        if query.detector is not None:
+        if isinstance(query, DetectorQuery):
             return self.has_speculative_detectors
         return query.answer == SPECULATE
 
@@ -282,7 +290,8 @@ class TopologyFile(Section):
     @property
     def has_speculative_detectors(self) -> bool:
         """Whether the detectors read accepted events; if one of them does, all do."""
-        return any(query.detector and query.answer == SPECULATE for query in self.queries.values())
+        detectors = self.queries_of(DetectorQuery).values()
+        return any(query.answer == SPECULATE for query in detectors)
 
     def has_work(self, operator: str) -> bool:
         """Return whether the operator has work.
@@ -329,7 +338,7 @@ class TopologyFile(Section):
     @property
     def joined_streams(self) -> list[set[str]]:
         """The streams of each join."""
-        return [self.read_by(query) for query in self.queries.values() if query.sides is not None]
+        return [self.read_by(query) for query in self.queries_of(JoinQuery).values()]
 
     def partition_name_of(self, stream: str) -> str:
         """Return the name that determines the stream's partition.

@@ -9,7 +9,9 @@ from typing import Any, Final, get_args, get_origin
 
 from pydantic import ValidationError
 
+from topology.config.query import KINDS, NO_KEY
 from topology.config.topology import Topology
+from topology.join.settings import SIDES
 from topology.model.user_functions import NOTHING, BadFunctions, Bring, UserFunctions
 from topology.spelling.problem import (
     Fault,
@@ -58,8 +60,14 @@ def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[S
         yield from _sections(inner, found)
 
 
-SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
-"""The section at each path, with `*` for a name that the user chooses."""
+_FOUND: Final = [*_sections((), Topology)]
+SECTIONS: Final[Mapping[Path, tuple[type[Section], ...]]] = {
+    path: tuple(dict.fromkeys(each for at, each in _FOUND if at == path)) for path, _ in _FOUND
+}
+"""The section at each path, or one for each kind of query; `*` is a name that the user chooses."""
+
+QUERY: Final = ("queries", "*")
+"""The path of a query. Below it, pydantic adds the kind to the path of an error."""
 
 
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
@@ -97,7 +105,14 @@ def _parse(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
     return _check(loaded.value, loaded.lines, loaded.problems, bring)
 
 
-_EMPTY: Final = Problem("", "the file is empty", "write at least streams: {default: {}}", 1)
+REQUIRED: Final = {
+    "streams": "at least streams: {default: {}}",
+    "aggregate": "aggregate: {n: count()}",
+    "sides": SIDES,
+}
+"""An example of each key that a section must have."""
+
+_EMPTY: Final = Problem("", "the file is empty", f"write {REQUIRED['streams']}", 1)
 
 
 def _check(
@@ -132,16 +147,20 @@ def _faults(error: Any) -> Iterator[Fault]:
     path: Path = error["loc"]
     if path[-1:] == ("[key]",):  # Pydantic appends this to the path of an invalid name.
         path = path[:-1]
+    size, kind = len(QUERY), ""
+    if _pattern(path[:size]) == QUERY and len(path) > size:
+        path, kind = (*path[:size], *path[size + 1 :]), str(path[size])
     match error["type"]:
         case "refused":
             for fault in error["ctx"]["faults"]:
                 yield fault._replace(path=(*path, *fault.path))
         case "extra_forbidden":
-            yield Fault(path, "there is no such key", _place(path, error["input"]))
+            of_query = kind if len(path) == size + 1 else ""
+            yield _unknown_key(path, error["input"], of_query)
         case "invalid_key":
             yield Fault(path, f"the key {format_value(path[-1])} is not text", "write it in quotes")
         case "missing":
-            yield Fault(path, "is missing", f"add it; {_EMPTY.remedy}")
+            yield Fault(path, "is missing", f"add it; write {REQUIRED[str(path[-1])]}")
         case "model_type" | "dict_type" | "mapping_type":
             message = f"{format_value(error['input'])} is not a mapping"
             keys = ", ".join(_keys(path))
@@ -150,14 +169,25 @@ def _faults(error: Any) -> Iterator[Fault]:
             yield Fault(path, error["msg"], f"correct {format_value(error['input'])}")
 
 
-def _place(path: Path, value: Any) -> str:
-    """Return the remedy for a key that its section does not have.
+def _unknown_key(path: Path, value: Any, kind: str) -> Fault:
+    """Return the fault of a key that its section does not have; `kind` is that of a query."""
+    owners = [each for each, of in KINDS.items() if kind and path[-1] in of.list_keys()]
+    if owners:
+        is_own = f"belongs to a {owners[0]}, not to a {kind}"
+        message = is_own if len(owners) == 1 else f"has no effect on a {kind}"
+        return Fault(path, message, "leave it out")
+    known = tuple(KINDS[kind].list_keys()) if kind else _keys(path[:-1])
+    return Fault(path, NO_KEY, _place(path, value, known))
+
+
+def _place(path: Path, value: Any, known: tuple[str, ...]) -> str:
+    """Return the remedy for a key that its section does not have, with the keys in `known`.
 
     It names the nearest sections that have the key. If there are none, it suggests a similar key of
     this section, or of one that is a level up or down.
     """
     here, key = path[:-1], path[-1]
-    known, others = _keys(here), _others(here, value)
+    others = _others(here, value)
     homes = [home for home, keys in others.items() if key in keys]
     if homes and here and all(home and home[0] != here[0] for home in homes):
         close = get_close_matches(str(key), known, n=2)
@@ -213,6 +243,6 @@ def _pattern(path: Path) -> Path:
 
 
 def _keys(path: Path) -> tuple[str, ...]:
-    """Return the keys of the section at `path` as written in the file; none for other paths."""
-    pattern = _pattern(path)
-    return tuple(SECTIONS[pattern].list_keys()) if pattern in SECTIONS else ()
+    """Return the keys of the sections at `path` as written in the file; none for other paths."""
+    sections = SECTIONS.get(_pattern(path), ())
+    return tuple(dict.fromkeys(key for section in sections for key in section.list_keys()))

@@ -20,7 +20,8 @@ from typing import Any, Final
 import yaml
 from pydantic.fields import FieldInfo
 
-from topology.config.reading import SECTIONS, parse
+from topology.config.query import KINDS, kind_of
+from topology.config.reading import QUERY, SECTIONS, parse
 from topology.model.user_functions import Bring
 from topology.spelling.problem import Path, TopologyError
 from topology.spelling.section import Section
@@ -89,12 +90,12 @@ def schema() -> Document:
     The schema checks the value of each key. `inorder check` also checks whether the values fit
     together.
     """
-    root = SECTIONS[()]
+    (root,) = SECTIONS[()]
     with warnings.catch_warnings():
         # The defaults that cause these warnings are replaced below.
         warnings.simplefilter("ignore", UserWarning)
         made: Document = root.model_json_schema()
-    for section in SECTIONS.values():
+    for section in {each for sections in SECTIONS.values() for each in sections}:
         described = made if section is root else made["$defs"][section.__name__]
         _describe(described, section)
     return {"$schema": DIALECT, **made, "title": "inorder topology"}
@@ -154,11 +155,12 @@ def fill(document: Mapping[str, Any], bring: Bring | None = None) -> str:
 
 def _fill(given: Any, path: Path) -> Any:
     if path in SECTIONS:
-        given = SECTIONS[path].unfold(given)
+        section = KINDS[kind_of(given)] if path == QUERY else SECTIONS[path][0]
+        given = section.unfold(given)
         if given is None:
             return False
         whole: Document = {}
-        for key, (name, field) in SECTIONS[path].list_keys().items():
+        for key, (name, field) in section.list_keys().items():
             value = given[key] if key in given else default_of(name, field)
             if value not in (None, "") or key in given:
                 whole[key] = _fill(value, (*path, key))

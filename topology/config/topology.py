@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationInfo, model_validator
 
+from topology.answer.settings import WithTarget
 from topology.config.agreement import faults
 from topology.config.chains import corrects_for_ns
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.user_functions import given_functions
+from topology.detector.settings import DetectorQuery
+from topology.join.settings import JoinQuery
+from topology.pattern.settings import PatternQuery
 from topology.spelling.problem import Fault, Problem, TopologyError
 from topology.spelling.values import MAX_INT, user_functions_of
+from topology.window.settings import WindowQuery
 
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
@@ -47,27 +52,26 @@ class Topology(TopologyFile):
     def _fill(self, name: str) -> QueryConfig:
         query = self.queries[name]
         streams = self.streams_of(query)
-        sides = {
-            alias: side.model_copy(update={"stream": stream})
-            for (alias, side), stream in zip((query.sides or {}).items(), streams, strict=False)
-        }
         read = [self.streams[stream] for stream in streams]
-        clocks = tuple(stream.clock for stream in read)
-        quality = query.quality and query.quality.model_copy(
-            update={
+        found: dict[str, Any] = {
+            "name": name,
+            "new_source_allowance_ns": max(map(self.new_source_allowance_ns, streams)),
+            "changes_for_ns": corrects_for_ns(self, query),
+        }
+        if isinstance(query, JoinQuery):
+            sides = zip(query.sides.items(), streams, strict=True)
+            found["clocks"] = tuple(stream.clock for stream in read)
+            found["sides"] = {
+                alias: side.model_copy(update={"stream": stream}) for (alias, side), stream in sides
+            }
+        else:
+            found |= {"stream": streams[0], "clock": read[0].clock}
+        if isinstance(query, WithTarget) and query.quality is not None:
+            of_streams = {
                 "idle_ns": max(stream.merge.idle_after_ns for stream in read),
                 "max_sources": max(stream.reorder.max_sources for stream in read),
             }
-        )
-        found = {
-            "name": name,
-            "clock": clocks[0],
-            "clocks": clocks,
-            "quality": quality,
-            "new_source_allowance_ns": max(map(self.new_source_allowance_ns, streams)),
-            **({"sides": sides} if sides else {"stream": streams[0]}),
-            "changes_for_ns": corrects_for_ns(self, query),
-        }
+            found["quality"] = query.quality.model_copy(update=of_streams)
         return query.model_copy(update=found)
 
     def with_functions(
@@ -122,16 +126,18 @@ class Topology(TopologyFile):
 
         own = self.user_functions
         for name, query in self.queries.items():
-            path = f"queries.{name}"
-            for shown, aggregate in (query.aggregate or {}).items():
-                if aggregate.function not in {*BUILT_IN, *own.aggregates}:
-                    message = f"`{aggregate.function}` is not an aggregate"
-                    yield Problem(f"{path}.aggregate.{shown}", message, GIVE)
-            if query.detector and query.detector not in own.detectors:
-                message = f"there is no detector `{query.detector}`"
-                yield Problem(f"{path}.detector", message, GIVE)
-            if query.pattern is not None:
-                yield from self._pattern_problems(f"{path}.pattern", query.pattern)
+            path = f"queries.{name}.{query.kind}"
+            match query:
+                case WindowQuery():
+                    for shown, aggregate in query.aggregate.items():
+                        if aggregate.function not in {*BUILT_IN, *own.aggregates}:
+                            message = f"`{aggregate.function}` is not an aggregate"
+                            yield Problem(f"queries.{name}.aggregate.{shown}", message, GIVE)
+                case DetectorQuery() if query.detector not in own.detectors:
+                    message = f"there is no detector `{query.detector}`"
+                    yield Problem(path, message, GIVE)
+                case PatternQuery():
+                    yield from self._pattern_problems(path, query.pattern)
 
     def _pattern_problems(self, path: str, pattern: Query) -> Iterator[Problem]:
         # Importing the pattern language takes as long as everything else, and most files have no

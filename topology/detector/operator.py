@@ -52,7 +52,7 @@ from topology.detector.item import (
 from topology.detector.key_log import CONFLICT, COPY, STORED
 from topology.detector.result_event import SAVED_EVENT, ResultEvent, ResultLog, of_result
 from topology.detector.results import DetectorEmitter
-from topology.detector.settings import STREAM_ALONE, DetectorSettings, Inputs, fingerprint
+from topology.detector.settings import STREAM_ALONE, DetectorQuery, Inputs, fingerprint
 from topology.detector.unit import EXPIRED, REFUSED, UNIT, Unit
 from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event
 from topology.model.operator import Figure, Figures, Plain, total
@@ -134,7 +134,7 @@ class Detecting(KeepingQuery):
     def __init__(
         self,
         stream: str,
-        query: DetectorSettings,
+        query: DetectorQuery,
         behaviour: Behaviour,
         inputs: Inputs = STREAM_ALONE,
         *,

@@ -7,14 +7,16 @@ events of further keys are left out. Both cases are counted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 from pydantic import BeforeValidator, ValidationInfo
 
-from topology.answer.settings import AnswerSettings, key_path
+from topology.answer.rules import SPECULATE
+from topology.answer.settings import OfStream, WithKey, key_path
 from topology.clock.settings import ClockConfig
 from topology.model.user_functions import NAME
-from topology.spelling.problem import format_value, meant, refuse
+from topology.spelling.problem import Fault, format_value, meant, refuse
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
@@ -31,11 +33,12 @@ if TYPE_CHECKING:
     from topology.detector.result_event import UpstreamQuery
 
 
+LIKE: Final = "write detector: stops"
+
+
 def _detector(value: Any, info: ValidationInfo) -> str:
     if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise refuse(
-            f"{format_value(value)} is not the name of a detector", "write detector: stops"
-        )
+        raise refuse(f"{format_value(value)} is not the name of a detector", LIKE)
     own = user_functions_of(info).detectors
     if is_from_file(info) and value not in own:
         remedy = meant(value, (*own,)) if own else "add it to the `functions` file"
@@ -56,10 +59,12 @@ class SpeculateConfig(Section):
     several shares, the smallest counts. Lower it if the stage does not keep up with its input."""
 
 
-class DetectorSettings(AnswerSettings):
-    """The settings of a query with a detector. `clock` is that of its stream."""
+class DetectorQuery(WithKey, OfStream):
+    """A query with a detector. `clock` is that of its stream."""
 
-    detector: Annotated[str, Given(_detector, {"type": "string"})] | None = None
+    kind: ClassVar = "detector"
+
+    detector: Annotated[str, Given(_detector, {"type": "string"}, instead=LIKE)]
     """A detector of your own, by its name in the functions file."""
     speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
     """The limits of a speculative detector."""
@@ -70,10 +75,10 @@ class DetectorSettings(AnswerSettings):
     """The inputs of a detector: its stream, and queries whose results it reads as events. By
     default it reads the stream alone."""
     max_keys: Count = 1_000_000
-    """The largest number of keys with a state, of a detector. Raise it if events are left out
+    """The largest number of keys with a state. Raise it if events are left out
     (`refused`)."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000
-    """The largest number of events that a join or a detector buffers."""
+    """The largest number of events that the detector buffers."""
     clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
     """How the clocks of its stream are trusted."""
 
@@ -81,6 +86,11 @@ class DetectorSettings(AnswerSettings):
     def granted_ppm(self) -> int:
         """The share of a processor that speculation may take."""
         return (self.speculate or SpeculateConfig.by_default()).share_ppm
+
+    def faults(self) -> Iterator[Fault]:
+        if self.speculate is not None and self.answer != SPECULATE:
+            message = f"has no effect with `answer: {self.answer}`"
+            yield Fault(("speculate",), message, "write answer: speculate, or leave it out")
 
 
 class Inputs(NamedTuple):
@@ -105,7 +115,7 @@ class Inputs(NamedTuple):
 STREAM_ALONE: Final = Inputs()
 
 
-def fingerprint(query: DetectorSettings, inputs: Inputs) -> bytes:
+def fingerprint(query: DetectorQuery, inputs: Inputs) -> bytes:
     """Return a value that is equal for queries with the same results, whatever their `answer`."""
     own: tuple[object, ...] = (query.name, query.detector, key_path(query.key))
     if inputs.reads:

@@ -11,20 +11,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from topology.answer.settings import WithKey
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import QueryConfig, StreamConfig, Topology
 from topology.config.chains import level_of, patterns_read, queries_read
-from topology.config.stages import DETECTOR, JOIN, PATTERN, WINDOW
-from topology.detector.settings import Inputs, fingerprint
+from topology.config.file import Q
+from topology.config.stages import DETECTOR
+from topology.detector.settings import DetectorQuery, Inputs, fingerprint
+from topology.join.settings import JoinQuery
+from topology.join.settings import fingerprint as join_fingerprint
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
 from topology.model.payload import Payloads
+from topology.pattern.settings import PatternQuery
 from topology.query.queries import Queries
 from topology.query.zone import rules_digest
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
+from topology.window.settings import WindowQuery
 from topology.window.settings import fingerprint as window_fingerprint
 
 if TYPE_CHECKING:
@@ -55,15 +61,14 @@ class Site(NamedTuple):
     def config(self) -> StreamConfig:
         return self.topology.streams[self.stream]
 
-    def select_asked(self, kind: str) -> dict[str, QueryConfig]:
+    def select_asked(self, kind: type[Q]) -> dict[str, Q]:
         """Return the queries of this kind that read the site's streams and input alone, by name."""
         topology = self.topology
         return {
             name: query
-            for name, query in topology.queries.items()
-            if query.kind == kind
-            and topology.read_by(query) <= {*self.streams}
-            and (kind == DETECTOR or topology.is_speculative(query) == self.is_speculative)
+            for name, query in topology.queries_of(kind).items()
+            if topology.read_by(query) <= {*self.streams}
+            and (query.kind == DETECTOR or topology.is_speculative(query) == self.is_speculative)
         }
 
 
@@ -113,19 +118,19 @@ def windows(site: Site) -> Operator | None:
             announced=topology.watermark,
             payloads=site.payloads if _calls_none(topology, query) else None,
         )
-        for query in site.select_asked(WINDOW).values()
+        for query in site.select_asked(WindowQuery).values()
     ]
     return Queries(found) if found else None
 
 
-def _calls_none(topology: Topology, query: QueryConfig) -> bool:
+def _calls_none(topology: Topology, query: WindowQuery) -> bool:
     """Return whether no aggregate is a user's, which might change the values that it gets."""
     own = topology.user_functions.aggregates
-    return all(each.function not in own for each in (query.aggregate or {}).values())
+    return all(each.function not in own for each in query.aggregate.values())
 
 
 def pattern(site: Site) -> Operator | None:
-    queries = site.select_asked(PATTERN)
+    queries = site.select_asked(PatternQuery)
     if not queries:
         return None
     from topology.pattern.operator import Pattern
@@ -140,20 +145,18 @@ def pattern(site: Site) -> Operator | None:
     )
 
 
-def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfig]) -> Engine:
-    """Return the engine of these queries, all of which have a pattern."""
+def _engine_of(topology: Topology, stream: str, queries: Mapping[str, PatternQuery]) -> Engine:
+    """Return the engine of these queries."""
     from topology.pattern.compile.scope import Environment
     from topology.pattern.match.compiled import Compiled
     from topology.pattern.run.engine import Engine
 
     own = topology.user_functions
     environment = Environment(functions=own.functions, texts=own.texts)
-    compiled, emits_final = [], []
-    for name, query in queries.items():
-        assert query.pattern is not None
-        compiled.append(Compiled(replace(query.pattern, name=name), environment))
-        if query.emits_finals:
-            emits_final.append(name)
+    compiled = [
+        Compiled(replace(query.pattern, name=name), environment) for name, query in queries.items()
+    ]
+    emits_final = [name for name, query in queries.items() if query.emits_finals]
     return Engine(compiled, stream, emits_final=emits_final)
 
 
@@ -169,7 +172,7 @@ def joins(site: Site) -> Operator | None:
             announced=site.topology.watermark,
             payloads=site.payloads,
         )
-        for query in site.select_asked(JOIN).values()
+        for query in site.select_asked(JoinQuery).values()
     ]
     return JoinQueries(found) if found else None
 
@@ -189,16 +192,16 @@ def detectors(site: Site) -> Operator | None:
         Detecting(
             site.stream,
             query,
-            behaviour_of(own[query.detector or ""]),
+            behaviour_of(own[query.detector]),
             inputs_of(topology, query),
             functions_digest=functions_digest(topology, query),
         )
-        for query in site.select_asked(DETECTOR).values()
+        for query in site.select_asked(DetectorQuery).values()
     ]
     return DetectorQueries(found) if found else None
 
 
-def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
+def inputs_of(topology: Topology, query: DetectorQuery) -> Inputs:
     """Return the inputs of a detector.
 
     A pattern that ends with a negation is decided only when the time for the negated events has
@@ -208,7 +211,7 @@ def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
     from topology.detector.result_event import UpstreamQuery
 
     read, lag_ns = queries_read(topology, query), 0
-    patterns = {name: each.pattern for name, each in read.items() if each.pattern is not None}
+    patterns = {name: each.pattern for name, each in read.items() if isinstance(each, PatternQuery)}
     if patterns:
         from topology.pattern.tree.normal_form import normalise
 
@@ -218,13 +221,16 @@ def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
         is_speculative=topology.has_speculative_detectors,
         reads=tuple(
             UpstreamQuery(
-                name, into.get(name, name), level_of(topology, name), each.key is not None
+                name,
+                into.get(name, name),
+                level_of(topology, name),
+                isinstance(each, WithKey) and each.key is not None,
             )
             for name, each in read.items()
         ),
         reads_stream=query.reads is None or len(read) < len(query.reads),
         lag_ns=lag_ns,
-        below=tuple(_meaning(topology, each) for each in read.values()),
+        below=tuple(meaning_of(topology, each) for each in read.values()),
     )
 
 
@@ -242,10 +248,14 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
         for name, upstream in queries_read(topology, each).items():
             waiting.append(upstream)
             read += patterns_read(topology, name)
-        read += [each.pattern] if each.pattern is not None else []
-        names["aggregates"] |= {one.function for one in (each.aggregate or {}).values()}
-        names["detectors"] |= {each.detector} if each.detector is not None else set()
-        zones |= {each.window.zone} if each.window is not None else set()
+        match each:
+            case PatternQuery():
+                read.append(each.pattern)
+            case WindowQuery():
+                names["aggregates"] |= {one.function for one in each.aggregate.values()}
+                zones.add(each.window.zone)
+            case DetectorQuery():
+                names["detectors"].add(each.detector)
     rules = "".join(map(rules_digest, sorted(zones)))
     if not own.texts:
         return rules
@@ -255,12 +265,16 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
     return own.state_digest(names) + rules
 
 
-def _meaning(topology: Topology, query: QueryConfig) -> bytes:
+def meaning_of(topology: Topology, query: QueryConfig) -> bytes:
     """Return bytes that are equal for queries with the same results."""
-    if query.detector is not None:
-        return fingerprint(query, inputs_of(topology, query))
-    if query.pattern is not None:
-        from topology.pattern.tree.fingerprint import fingerprint as pattern_fingerprint
+    match query:
+        case DetectorQuery():
+            return fingerprint(query, inputs_of(topology, query))
+        case PatternQuery():
+            from topology.pattern.tree.fingerprint import fingerprint as pattern_fingerprint
 
-        return pattern_fingerprint(query.pattern).encode()
-    return window_fingerprint(query)
+            return pattern_fingerprint(query.pattern).encode()
+        case WindowQuery():
+            return window_fingerprint(query)
+        case JoinQuery():
+            return join_fingerprint(query)

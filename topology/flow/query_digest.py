@@ -7,10 +7,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from topology.config.chains import patterns_read
-from topology.detector.settings import fingerprint as detector_fingerprint
-from topology.flow.build import functions_digest, inputs_of
-from topology.join.settings import fingerprint as join_fingerprint
-from topology.window.settings import fingerprint as window_fingerprint
+from topology.config.stages import DETECTOR
+from topology.flow.build import functions_digest, meaning_of
+from topology.join.settings import JoinQuery
+from topology.pattern.settings import PatternQuery
 
 if TYPE_CHECKING:
     from topology.config import Topology
@@ -25,21 +25,15 @@ def query_digest(topology: Topology, name: str) -> str:
     such query.
     """
     query = topology.queries[name]
-    stream = query.stream or ""
+    stream = "" if isinstance(query, JoinQuery) else query.stream or ""
     read = patterns_read(topology, name)
-    if query.window is not None:
-        computed = window_fingerprint(query)
-    elif query.detector is not None:
-        computed = detector_fingerprint(query, inputs_of(topology, query))
-    elif query.join is not None:
-        computed = join_fingerprint(query)
-    else:
+    computed = meaning_of(topology, query)
+    if isinstance(query, PatternQuery):
         from topology.pattern.tree.fingerprint import fingerprint
 
-        assert query.pattern is not None
         patterns = (replace(query.pattern, name=name), *read)
         computed = repr([fingerprint(each) for each in patterns]).encode()
     texts = functions_digest(topology, query, *read)
-    is_moved = query.detector is None and topology.is_speculative(query)
+    is_moved = query.kind != DETECTOR and topology.is_speculative(query)
     whole = repr((query.kind, stream, computed, texts, *["accepted"] * is_moved))
     return blake2b(whole.encode(), digest_size=DIGEST_BYTES).hexdigest()

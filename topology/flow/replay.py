@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from topology.clock.drift_table import DriftTable
 from topology.config import Topology
+from topology.config.stages import DETECTOR
 from topology.flow.clock_reports import ClockReports
 from topology.flow.registry import ty
 from topology.flow.stage import Stage
@@ -166,7 +167,7 @@ class Replay:
         return [
             name
             for name, query in self.topology.queries.items()
-            if query.detector is None and self.topology.read_by(query) <= {*self._streams}
+            if query.kind != DETECTOR and self.topology.read_by(query) <= {*self._streams}
         ]
 
     def figures(self) -> list[Figures]:

@@ -27,7 +27,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from topology.answer.settings import KeyText
-from topology.config import QueryConfig, Topology
+from topology.config import (
+    DetectorQuery,
+    JoinQuery,
+    PatternQuery,
+    Topology,
+    WindowQuery,
+)
 from topology.model.event import DATA, Event
 from topology.model.paths import payload_path, quoted_if_needed, spelled_path
 from topology.model.payload import read_payload
@@ -205,35 +211,35 @@ def unmet_by(
     asked = {
         name: asked_by(query, topology)
         for name, query in topology.queries.items()
-        if query.kind in kinds and query.detector is None
+        if query.kind in kinds and not isinstance(query, DetectorQuery)
     }
     return Unmet(asked, topology.streams, each_batch=each_batch)
 
 
-def asked_by(query: QueryConfig, topology: Topology) -> Asked:
+def asked_by(query: WindowQuery | JoinQuery | PatternQuery, topology: Topology) -> Asked:
     streams = frozenset(topology.read_by(query))
-    only = query.stream or topology.unnamed_stream
-    if query.pattern is not None:
+    only = query.streams[0] or topology.unnamed_stream
+    if isinstance(query, PatternQuery):
         return asked_by_pattern(query.pattern, only)
-    if query.sides is not None:
-        return _of_join(query, only, streams)
+    if isinstance(query, JoinQuery):
+        return _of_join(query, topology.unnamed_stream, streams)
     paths = _key_paths(query.key)
-    aggregates = (query.aggregate or {}).values()
+    aggregates = query.aggregate.values()
     paths += [path for each in aggregates for path in (each.path, each.by) if path]
     for text in {query.where or "", *(each.where for each in aggregates)} - {""}:
         paths += [(PAYLOAD, *path) for path in paths_of_filter(text)]
     return Asked(streams, frozenset(), frozenset(_fields(only, (), paths)))
 
 
-def _of_join(query: QueryConfig, only: str, streams: frozenset[str]) -> Asked:
+def _of_join(query: JoinQuery, only: str, streams: frozenset[str]) -> Asked:
     types: list[tuple[str, tuple[str, ...]]] = []
     fields: list[RequiredField] = []
-    for name, side in (query.sides or {}).items():
+    for name, side in query.sides.items():
         stream = side.stream or only
         kinds = () if side.type is None else (side.type,)
         types += [(stream, kinds)] if kinds else []
         paths = _key_paths(side.key or query.key)
-        paths += [each.path for each in (query.values or {}).values() if each.side == name]
+        paths += [each.path for each in query.values.values() if each.side == name]
         fields += _fields(stream, kinds, paths)
     return Asked(streams, frozenset(types), frozenset(fields))
 

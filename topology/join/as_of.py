@@ -27,7 +27,7 @@ from topology.join.entry import JoinEntry
 from topology.join.index import JoinIndex
 from topology.join.relation import CERTAIN, NO_CELL, ByInterval
 from topology.join.rows import JoinRow, Owner, Rows
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 
 
 class AsOfRows(Rows):
@@ -39,9 +39,9 @@ class AsOfRows(Rows):
 
     gains_rows = True
 
-    def __init__(self, query: JoinSettings, relation: ByInterval, index: JoinIndex) -> None:
+    def __init__(self, query: JoinQuery, relation: ByInterval, index: JoinIndex) -> None:
         super().__init__(query, relation, index)
-        self._reach_ns = query.condition.size_ns
+        self._reach_ns = query.join.size_ns
         self._interval = relation
         self._is_outer = query.is_outer
         self.given_up_ns = NOT_YET

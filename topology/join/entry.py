@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topology.answer.frontier import NOT_YET
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.event import Event
 from topology.model.one_clock import Distance, Play, distance, has_one_clock
 from topology.model.payload import UNREADABLE, Payloads
@@ -84,7 +84,7 @@ class JoinReading:
     `unkeyed`.
     """
 
-    def __init__(self, query: JoinSettings, payloads: Payloads) -> None:
+    def __init__(self, query: JoinQuery, payloads: Payloads) -> None:
         self._payloads = payloads
         self._sides = [*enumerate(zip(query.streams, query.types, strict=True))]
         self._keys = query.key_paths

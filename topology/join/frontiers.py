@@ -30,7 +30,7 @@ from topology.answer.frontier import FRONTIER, Frontier
 from topology.answer.progress import QueryProgress
 from topology.answer.quality_target import PERHAPS_TARGET, TARGET, QualityTarget
 from topology.answer.settings import QualityConfig
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.event import Event
 from topology.model.operator import NEVER
 from topology.model.saved import FLAG, TEXT, Parts, Shape, list_of
@@ -156,7 +156,7 @@ def _known_or_none(time_ns: int) -> int | None:
     return time_ns if -NEVER < time_ns < NEVER else None
 
 
-def frontiers_of(query: JoinSettings, *, ordered: bool, announced: bool) -> Frontiers:
+def frontiers_of(query: JoinQuery, *, ordered: bool, announced: bool) -> Frontiers:
     """Return the frontiers of a new join.
 
     The largest `max_ahead_ns` of the clocks limits how far an event may be ahead of its arrival.
@@ -170,7 +170,7 @@ def frontiers_of(query: JoinSettings, *, ordered: bool, announced: bool) -> Fron
     return Frontiers(query.streams, of_stream, target, ordered=ordered)
 
 
-def target_of(query: JoinSettings) -> SharedTarget | None:
+def target_of(query: JoinQuery) -> SharedTarget | None:
     """Return the quality target of a join, or None if it has none.
 
     The target divides time into pieces. An event counts for the pieces in which it may have
@@ -178,7 +178,7 @@ def target_of(query: JoinSettings) -> SharedTarget | None:
     """
     if query.quality is None:
         return None
-    condition = query.condition
+    condition = query.join
     reach_ns = max(condition.size_ns, condition.high_ns, -condition.low_ns)
     return SharedTarget(
         query.quality, query.streams, reach_ns=reach_ns, heeds_errors=query.heeds_errors

@@ -44,7 +44,7 @@ from topology.join.relation import ByInterval, end_in, relation_of
 from topology.join.results import RowEmitter
 from topology.join.retention import Retention
 from topology.join.rows import Rows
-from topology.join.settings import AS_OF, JoinSettings, fingerprint
+from topology.join.settings import AS_OF, JoinQuery, fingerprint
 from topology.model.event import DATA, Event
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
@@ -93,7 +93,7 @@ class Join(KeepingQuery):
 
     def __init__(
         self,
-        query: JoinSettings,
+        query: JoinQuery,
         *,
         ordered: bool = True,
         announced: bool = True,
@@ -105,7 +105,7 @@ class Join(KeepingQuery):
         self._index = JoinIndex(len(query.streams))
         self._rows = Rows(query, self._relation, self._index)
         self._as_of: AsOfRows | None = None
-        if query.condition.kind == AS_OF and isinstance(self._relation, ByInterval):
+        if query.join.kind == AS_OF and isinstance(self._relation, ByInterval):
             self._rows = self._as_of = AsOfRows(query, self._relation, self._index)
         self._retention = Retention(query, self._relation, self._index, self._rows)
         self.is_ordered = ordered

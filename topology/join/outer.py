@@ -30,7 +30,7 @@ from topology.join.frontiers import Frontiers
 from topology.join.relation import Relation
 from topology.join.results import Current, RowEmitter
 from topology.join.rows import JoinRow, Owner, Rows
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.saved import FLAG, FLOAT, INT, TEXT, dict_of, tuple_of
 from topology.model.tables import NumberedTable
 from topology.model.timers import Timers
@@ -74,7 +74,7 @@ class Owners:
 
     def __init__(
         self,
-        query: JoinSettings,
+        query: JoinQuery,
         relation: Relation,
         rows: Rows,
         frontiers: Frontiers,

@@ -38,7 +38,7 @@ from typing import Final
 
 from topology.answer.settings import BOUNDS
 from topology.join.entry import JoinEntry
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 
 NO_BOND: Final = 0
 POSSIBLE: Final = 1
@@ -56,9 +56,9 @@ class ByInterval:
     `first` is the time of the first side's event. In an as-of join the interval ends at this time.
     """
 
-    def __init__(self, query: JoinSettings) -> None:
-        self._low_ns = query.condition.low_ns - query.condition.size_ns
-        self._high_ns = query.condition.high_ns
+    def __init__(self, query: JoinQuery) -> None:
+        self._low_ns = query.join.low_ns - query.join.size_ns
+        self._high_ns = query.join.high_ns
         self._play = query.play
         self._may_be_plain = query.uncertainty != BOUNDS
 
@@ -128,9 +128,9 @@ class ByInterval:
 class ByWindow:
     """A relation by windows: all events are in one window [start, start + size)."""
 
-    def __init__(self, query: JoinSettings) -> None:
-        self._size_ns = query.condition.size_ns
-        self._every_ns = query.condition.every_ns
+    def __init__(self, query: JoinQuery) -> None:
+        self._size_ns = query.join.size_ns
+        self._every_ns = query.join.every_ns
         self._play = query.play
         self._may_be_plain = query.uncertainty != BOUNDS
 
@@ -241,8 +241,8 @@ def _free(limit: int) -> int:
     return (limit + 1) * (limit + 2) // 2 if limit >= 0 else 0
 
 
-def relation_of(query: JoinSettings) -> Relation:
-    return ByInterval(query) if query.condition.is_by_distance else ByWindow(query)
+def relation_of(query: JoinQuery) -> Relation:
+    return ByInterval(query) if query.join.is_by_distance else ByWindow(query)
 
 
 def end_in(relation: Relation, number: int, entry: JoinEntry) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from topology.join.entry import JoinEntry
 from topology.join.relation import Relation
 from topology.join.rows import JoinRow
-from topology.join.settings import JoinSettings, fingerprint
+from topology.join.settings import JoinQuery, fingerprint
 from topology.model.result import (
     EMIT,
     UNCERTAIN,
@@ -31,11 +31,11 @@ Current = CurrentResult[Shown]
 class RowEmitter(ResultEmitter):
     """An emitter of rows; `overflows` counts the events with too many rows."""
 
-    def __init__(self, query: JoinSettings, relation: Relation) -> None:
+    def __init__(self, query: JoinQuery, relation: Relation) -> None:
         is_keyed = query.key_paths[0] is not None
         super().__init__(query.streams[0], query.name, is_keyed=is_keyed)
         self._aliases = query.aliases
-        self._has_cells = not query.condition.is_by_distance
+        self._has_cells = not query.join.is_by_distance
         self._fingerprint = fingerprint(query)
         self._relation = relation
         taken = [0] * len(query.streams)

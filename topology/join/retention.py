@@ -19,7 +19,7 @@ from topology.join.entry import JoinEntry
 from topology.join.index import JoinIndex
 from topology.join.relation import Relation, end_in
 from topology.join.rows import Owner, Rows
-from topology.join.settings import FULL, JoinSettings
+from topology.join.settings import FULL, JoinQuery
 from topology.model.timers import SPARE, Timers
 
 Aged = tuple[tuple[int, int, str, int, int], int, JoinEntry]
@@ -28,15 +28,13 @@ Aged = tuple[tuple[int, int, str, int, int], int, JoinEntry]
 class Retention:
     """The instants until which the entries in the index are kept."""
 
-    def __init__(
-        self, query: JoinSettings, relation: Relation, index: JoinIndex, rows: Rows
-    ) -> None:
+    def __init__(self, query: JoinQuery, relation: Relation, index: JoinIndex, rows: Rows) -> None:
         self._most = query.max_events
         self._relation = relation
         self._index = index
         self._rows = rows
         self._is_full = query.outer == FULL
-        self._outlasts = query.condition.is_by_distance
+        self._outlasts = query.join.is_by_distance
         self._leaving: Timers[JoinEntry] = Timers()
         self._oldest: list[Aged] | None = None
         """A heap of entries by age, made when the bound is first reached.

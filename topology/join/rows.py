@@ -25,7 +25,7 @@ from topology.answer.settings import BOUNDS
 from topology.join.entry import JoinEntry
 from topology.join.index import JoinIndex
 from topology.join.relation import CERTAIN, PLAIN, POSSIBLE, Relation
-from topology.join.settings import FULL, JoinSettings
+from topology.join.settings import FULL, JoinQuery
 
 Owner = tuple[int, JoinEntry]
 """A cell and an event in it."""
@@ -50,7 +50,7 @@ class Rows:
 
     gains_rows = False
 
-    def __init__(self, query: JoinSettings, relation: Relation, index: JoinIndex) -> None:
+    def __init__(self, query: JoinQuery, relation: Relation, index: JoinIndex) -> None:
         self._relation = relation
         self._index = index
         self._sides = len(query.streams)

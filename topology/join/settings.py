@@ -32,19 +32,29 @@ All bounds are per query and partition:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
-from pydantic import BeforeValidator, ValidationInfo
+from pydantic import BeforeValidator, Field, ValidationInfo
 
-from topology.answer.settings import EXPECTED, AnswerSettings, Key, StreamName, key_path
+from topology.answer.settings import (
+    BOUNDS,
+    EXPECTED,
+    PLAIN,
+    THESIS3,
+    Computed,
+    Key,
+    KeyText,
+    StreamName,
+    key_path,
+)
 from topology.clock.settings import ClockConfig
 from topology.model.one_clock import STEADY, Play
 from topology.model.paths import Names as Path
 from topology.model.paths import likely_path, payload_path
 from topology.query.fields import KeyPath, path_of
 from topology.spelling.kinds import Kinds
-from topology.spelling.problem import format_value, refuse
+from topology.spelling.problem import Fault, format_value, meant, refuse
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     Count,
@@ -71,7 +81,7 @@ FULL: Final = "full"
 MIN_SIDES: Final = 2
 MAX_SIDES: Final = 8
 MAX_VALUES: Final = 1_000
-SIDES: Final = "write sides: {a: {stream: one}, b: {stream: other}}"
+SIDES: Final = "sides: {a: {stream: one}, b: {stream: other}}"
 VALUE: Final = "{speed: shot.payload.speed}"
 _ALIAS: Final = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
 _VALUE: Final = re.compile(rf"({_ALIAS})\.(.+)", re.ASCII | re.DOTALL)
@@ -161,10 +171,10 @@ def _condition(value: Any, info: ValidationInfo) -> JoinCondition:
 
 def _sides(value: Any) -> Any:
     if not isinstance(value, Mapping):
-        raise refuse(f"{format_value(value)} is not a mapping", SIDES)
+        raise refuse(f"{format_value(value)} is not a mapping", f"write {SIDES}")
     if not MIN_SIDES <= len(value) <= MAX_SIDES:
         message = f"a join has {MIN_SIDES} to {MAX_SIDES} sides, not {len(value)}"
-        raise refuse(message, SIDES)
+        raise refuse(message, f"write {SIDES}")
     for alias in value:
         if not isinstance(alias, str) or re.fullmatch(_ALIAS, alias, re.ASCII) is None:
             remedy = "begin the name with a letter or _, then use letters, digits and _"
@@ -190,41 +200,43 @@ Value = Annotated[
 
 Side = Annotated[SideConfig, or_nothing(SideConfig)]
 Condition = Annotated[
-    JoinCondition, Given(_condition, {"type": "string", "examples": [*EXAMPLES]}, has_text=True)
+    JoinCondition,
+    Given(
+        _condition,
+        {"type": "string", "examples": [*EXAMPLES]},
+        has_text=True,
+        instead=f"write it like {EXAMPLES[0]}",
+    ),
 ]
 
 
-class JoinSettings(AnswerSettings):
-    """The settings of a join; `clocks` has the clock settings of its streams."""
+class JoinQuery(Computed):
+    """A join of streams; `clocks` has the clock settings of its streams."""
 
-    join: Condition | None = None
+    kind: ClassVar = "join"
+
+    join: Condition
     """The condition under which events belong together."""
-    sides: Annotated[Mapping[str, Side], BeforeValidator(_sides)] | None = None
+    sides: Annotated[Mapping[str, Side], BeforeValidator(_sides)]
     """The sides of a join, by name."""
     outer: Annotated[Outer, one_of(Outer)] | None = None
     """Whether events without a partner have a row: none (`inner`), those of the first side
     (`left`), or all (`full`)."""
-    values: (
-        Annotated[Mapping[str, Value], BeforeValidator(text_names), Named(VALUE, MAX_VALUES)] | None
-    ) = None
+    values: Annotated[
+        Mapping[str, Value], BeforeValidator(text_names), Named(VALUE, MAX_VALUES)
+    ] = Field(default_factory=dict)
     """The names of a row's values, and paths that begin with a side."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000
-    """The largest number of events that a join or a detector buffers."""
+    """The largest number of events that the join buffers."""
     max_rows: Annotated[Count, Unspelled()] = 1_000
     """The largest number of rows that one event of a join may have."""
     clocks: Annotated[tuple[ClockConfig, ...], Unspelled()] = (ClockConfig.by_default(),)
     """How the clocks of its streams are trusted."""
 
     @property
-    def condition(self) -> JoinCondition:
-        """The condition of the join; call this only if it is given."""
-        assert self.join is not None
-        return self.join
-
-    @property
     def aliases(self) -> list[str]:
         """The names of the sides."""
-        return [*(self.sides or {})]
+        return [*self.sides]
 
     @property
     def is_outer(self) -> bool:
@@ -234,22 +246,22 @@ class JoinSettings(AnswerSettings):
     @property
     def has_owners(self) -> bool:
         """Whether rows belong to an event, by which they are corrected."""
-        return self.is_outer or self.condition.kind == AS_OF
+        return self.is_outer or self.join.kind == AS_OF
 
     @property
     def types(self) -> list[str]:
         """The type of each side's events, "" for all types."""
-        return [side.type or "" for side in (self.sides or {}).values()]
+        return [side.type or "" for side in self.sides.values()]
 
     @property
     def streams(self) -> list[str]:
-        """The stream of each side."""
-        return [side.stream or "" for side in (self.sides or {}).values()]
+        """The stream of each side, "" for the only one."""
+        return [side.stream or "" for side in self.sides.values()]
 
     @property
     def key_paths(self) -> list[KeyPath | None]:
         """The path of each side's key, in its payload."""
-        return [key_path(side.key or self.key) for side in (self.sides or {}).values()]
+        return [key_path(side.key or self.key) for side in self.sides.values()]
 
     @property
     def fields(self) -> list[tuple[str, int, Path]]:
@@ -257,7 +269,7 @@ class JoinSettings(AnswerSettings):
         aliases = self.aliases
         return [
             (name, aliases.index(value.side), path_of(value.path))
-            for name, value in (self.values or {}).items()
+            for name, value in self.values.items()
         ]
 
     @property
@@ -265,10 +277,47 @@ class JoinSettings(AnswerSettings):
         """The largest play of the clocks of the join's streams."""
         return Play(*map(max, zip(STEADY, *(clock.play for clock in self.clocks), strict=True)))
 
+    def faults(self) -> Iterator[Fault]:
+        yield from super().faults()
+        for name, value in self.values.items():
+            if value.side not in self.sides:
+                message = f"there is no side `{value.side}`"
+                yield Fault(("values", name), message, meant(value.side, self.aliases))
+        keys = {alias: side.key or self.key for alias, side in self.sides.items()}
+        unkeyed = [alias for alias, key in keys.items() if not key]
+        if unkeyed and len(unkeyed) < len(keys):
+            remedy = "write key: payload.x, or one for all sides"
+            message = "has no key, but other sides have one"
+            yield Fault(("sides", unkeyed[0]), message, remedy)
+        if not unkeyed and len(set(map(_parts, keys.values()))) > 1:
+            message = "has keys with different numbers of values, which are never equal"
+            yield Fault(("sides",), message, "write as many paths for each side")
+        if self.join.kind == AS_OF:
+            yield from self._as_of_faults()
+        if self.uncertainty in (PLAIN, THESIS3):
+            message = f"{self.uncertainty} is for aggregates only"
+            yield Fault(("uncertainty",), message, "write ignore, expected or bounds")
 
-def fingerprint(query: JoinSettings) -> bytes:
+    def _as_of_faults(self) -> Iterator[Fault]:
+        if len(self.sides) > MIN_SIDES:
+            message = "an as-of join has two sides: the events, and those that are newest for them"
+            yield Fault(("sides",), message, "write a query for each further side")
+        if self.outer == FULL:
+            message = "full is not for an as-of join, in which an event may be the newest for many"
+            yield Fault(("outer",), message, "write inner or left")
+        if self.uncertainty == BOUNDS:
+            message = "bounds is not for an as-of join, which has one row for each event"
+            yield Fault(("uncertainty",), message, "write ignore or expected")
+
+
+def _parts(key: KeyText | None) -> int:
+    """Return the number of values of a key that is a list, and 0 for any other key."""
+    return len(key) if isinstance(key, tuple) else 0
+
+
+def fingerprint(query: JoinQuery) -> bytes:
     """Return bytes that are equal for joins that make the same rows."""
-    kind, *bounds_ns = query.condition
+    kind, *bounds_ns = query.join
     sides = [*zip(query.aliases, query.streams, query.types, query.key_paths, strict=True)]
     what = (kind, *bounds_ns, query.outer or INNER)
     whole = (query.name, sides, what, query.fields, query.uncertainty or EXPECTED)

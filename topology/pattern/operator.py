@@ -64,7 +64,7 @@ from topology.pattern.run.admit import (
 )
 from topology.pattern.run.engine import Engine
 from topology.pattern.run.unit import BEFORE_ALL_TIME
-from topology.pattern.settings import PatternSettings
+from topology.pattern.settings import PatternQuery
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import SAVED_TARGETS
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_midstream
@@ -118,7 +118,7 @@ class Pattern(InstantOperator):
     def __init__(
         self,
         engine: Engine,
-        queries: Mapping[str, PatternSettings],
+        queries: Mapping[str, PatternQuery],
         *,
         ordered: bool = True,
         announced: bool = True,

@@ -84,10 +84,12 @@ class Section(BaseModel):
 
     @classmethod
     def list_keys(cls) -> dict[str, tuple[str, FieldInfo]]:
-        """Return the field name and the field for each key that a file may contain."""
+        """Return the field name and the field for each key of a file, required keys first."""
         return {
             str(field.validation_alias): (name, field)
-            for name, field in cls.model_fields.items()
+            for name, field in sorted(
+                cls.model_fields.items(), key=lambda of: not of[1].is_required()
+            )
             if not any(isinstance(mark, Unspelled) for mark in field.metadata)
         }
 

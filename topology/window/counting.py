@@ -35,16 +35,16 @@ from topology.window.cells import Makers, Values
 from topology.window.counted import Counted, counted_shape, place
 from topology.window.kind import WindowKind
 from topology.window.results import WindowEmitter
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 from topology.window.unsure.event import unsure_of
 
 
 class CountedKeys(Table[str, Counted]):
     """A table of the events of each key, as `Counted`."""
 
-    def __init__(self, query: WindowSettings, makers: Makers) -> None:
+    def __init__(self, query: WindowQuery, makers: Makers) -> None:
         super().__init__("count/", counted_shape(makers))
-        self._size = query.windows.events
+        self._size = query.window.events
         self._makers = makers
 
     def fresh(self, key: str) -> Counted:
@@ -55,10 +55,10 @@ class Counting(WindowKind):
     """The count windows of one query."""
 
     def __init__(
-        self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+        self, query: WindowQuery, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
         super().__init__(query, makers, frontier, emitter)
-        self._size = query.windows.events
+        self._size = query.window.events
         self._max_recount = query.max_recount
         self._counted = CountedKeys(query, makers)
         self._keys = self._counted.rows

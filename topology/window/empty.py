@@ -57,7 +57,7 @@ from topology.window.aggregates.by_time import (
 )
 from topology.window.cells import Makers, Values
 from topology.window.results import WindowEmitter
-from topology.window.settings import LAST, ZERO, WindowSettings
+from topology.window.settings import LAST, ZERO, WindowQuery
 from topology.window.spans import Spans
 from topology.window.unsure.measure import Measured
 
@@ -158,7 +158,7 @@ class FilledSpans(Spans):
     """The tumbling or sliding windows of a query with `empty` or `time_avg`."""
 
     def __init__(
-        self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+        self, query: WindowQuery, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
         super().__init__(query, makers, frontier, emitter)
         self._has_plain_panes = False

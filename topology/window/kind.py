@@ -11,7 +11,7 @@ from topology.model.operator import Figures
 from topology.model.tables import Table
 from topology.window.cells import Makers, Values
 from topology.window.results import WindowEmitter
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 from topology.window.unsure.measure import Measure
 
 
@@ -25,7 +25,7 @@ class WindowKind:
     tables: list[Table[Any, Any]]
 
     def __init__(
-        self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+        self, query: WindowQuery, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
         self._max_windows = query.max_windows
         self._max_edge_events = query.max_edge_events

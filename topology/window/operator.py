@@ -69,7 +69,7 @@ from topology.window.settings import (
     SESSION,
     SLIDING,
     TUMBLING,
-    WindowSettings,
+    WindowQuery,
     fingerprint,
 )
 from topology.window.spans import Spans
@@ -122,7 +122,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 """The meaning of WINDOW's figures, in the order of the metrics."""
 
 
-def target_of(query: WindowSettings) -> QualityTarget | None:
+def target_of(query: WindowQuery) -> QualityTarget | None:
     """Return the quality target of the query, or None if it has none.
 
     For sessions, count windows and windows of local time, the target counts pieces of time in place
@@ -130,7 +130,7 @@ def target_of(query: WindowSettings) -> QualityTarget | None:
     """
     if query.quality is None:
         return None
-    windows = query.windows
+    windows = query.window
     is_even = windows.kind != SESSION and not windows.is_local
     return QualityTarget(
         query.quality,
@@ -159,7 +159,7 @@ class Windows(QueryOperator):
     def __init__(
         self,
         stream: str,
-        query: WindowSettings,
+        query: WindowQuery,
         *,
         functions: Mapping[str, Function] | None = None,
         functions_digest: str = "",
@@ -189,7 +189,7 @@ class Windows(QueryOperator):
             [*query.outputs.values()], functions or {}, plain=plain and not query.where
         )
         self._reading = WindowReading(query, makers, payloads or Payloads())
-        kind = FilledSpans if query.is_filled else KINDS[query.windows.kind]
+        kind = FilledSpans if query.is_filled else KINDS[query.window.kind]
         self._windows = kind(query, makers, self._frontier, self._emitter)
         self._saved = SavedState(QUERY, WINDOWS, self._windows.tables)
         self._has_plain_case = plain and has_plain_case(query, ordered=ordered)

@@ -28,7 +28,7 @@ from topology.window.aggregates.built_in import TIME_AVG
 from topology.window.aggregates.sums import Events
 from topology.window.cells import THE_ROW, Makers, Values
 from topology.window.left_out import LeftOut
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 
 NO_FIELDS: Final[dict[str, Any]] = {}
 """The fields of a payload that is not an object."""
@@ -51,7 +51,7 @@ class Columns:
 class WindowReading:
     """A parser of events for one query; `unreadable`, `unkeyed` and `filtered` are counters."""
 
-    def __init__(self, query: WindowSettings, makers: Makers, payloads: Payloads) -> None:
+    def __init__(self, query: WindowQuery, makers: Makers, payloads: Payloads) -> None:
         self._query = query.name
         self._key = key_path(query.key)
         self._texts = KeyTexts()

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from topology.answer.frontier import Frontier
 from topology.answer.settings import THESIS3
 from topology.model.event import DATA, Event
-from topology.window.settings import SLIDING, TUMBLING, WindowSettings
+from topology.window.settings import SLIDING, TUMBLING, WindowQuery
 
 
 class Room(NamedTuple):
@@ -42,10 +42,10 @@ class Room(NamedTuple):
     vacancies: int
 
 
-def has_plain_case(query: WindowSettings, *, ordered: bool) -> bool:
+def has_plain_case(query: WindowQuery, *, ordered: bool) -> bool:
     return (
         ordered
-        and query.windows.kind in (TUMBLING, SLIDING)
+        and query.window.kind in (TUMBLING, SLIDING)
         and query.emits_every_ns == 0
         and query.quality is None
         and query.uncertainty != THESIS3

@@ -46,7 +46,7 @@ from topology.window.kind import WindowKind
 from topology.window.results import WindowEmitter
 from topology.window.session_core import Core, Cores, core_of, sessions_of, together
 from topology.window.session_key import Envelope, Envelopes, KeySessions, lower_of_envelope
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 from topology.window.unsure.measure import Measured
 
 NOTHING_EMITTED: Final = None, NEVER, False
@@ -56,10 +56,10 @@ class Sessions(WindowKind):
     """The session windows of one query."""
 
     def __init__(
-        self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+        self, query: WindowQuery, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
         super().__init__(query, makers, frontier, emitter)
-        self._gap_ns = query.windows.size_ns
+        self._gap_ns = query.window.size_ns
         self._by_key: dict[str, KeySessions] = defaultdict(KeySessions)
         self._envelopes = Envelopes(self._by_key, makers)
         self._passed: Table[str, int] = Table("passed/", INT)

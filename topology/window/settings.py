@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
 from pydantic import BeforeValidator, ValidationInfo
 
 from topology.answer.rules import FINAL
-from topology.answer.settings import PLAIN, THESIS3, AnswerSettings, key_path
+from topology.answer.settings import PLAIN, THESIS3, Computed, OfStream, key_path
 from topology.clock.settings import ClockConfig
 from topology.model.paths import Names as Path
 from topology.model.paths import arguments_of, likely_path, payload_path
@@ -311,7 +311,12 @@ Where = Annotated[
 Calls = Annotated[Mapping[str, Call], BeforeValidator(text_names), CALLS]
 Spelled = Annotated[
     Window,
-    Given(_window, {"type": "string", "examples": [*EXAMPLES, *LOCAL_EXAMPLES]}, has_text=True),
+    Given(
+        _window,
+        {"type": "string", "examples": [*EXAMPLES, *LOCAL_EXAMPLES]},
+        has_text=True,
+        instead=f"write it like {EXAMPLES[0]}",
+    ),
 ]
 
 
@@ -350,16 +355,18 @@ Empty = Annotated[
 ]
 
 
-class WindowSettings(AnswerSettings):
-    """The settings of a window query; `clock` has the clock settings of its stream."""
+class WindowQuery(Computed, OfStream):
+    """A query of windows with aggregates; `clock` has the clock settings of its stream."""
 
-    window: Spelled | None = None
+    kind: ClassVar = "window"
+
+    window: Spelled
     """The windows of a window query. `in ZONE` and `from HH:MM` cut tumbling and sliding ones by
     local time, and `1w` begins on Monday. A day on which clocks are set has 23 or 25 hours."""
     where: Where | None = None
     """The condition on events that the windows have, like `payload.t > 80 AND type = 'reading'`. It
     is a condition of patterns on one event (docs/reference/pattern_grammar.md)."""
-    aggregate: Calls | None = None
+    aggregate: Calls
     """The names of the values, and how each is computed from a window. `count() where payload.t >
     80` is computed from the events that meet the condition."""
     early_ns: DurationNs = 0
@@ -383,18 +390,11 @@ class WindowSettings(AnswerSettings):
     """How the clocks of its stream are trusted."""
 
     @property
-    def windows(self) -> Window:
-        """The windows of the query; call this only if they are given."""
-        assert self.window is not None
-        return self.window
-
-    @property
     def outputs(self) -> dict[str, Aggregate]:
         """The aggregates by name, with paths that begin inside the payload."""
-        aggregates = (self.aggregate or {}).items()
         return {
             name: each._replace(path=path_of(each.path), by=path_of(each.by))
-            for name, each in aggregates
+            for name, each in self.aggregate.items()
         }
 
     @property
@@ -417,10 +417,30 @@ class WindowSettings(AnswerSettings):
         """The interval at which open windows are emitted; 0 if they are not."""
         return 0 if self.answer == FINAL else self.early_ns
 
+    def faults(self) -> Iterator[Fault]:
+        """Yield the faults of `empty`, `hold` and `time_avg`, and of the target."""
+        yield from super().faults()
+        timed = [name for name in self.outputs if name not in self.of_cells]
+        if "hold_ns" in self.model_fields_set and not timed:
+            yield Fault(("hold",), "has no effect without `time_avg`", "leave it out")
+        if self.window.kind in (SESSION, COUNT):
+            remedy = "write a tumbling or sliding window"
+            if self.empty is not None:
+                message = f"a {self.window.kind} window begins with an event, so none is empty"
+                yield Fault(("empty",), message, f"leave it out, or {remedy}")
+            for name in timed:
+                message = (
+                    f"`{TIME_AVG}` needs windows at fixed times, not {self.window.kind} windows"
+                )
+                yield Fault(("aggregate", name), message, remedy)
+        elif self.empty is not None and self.empty.for_ns > MAX_SLICES * self.window.step_ns:
+            message = f"each silent key would have more than {MAX_SLICES} windows without events"
+            yield Fault(("empty", "for"), message, "write a shorter time, or a longer window")
 
-def fingerprint(query: WindowSettings) -> bytes:
+
+def fingerprint(query: WindowQuery) -> bytes:
     """Return bytes that are equal for queries with the same name and results."""
-    kind, size_ns, _, events, *local = windows = query.windows
+    kind, size_ns, _, events, *local = windows = query.window
     local = local if windows.is_local else []  # So ids from before there were zones stay.
     what = (kind, size_ns, windows.step_ns, events, key_path(query.key), *local)
     if query.where:
@@ -429,22 +449,3 @@ def fingerprint(query: WindowSettings) -> bytes:
     filled = [("empty", *query.empty)] if query.empty is not None else []
     held = [("hold", query.hold_ns)] if len(query.of_cells) < len(outputs) else []
     return repr((query.name, what, outputs, query.uncertainty or PLAIN, *filled, *held)).encode()
-
-
-def fill_faults(query: WindowSettings) -> Iterator[Fault]:
-    """Yield the faults of `empty`, `hold` and `time_avg` in a query with windows."""
-    windows = query.windows
-    timed = [name for name in query.outputs if name not in query.of_cells]
-    if "hold_ns" in query.model_fields_set and not timed:
-        yield Fault(("hold",), "has no effect without `time_avg`", "leave it out")
-    if windows.kind in (SESSION, COUNT):
-        remedy = "write a tumbling or sliding window"
-        if query.empty is not None:
-            message = f"a {windows.kind} window begins with an event, so none is empty"
-            yield Fault(("empty",), message, f"leave it out, or {remedy}")
-        for name in timed:
-            message = f"`{TIME_AVG}` needs windows at fixed times, not {windows.kind} windows"
-            yield Fault(("aggregate", name), message, remedy)
-    elif query.empty is not None and query.empty.for_ns > MAX_SLICES * windows.step_ns:
-        message = f"each silent key would have more than {MAX_SLICES} windows without events"
-        yield Fault(("empty", "for"), message, "write a shorter time, or a longer window")

@@ -39,7 +39,7 @@ from topology.window.panes import Pane, Panes
 from topology.window.reading import Columns
 from topology.window.results import CURRENT, Current, WindowEmitter, current_of, emitted_plain
 from topology.window.run import Room
-from topology.window.settings import TUMBLING, Window, WindowSettings
+from topology.window.settings import TUMBLING, Window, WindowQuery
 from topology.window.slices import Slices, SliceTimers
 from topology.window.unsure.measure import Measured
 
@@ -90,10 +90,10 @@ class Spans(WindowKind):
     """The tumbling or sliding windows of one query."""
 
     def __init__(
-        self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+        self, query: WindowQuery, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
         super().__init__(query, makers, frontier, emitter)
-        windows = query.windows
+        windows = query.window
         self._slices = slices_of(windows)
         self._panes = Panes(makers, self._measure, self._slices)
         self._has_plain_panes = (

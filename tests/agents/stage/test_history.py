@@ -226,7 +226,7 @@ def until_ns(chain: Chain, kind: str, name: str) -> int:
     if name not in queries or len(chain.stages) == 1:
         return chain.end_ms * MS
     query = queries[name]
-    read = {query.stream} if query.sides is None else {s.stream for s in query.sides.values()}
+    read = {*query.streams}
     last_ns = dict.fromkeys(read, 0)
     for topic, put in chain.put:
         headers = dict(put.headers)

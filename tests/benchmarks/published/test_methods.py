@@ -48,6 +48,7 @@ def test_mp_k_slack_orders_by_time() -> None:
 def test_each_query_method_has_a_strategy() -> None:
     for method in QUALITY:
         text = f"{QUERY}, quality: {{accuracy: 90%}}, experimental: {{quality: {method}}}}}}}"
-        made: Any = parse(text).queries["q"].quality
+        query: Any = parse(text).queries["q"]
+        made = query.quality
         assert made.built_by is QUALITY[method]
         assert type(made.policy(1_000)) not in (KSlack, RiskSlack)

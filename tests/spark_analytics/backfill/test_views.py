@@ -21,7 +21,7 @@ from tests.cli.invoking import Answer, inorder
 from tests.spark_analytics.answers import assert_refused
 from tests.spark_analytics.backfill.outputs import backfill_apart, backfilled, killing, replayed
 from tests.spark_analytics.marks import SPARK
-from topology.config import Aggregate, QueryConfig, Window
+from topology.config import Aggregate, Window, WindowQuery
 
 pytestmark = [*SPARK]
 
@@ -93,7 +93,7 @@ def wanted(history: Path) -> tuple[list[Any], list[Any]]:
 
 
 def test_composite_key_has_columns() -> None:
-    query = QueryConfig(
+    query = WindowQuery(
         window=Window("tumbling", 10**9),
         aggregate={"n": Aggregate("count")},
         key=("payload.place", "payload.a.v", "source"),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit.topologies import in_code
 from tests.topology.config.test_problem import assert_refused
-from topology.config import JoinCondition, JoinedValue, QualityConfig, parse
+from topology.config import JoinCondition, JoinedValue, JoinQuery, QualityConfig, parse
 
 S = 1_000_000_000
 BASE = """\
@@ -34,7 +34,7 @@ OF_BOTH = "sides: {x: {stream: a}, y: {stream: b}}"
     ],
 )
 def test_kinds_are_read(spelling: str, condition: JoinCondition) -> None:
-    assert parse(f"{BASE}    join: {spelling}\n").queries["seen"].join == condition
+    assert parse(f"{BASE}    join: {spelling}\n").queries_of(JoinQuery)["seen"].join == condition
 
 
 def test_settings_reach_the_operator() -> None:
@@ -46,7 +46,7 @@ def test_settings_reach_the_operator() -> None:
         "    max_rows: 7\n"
         "    quality: {accuracy: 90%, max_wait: 3s}\n"
     )
-    query = topology.queries["seen"]
+    query = topology.queries_of(JoinQuery)["seen"]
     assert query.values == {
         "speed": JoinedValue("shot", ("payload", "v")),
         "all": JoinedValue("frame", ("payload",)),
@@ -54,7 +54,7 @@ def test_settings_reach_the_operator() -> None:
     assert (query.aliases, query.streams) == (["shot", "frame"], ["pitch", "video"])
     assert (query.types, query.key_paths) == (["Shot", ""], [("ball",), ("ball",)])
     assert query.fields == [("speed", 0, ("v",)), ("all", 1, ())]
-    assert query.condition == JoinCondition("interval", -2 * S, 2 * S)
+    assert query.join == JoinCondition("interval", -2 * S, 2 * S)
     assert (query.outer, query.max_rows) == ("left", 7)
     assert query.quality == QualityConfig(
         accuracy_ppm=900_000, max_wait_ns=3 * S, idle_ns=2 * S, max_sources=200_000
@@ -66,7 +66,7 @@ def test_side_may_have_its_own_key() -> None:
         "streams: {only: {}}\nqueries:\n  q: {join: tumbling 1s, key: payload.x,"
         " sides: {a: {type: A}, b: {type: B, key: payload.y}}}"
     )
-    query = topology.queries["q"]
+    query = topology.queries_of(JoinQuery)["q"]
     assert (query.streams, query.key_paths) == (["only", "only"], [("x",), ("y",)])
 
 
@@ -96,7 +96,7 @@ CONDITIONS = [
     ("as_of -1s", "is not a number with a unit"),
 ]
 SIDES = [
-    ("stream: a", "", "a join without `sides`"),
+    ("stream: a", ".sides", "is missing; add it; write sides: {a: {stream: one}"),
     ("sides: [a, b]", ".sides", "is not a mapping"),
     ("sides: {x: {stream: a}}", ".sides", "2 to 8 sides, not 1"),
     ("sides: {1: {stream: a}, b: {stream: b}}", ".sides", "begin the name with a letter"),

@@ -200,6 +200,12 @@ REORDER = [
 
 QUERIES = [
     ("stream: a", "", "is not a window, join, pattern or detector; write exactly one of"),
+    ("windw: tumbling 1s", ".windw", "there is no such key; did you mean `window`?"),
+    ("window:", ".window", "has no value; write it like tumbling 10s"),
+    ("join:", ".join", "has no value; write it like interval 2s"),
+    ("pattern:", ".pattern", 'has no value; write it like "PATTERN'),
+    ("detector:", ".detector", "has no value; write detector: stops"),
+    (f"window: tumbling 1s\n    {COUNTED}\n    speculate:", ".speculate", "belongs to a detector"),
     ("window: tumbling 1s\n    aggregate: {n: count()}", "", "write stream: a"),
     (
         "window: tumbling 1s\n    aggregate: {n: count()}\n    stream: bb",
@@ -242,7 +248,7 @@ WINDOWS = [
     ("accuracy: 99%", ".accuracy", "write it under queries.q.quality"),
     (f"{COUNTED}\n    upsert: 3", ".upsert", "write one of: true, false"),
     ("pattern: PATTERN A a WITHIN 1 s", "", "has window and pattern"),
-    ("", "", "a window without `aggregate`; write aggregate: {n: count()}"),
+    ("", ".aggregate", "is missing; add it; write aggregate: {n: count()}"),
     ("key: player", ".key", "write payload.player, or `source` for a key of each source"),
     ("key: payload..x", ".key", "not a path into the payload; write payload.x"),
     ("key: payload.Truck No", ".key", "not a path into the payload; write payload.`Truck No`"),

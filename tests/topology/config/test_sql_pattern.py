@@ -8,7 +8,7 @@ import pytest
 
 from tests.topology.config.test_problem import refusal
 from topology.config import parse
-from topology.config.query import QueryConfig, pattern
+from topology.pattern.settings import PatternQuery, pattern
 
 SQL = "SELECT * FROM b MATCH_RECOGNIZE (PATTERN (A B) WITHIN INTERVAL '5' SECOND DEFINE A AS v = 1)"
 
@@ -19,10 +19,10 @@ def file(sql: str, **more: Any) -> dict[str, Any]:
 
 
 def test_from_names_the_stream() -> None:
-    assert parse(file(SQL)).queries["q"].stream == "b"
-    assert parse(file(SQL, stream="b")).queries["q"].stream == "b"
+    assert parse(file(SQL)).queries_of(PatternQuery)["q"].stream == "b"
+    assert parse(file(SQL, stream="b")).queries_of(PatternQuery)["q"].stream == "b"
     alone = SQL.removeprefix("SELECT * FROM b ")
-    assert parse(file(alone, stream="a")).queries["q"].stream == "a"
+    assert parse(file(alone, stream="a")).queries_of(PatternQuery)["q"].stream == "a"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_problem_names_its_place(document: dict[str, Any], path: str, says: str)
 
 
 def test_dump_keeps_the_sql() -> None:
-    query = QueryConfig(pattern=pattern(SQL))
+    query = PatternQuery(pattern=pattern(SQL))
     dumped = query.model_dump(exclude_unset=True)
     assert dumped == {"pattern": SQL}
-    assert QueryConfig.model_validate(dumped) == query
+    assert PatternQuery.model_validate(dumped) == query

@@ -14,9 +14,10 @@ from topology.config import (
     Aggregate,
     JoinCondition,
     JoinedValue,
+    JoinQuery,
     MergeConfig,
+    PatternQuery,
     QualityConfig,
-    QueryConfig,
     ReorderConfig,
     SideConfig,
     StageConfig,
@@ -24,6 +25,7 @@ from topology.config import (
     Topology,
     TopologyError,
     Window,
+    WindowQuery,
     parse,
     pattern,
 )
@@ -37,22 +39,22 @@ COUNT = {"n": Aggregate("count")}
 SIDES = {"a": SideConfig(type="A"), "b": SideConfig(type="B")}
 
 
-def window(*value: Any) -> Callable[[], QueryConfig]:
-    return lambda: QueryConfig(window=Window(*value), aggregate=COUNT)
+def window(*value: Any) -> Callable[[], WindowQuery]:
+    return lambda: WindowQuery(window=Window(*value), aggregate=COUNT)
 
 
-def aggregate(*value: Any) -> Callable[[], QueryConfig]:
+def aggregate(*value: Any) -> Callable[[], WindowQuery]:
     wanted = {"x": Aggregate(*value)}
-    return lambda: QueryConfig(window=Window("tumbling", S_NS), aggregate=wanted)
+    return lambda: WindowQuery(window=Window("tumbling", S_NS), aggregate=wanted)
 
 
-def join(*value: Any) -> Callable[[], QueryConfig]:
-    return lambda: QueryConfig(join=JoinCondition(*value), sides=SIDES)
+def join(*value: Any) -> Callable[[], JoinQuery]:
+    return lambda: JoinQuery(join=JoinCondition(*value), sides=SIDES)
 
 
-def joined(*value: Any) -> Callable[[], QueryConfig]:
+def joined(*value: Any) -> Callable[[], JoinQuery]:
     values = {"x": JoinedValue(*value)}
-    return lambda: QueryConfig(join=JoinCondition("interval"), sides=SIDES, values=values)
+    return lambda: JoinQuery(join=JoinCondition("interval"), sides=SIDES, values=values)
 
 
 def stages(*value: Any) -> Callable[[], Topology]:
@@ -103,8 +105,8 @@ def test_bad_value_is_refused_like_text(make: Callable[[], Any], said: str) -> N
 
 def test_message_hides_internals() -> None:
     wrong: list[Callable[[], Any]] = [
-        lambda: QueryConfig(window=Window("tumbling", S_NS)),
-        lambda: QueryConfig(window="tumblin 1s", aggregate={"n": 3}),  # type: ignore[dict-item, arg-type]
+        lambda: WindowQuery(window=Window("tumbling", S_NS), aggregate={}),
+        lambda: WindowQuery(window="tumblin 1s", aggregate={"n": 3}),  # type: ignore[dict-item, arg-type]
         lambda: MergeConfig(max_wait_ns=1.5),  # type: ignore[arg-type]
         lambda: QualityConfig(max_wait_ns=0),
         lambda: Topology(streams={}),
@@ -139,16 +141,16 @@ queries:
             "join",
         ],
         queries={
-            "w": QueryConfig(window=Window("sliding", 4 * S_NS, 2 * S_NS), aggregate=wanted),
-            "c": QueryConfig(
+            "w": WindowQuery(window=Window("sliding", 4 * S_NS, 2 * S_NS), aggregate=wanted),
+            "c": WindowQuery(
                 window=Window("count", events=5), aggregate={"s": Aggregate("sum", ("payload",))}
             ),
-            "s": QueryConfig(
+            "s": WindowQuery(
                 window=Window("session", 1_500_000),
                 aggregate={"m": Aggregate("avg", ("payload", "a", "b"))},
             ),
-            "f": QueryConfig(window=Window("tumbling", 10 * S_NS), aggregate=COUNT),
-            "t": QueryConfig(join=condition, sides=SIDES, values={"v": JoinedValue("a", V)}),
+            "f": WindowQuery(window=Window("tumbling", 10 * S_NS), aggregate=COUNT),
+            "t": JoinQuery(join=condition, sides=SIDES, values={"v": JoinedValue("a", V)}),
         },
     )
 
@@ -158,9 +160,9 @@ def test_topology_survives_a_dump() -> None:
         streams={"default": StreamConfig()},
         stages_written=(StageConfig(("reorder", "merge")), StageConfig(("window",))),
         queries={
-            "w": QueryConfig(window=Window("session", S_NS), aggregate={"s": Aggregate("sum", V)}),
-            "p": QueryConfig(pattern=pattern("PATTERN SEQ(A a, B b) WHERE a.x > 1 WITHIN 1 s")),
-            "j": QueryConfig(
+            "w": WindowQuery(window=Window("session", S_NS), aggregate={"s": Aggregate("sum", V)}),
+            "p": PatternQuery(pattern=pattern("PATTERN SEQ(A a, B b) WHERE a.x > 1 WITHIN 1 s")),
+            "j": JoinQuery(
                 join=JoinCondition("interval", -1, 1),
                 sides=SIDES,
                 values={"v": JoinedValue("a", V)},
@@ -186,14 +188,16 @@ def test_parameter_is_refused() -> None:
     with pytest.raises(QueryRefused, match=r"`\$least` has no value"):
         pattern(text)
     with pytest.raises(ValidationError, match=r"`\$least` has no value"):
-        QueryConfig(pattern=parse_query(text))
+        PatternQuery(pattern=parse_query(text))
 
 
 @pytest.mark.parametrize("share", ["0", "1", "0.000001", "0.5", ".999999"])
 def test_quantile_is_read_back(share: str) -> None:
     said = f"{{window: tumbling 1s, aggregate: {{q: 'quantile(payload.v, {share})'}}}}"
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{w: {said}}}")
-    assert topology.queries["w"].aggregate == {"q": Aggregate("quantile", V, _ppm(share))}
+    assert topology.queries_of(WindowQuery)["w"].aggregate == {
+        "q": Aggregate("quantile", V, _ppm(share))
+    }
     assert Topology.model_validate(topology.model_dump()) == topology
     aggregate("quantile", V, _ppm(share))()
 
@@ -229,7 +233,7 @@ def test_remedy_in_code_is_python(remedy: str, in_code: str) -> None:
 def test_remedy_of_a_pattern_is_unchanged() -> None:
     said = "PATTERN SEQ(A+ a[], B b) WHERE a[lim].x > 1 AND b[2:1].x = 1 WITHIN 5 s"
     with pytest.raises(ValidationError) as in_code:
-        QueryConfig(pattern=said)  # type: ignore[arg-type]
+        PatternQuery(pattern=said)  # type: ignore[arg-type]
     with pytest.raises(TopologyError) as in_file:
         parse({"streams": {"default": {}}, "queries": {"q": {"pattern": said}}})
     assert all(problem.remedy in str(in_code.value) for problem in in_file.value.problems)

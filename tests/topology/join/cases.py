@@ -11,7 +11,7 @@ from tests.laws.streams import MS, numbered
 from tests.laws.streams_between import marked, merged
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.event import WATERMARK, Event, twin
 
 KEY: Final = ("key",)
@@ -46,13 +46,13 @@ def _parted(events: list[Event]) -> list[Event]:
     return numbered(parted)
 
 
-def _config(query: str, *sides: Side, **settings: Any) -> JoinSettings:
+def _config(query: str, *sides: Side, **settings: Any) -> JoinQuery:
     fields = tuple(Field(side.alias, number, ("v",)) for number, side in enumerate(sides))
     correct_for = {"changes_for_ns": 100 * MS, "new_source_allowance_ns": 30 * MS}
     return join_query(query, sides, fields=fields, **{**correct_for, **settings})
 
 
-def _case(name: str, *configs: JoinSettings, ordered: bool = True, max_held: int = 1 << 62) -> Case:
+def _case(name: str, *configs: JoinQuery, ordered: bool = True, max_held: int = 1 << 62) -> Case:
     return Case(
         f"join, {name}",
         lambda: JoinQueries([Join(config, ordered=ordered) for config in configs]),

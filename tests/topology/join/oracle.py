@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.topology.window import oracle as window_oracle
 from tests.topology.window.streams import place
-from topology.join.settings import AS_OF, FULL, JoinSettings
+from topology.join.settings import AS_OF, FULL, JoinQuery
 from topology.model.event import DATA, Event
 from topology.model.result import RETRACT, JoinResult
 
@@ -25,7 +25,7 @@ def key_of(event: Event) -> str:
     return repr(event.value["key"])
 
 
-def on_side(events: Iterable[Event], config: JoinSettings, number: int) -> list[Event]:
+def on_side(events: Iterable[Event], config: JoinQuery, number: int) -> list[Event]:
     type_, key = config.types[number], config.key_paths[number]
     return [
         event
@@ -37,31 +37,31 @@ def on_side(events: Iterable[Event], config: JoinSettings, number: int) -> list[
     ]
 
 
-def starts(event: Event, config: JoinSettings) -> set[int]:
+def starts(event: Event, config: JoinQuery) -> set[int]:
     """Return the starts of the windows that contain the event."""
     found = set()
-    start_ns = event.ref_time_ns // config.condition.every_ns * config.condition.every_ns
-    while start_ns + config.condition.size_ns > event.ref_time_ns:
+    start_ns = event.ref_time_ns // config.join.every_ns * config.join.every_ns
+    while start_ns + config.join.size_ns > event.ref_time_ns:
         found.add(start_ns)
-        start_ns -= config.condition.every_ns
+        start_ns -= config.join.every_ns
     return found
 
 
-def meets(config: JoinSettings, first: Event, other: Event, start_ns: int | None) -> bool:
+def meets(config: JoinQuery, first: Event, other: Event, start_ns: int | None) -> bool:
     if first is other or (config.key_paths[0] and key_of(first) != key_of(other)):
         return False
     if start_ns is not None:
         return start_ns in starts(first, config) and start_ns in starts(other, config)
     apart_ns = other.ref_time_ns - first.ref_time_ns
-    if config.condition.kind == AS_OF:
-        return -config.condition.size_ns <= apart_ns <= 0
-    return config.condition.low_ns <= apart_ns <= config.condition.high_ns
+    if config.join.kind == AS_OF:
+        return -config.join.size_ns <= apart_ns <= 0
+    return config.join.low_ns <= apart_ns <= config.join.high_ns
 
 
-def oracle(events: Sequence[Event], config: JoinSettings) -> set[Row]:
+def oracle(events: Sequence[Event], config: JoinQuery) -> set[Row]:
     sides = [on_side(events, config, number) for number in range(len(config.streams))]
     windows: list[int | None] = [None]
-    if not config.condition.is_by_distance:
+    if not config.join.is_by_distance:
         windows = [*{start for own in sides for one in own for start in starts(one, config)}]
     return {
         (
@@ -83,7 +83,7 @@ def newest(partners: list[Event]) -> list[Event]:
 
 
 def rows(
-    config: JoinSettings, sides: list[list[Event]], start_ns: int | None
+    config: JoinQuery, sides: list[list[Event]], start_ns: int | None
 ) -> Iterator[Sequence[Event | None]]:
     for first in sides[0]:
         if start_ns is not None and start_ns not in starts(first, config):
@@ -91,7 +91,7 @@ def rows(
         chosen: list[list[Event | None]] = [[first]]
         for others in sides[1:]:
             partners = [one for one in others if meets(config, first, one, start_ns)]
-            partners = newest(partners) if config.condition.kind == AS_OF else partners
+            partners = newest(partners) if config.join.kind == AS_OF else partners
             chosen.append([*partners] or [None])
         for row in product(*chosen):
             present = [one for one in row if one is not None]
@@ -117,12 +117,12 @@ def last_word(results: Iterable[Any]) -> list[JoinResult]:
     return standing
 
 
-def rendered(result: JoinResult, config: JoinSettings) -> Row:
+def rendered(result: JoinResult, config: JoinQuery) -> Row:
     by_alias = {partner.alias: partner for partner in result.partners}
     members = []
     for alias in config.aliases:
         partner = by_alias.get(alias)
         members.append(partner and (partner.stream, partner.source, partner.seq))
-    start_ns = None if config.condition.is_by_distance else result.start_ns
-    assert start_ns is None or result.end_ns == start_ns + config.condition.size_ns
+    start_ns = None if config.join.is_by_distance else result.start_ns
+    assert start_ns is None or result.end_ns == start_ns + config.join.size_ns
     return start_ns, repr(result.key) if config.key_paths[0] else "", tuple(members)

@@ -16,7 +16,7 @@ from tests.topology.join.test_oracle import SAME, TWO, run
 from tests.topology.join.test_worlds import stamped, word_of, worlds
 from tests.topology.window.streams import seeded
 from topology.join.operator import Join
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, EMIT, RETRACT
 
@@ -33,14 +33,14 @@ every_sides = pytest.mark.parametrize("sides", SIDES)
 
 def config_of(
     outer: str = "inner", sides: str = "two", size_ns: int = 12 * MS, **settings: Any
-) -> JoinSettings:
+) -> JoinQuery:
     own = SIDES[sides]
     fields = tuple(Field(f"n{number}", number, ("n",)) for number in range(len(own)))
     known = {"new_source_allowance_ns": 0} | settings
     return join_query("q", own, "as_of", size_ns=size_ns, fields=fields, outer=outer, **known)
 
 
-def told(config: JoinSettings, *events: Event) -> list[tuple[str, int, int | None]]:
+def told(config: JoinQuery, *events: Event) -> list[tuple[str, int, int | None]]:
     """Return (operation, number of the event, number of its newest) of each answer."""
     join = Join(config)
     found: list[Any] = []

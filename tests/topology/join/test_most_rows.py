@@ -11,7 +11,7 @@ from tests.kit.queries import Side, join_query
 from tests.seeds import seeds_of_today
 from tests.topology.join.streams import MS, arriving, history
 from topology.join.operator import Join
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.event import Event
 from topology.model.result import EMIT, JoinResult, Overflow
 
@@ -19,7 +19,7 @@ SEEDS = seeds_of_today(8)
 MOST = 3
 
 
-def config(rng: Random, max_rows: int) -> JoinSettings:
+def config(rng: Random, max_rows: int) -> JoinQuery:
     streams = ["a", rng.choice("ab"), *rng.choice(("", "a"))]
     return join_query(
         "q",

@@ -16,7 +16,7 @@ from tests.kit.runs import results_of
 from tests.seeds import seeds_of_today
 from tests.topology.join.streams import MS, arriving, history
 from topology.join.operator import Join
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.event import DATA, Event, twin
 
 SEEDS = seeds_of_today(10)
@@ -24,7 +24,7 @@ MOST = 6
 SIDES = Side("x", "X", key=("key",)), Side("y", "Y", key=("key",))
 
 
-def config(kind: str, outer: str, max_events: int) -> JoinSettings:
+def config(kind: str, outer: str, max_events: int) -> JoinQuery:
     reach = {"low_ns": -5 * MS, "high_ns": 10 * MS, "size_ns": 20 * MS, "every_ns": 20 * MS}
     settings: dict[str, Any] = {**reach, "new_source_allowance_ns": 0, "max_events": max_events}
     return join_query("q", SIDES, kind, outer=outer, **settings)
@@ -48,7 +48,7 @@ def in_turn(own: Sequence[Event], rng: Random) -> list[Event]:
     return mixed
 
 
-def run(config: JoinSettings, seed: int, order: int) -> tuple[list[list[str]], list[str], int]:
+def run(config: JoinQuery, seed: int, order: int) -> tuple[list[list[str]], list[str], int]:
     """Return the kept events after each instant, the final rows, and the number given up."""
     join, rng = Join(config), Random(order)
     kept: list[list[str]] = []

@@ -17,7 +17,7 @@ from tests.topology.join.streams import MS, arriving, history
 from tests.topology.window.streams import seeded
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.event import Event, twin
 from topology.model.result import CONFIRMED, RETRACT
 
@@ -43,7 +43,7 @@ every_relation = pytest.mark.parametrize("relation", RELATIONS)
 every_outer = pytest.mark.parametrize("outer", ["inner", "left", "full"])
 
 
-def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinSettings:
+def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinQuery:
     own = SIDES[sides]
     fields = tuple(Field(f"n{number}", number, ("n",)) for number in range(len(own)))
     known = {"new_source_allowance_ns": 0}  # so that rows become final on the way
@@ -51,7 +51,7 @@ def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinSetting
 
 
 def run(
-    config: JoinSettings, stream: Sequence[Event], rng: Random | None = None
+    config: JoinQuery, stream: Sequence[Event], rng: Random | None = None
 ) -> tuple[list[Any], list[Event]]:
     """Return all results and the accepted events; with `rng` the join is restarted at times."""
     joins = JoinQueries([Join(config)])

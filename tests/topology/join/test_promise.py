@@ -16,7 +16,7 @@ from tests.topology.join.streams import MS, START, history
 from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, x, y
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.event import BYE, HEARTBEAT
 from topology.model.result import UNCERTAIN
 
@@ -25,7 +25,7 @@ PROMISE: dict[str, Any] = {"quality": quality_of(900_000, 50 * MS, idle_ns=500 *
 PIECE_MS = 50 / 16
 
 
-def config_of(**settings: Any) -> JoinSettings:
+def config_of(**settings: Any) -> JoinQuery:
     return join_query("q", (X, Y), **{**WITHIN, "outer": "left", **PROMISE, **settings})
 
 

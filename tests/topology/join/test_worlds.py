@@ -22,7 +22,7 @@ from tests.topology.join.test_oracle import SAME, THREE, TWO, every_outer
 from tests.topology.window.streams import seeded
 from topology.join.operator import Join
 from topology.join.relation import sums_upto
-from topology.join.settings import JoinSettings
+from topology.join.settings import JoinQuery
 from topology.model.event import Event, twin
 from topology.model.one_clock import PPM, STEADY, Play
 from topology.model.result import CONFIRMED
@@ -86,7 +86,7 @@ def at_true_time(one: Event, behind_ns: int) -> Event:
     return moved
 
 
-def word_of(config: JoinSettings, rng: Random, events: list[Event]) -> dict[Row, Any]:
+def word_of(config: JoinQuery, rng: Random, events: list[Event]) -> dict[Row, Any]:
     """Return the last result of each row, for events that arrive shuffled or in order."""
     join = Join(config)
     shuffled = copies(events)
@@ -100,7 +100,7 @@ def word_of(config: JoinSettings, rng: Random, events: list[Event]) -> dict[Row,
     return {rendered(result, config): result for result in last_word(results)}
 
 
-def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinSettings:
+def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinQuery:
     own = {2: TWO, 3: THREE}[sides]
     return join_query("q", own, outer=outer, uncertainty=uncertainty, **RELATIONS[relation])
 

@@ -14,7 +14,7 @@ from topology.model.event import DATA, Event
 from topology.model.result import EMIT, RETRACT, UPDATE, WindowResult
 from topology.window.aggregates.sketch import RELATIVE_ERROR
 from topology.window.local_slices import LocalSlices
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 
 Window = tuple[str, int, int]
 """The key as text, start and end."""
@@ -51,7 +51,7 @@ def number(value: Any) -> bool:
     )
 
 
-def key_of(event: Event, config: WindowSettings) -> Any:
+def key_of(event: Event, config: WindowQuery) -> Any:
     """Return the key as comparable text, or None if the event has none."""
     if config.key is None:
         return "-"
@@ -97,7 +97,7 @@ def by_rank(row: tuple[Any, Any]) -> Any:
     return row[1]
 
 
-def by_key(events: Iterable[Event], config: WindowSettings) -> dict[str, list[Event]]:
+def by_key(events: Iterable[Event], config: WindowQuery) -> dict[str, list[Event]]:
     keys: dict[str, list[Event]] = {}
     for event in sorted((e for e in events if e.kind == DATA), key=place):
         key = key_of(event, config)
@@ -106,10 +106,10 @@ def by_key(events: Iterable[Event], config: WindowSettings) -> dict[str, list[Ev
     return keys
 
 
-def spans_of(events: Sequence[Event], config: WindowSettings) -> dict[tuple[int, int], list[Event]]:
+def spans_of(events: Sequence[Event], config: WindowQuery) -> dict[tuple[int, int], list[Event]]:
     """Return the events of each window of one key, by (start, end)."""
     found: dict[tuple[int, int], list[Event]] = {}
-    windows = config.windows
+    windows = config.window
     if windows.kind == "session":
         session: list[Event] = []
         for event in [*events, None]:
@@ -139,7 +139,7 @@ def spans_of(events: Sequence[Event], config: WindowSettings) -> dict[tuple[int,
     return found
 
 
-def members_of(events: Iterable[Event], config: WindowSettings) -> dict[Window, list[Event]]:
+def members_of(events: Iterable[Event], config: WindowQuery) -> dict[Window, list[Event]]:
     """Return the events of each window, in order."""
     return {
         (key, *span): members
@@ -148,7 +148,7 @@ def members_of(events: Iterable[Event], config: WindowSettings) -> dict[Window, 
     }
 
 
-def oracle(events: Iterable[Event], config: WindowSettings) -> Found:
+def oracle(events: Iterable[Event], config: WindowQuery) -> Found:
     return {window: values_of(each) for window, each in members_of(events, config).items()}
 
 
@@ -173,7 +173,7 @@ def last_of_each(results: Iterable[WindowResult]) -> list[WindowResult]:
     return list(latest.values())
 
 
-def rendered(results: Iterable[WindowResult], config: WindowSettings) -> Found:
+def rendered(results: Iterable[WindowResult], config: WindowQuery) -> Found:
     found: Found = {}
     for result in last_word(results):
         key = "-" if config.key is None else repr(result.key)

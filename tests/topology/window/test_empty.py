@@ -41,7 +41,7 @@ from topology.flow.query_digest import query_digest
 from topology.model.event import DATA, Event
 from topology.model.result import CONFIRMED
 from topology.window.operator import Windows
-from topology.window.settings import EmptyConfig, WindowSettings
+from topology.window.settings import EmptyConfig, WindowQuery
 
 SEEDS = seeds_of_today(3)
 SPANS = [kind for kind in KINDS if kind not in ("session", "count")]
@@ -58,7 +58,7 @@ EMPTY = {"n": 0.0, "sum": None, "last": None, "whose": None}
 
 def config_of(
     kind: str, fill: Any, *, keyed: bool = True, for_ms: int = 170, **settings: Any
-) -> WindowSettings:
+) -> WindowQuery:
     key = ("key",) if keyed else None
     empty = EmptyConfig(value=fill, for_ns=for_ms * MS) if fill else None
     known = {"outputs": OUTPUTS, "new_source_allowance_ns": 0, "hold_ns": 70 * MS}
@@ -85,13 +85,13 @@ def mean_of(events: Sequence[Event], start: int, end: int, hold_ns: int) -> floa
     return float(total / known) if known else None
 
 
-def expected_of(events: Sequence[Event], config: WindowSettings, newest: int) -> Found:
+def expected_of(events: Sequence[Event], config: WindowQuery, newest: int) -> Found:
     """Return the expected results.
 
     `newest` is the last time of an event that is in order or has a key.
     """
     found: Found = {}
-    size, every = config.windows.size_ns, config.windows.step_ns
+    size, every = config.window.size_ns, config.window.step_ns
     for key, own in by_key(events, config).items():
         told = {span: values_of(each) for span, each in spans_of(own, config).items()}
         starts = sorted({each.ref_time_ns // every * every for each in own})

@@ -30,7 +30,7 @@ from topology.pattern.compile.filter import event_filter
 from topology.pattern.language.parse import parse_query
 from topology.pattern.store.entry import Entry
 from topology.window.operator import Windows
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 
 SEEDS = seeds_of_today(2)
 LARGE = "payload.v > 0.2"
@@ -42,7 +42,7 @@ def is_large(one: Event) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0.2
 
 
-def where_each(config: WindowSettings) -> WindowSettings:
+def where_each(config: WindowQuery) -> WindowQuery:
     """Return the query with the condition at each aggregate, and a count without it."""
     named = dict(config.aggregate or {})
     filtered = {f"{name}, large": each._replace(where=LARGE) for name, each in named.items()}

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from topology.config import TopologyError, parse
 from topology.query.zone import rules_digest
 from topology.window.local_slices import LocalSlices
-from topology.window.settings import Window, WindowSettings
+from topology.window.settings import Aggregate, Window, WindowQuery
 
 MIN_NS = 60 * 10**9
 YEARS = (2009, 2019)
@@ -51,7 +51,7 @@ def windows(text: str, zone: str) -> Window:
         f"queries: {{q: {{window: {text} in {zone}, aggregate: {{n: count()}}}}}}\n"
         "streams: {default: {}}"
     )
-    return topology.queries["q"].windows
+    return topology.queries_of(WindowQuery)["q"].window
 
 
 def local_min(zone: ZoneInfo, at_min: int) -> int:
@@ -175,7 +175,7 @@ def test_weeks_begin_on_monday() -> None:
 
 def test_gap_of_session_may_be_weeks() -> None:
     for text in ("session 1w", "session 7d"):
-        settings = WindowSettings.model_validate({"window": text})
+        settings = WindowQuery.model_validate({"window": text, "aggregate": {"n": "count()"}})
         assert settings.window == Window("session", 7 * 1440 * MIN_NS)
 
 
@@ -221,11 +221,11 @@ def test_other_windows_are_refused(text: str) -> None:
 def test_windows_survive_their_text(text: str) -> None:
     asked = windows(text, "Europe/Berlin")
     assert windows(str(asked).partition(" in ")[0], "Europe/Berlin") == asked
-    assert WindowSettings(window=asked).window == asked
+    assert WindowQuery(window=asked, aggregate={"n": Aggregate("count")}).window == asked
 
 
 def test_window_without_text_is_refused() -> None:
     hour_ns = 60 * MIN_NS
     for window in (Window("tumbling", hour_ns, from_ns=1), Window("tumbling", hour_ns, zone="x")):
         with pytest.raises(ValidationError):
-            WindowSettings(window=window)
+            WindowQuery(window=window, aggregate={"n": Aggregate("count")})

@@ -18,7 +18,7 @@ from tests.topology.window.test_oracle import LASTING, run
 from topology.config import ClockConfig
 from topology.model.event import Event
 from topology.window.operator import Windows
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 
 SEEDS = seeds_of_today(2)
 HOUR_MS = 3_600_000
@@ -37,9 +37,9 @@ every_window = pytest.mark.parametrize("text", WINDOWS)
 each_way = pytest.mark.parametrize("way", DAYS)
 
 
-def config_of(text: str, *, keyed: bool, **settings: Any) -> WindowSettings:
+def config_of(text: str, *, keyed: bool, **settings: Any) -> WindowQuery:
     window: Any = f"{text} in Europe/Berlin"
-    return WindowSettings(
+    return WindowQuery(
         name="q",
         window=window,
         aggregate={each.name: aggregate_of(each) for each in OUTPUTS},

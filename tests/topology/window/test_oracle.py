@@ -18,7 +18,7 @@ from tests.topology.window.streams import MS, disordered, seeded, sorted_events
 from topology.model.event import Event
 from topology.model.result import WindowResult
 from topology.window.operator import Windows
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 
 SEEDS = seeds_of_today(3)
 
@@ -36,15 +36,13 @@ KINDS: dict[str, dict[str, Any]] = {
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def config_of(kind: str, *, keyed: bool, **settings: Any) -> WindowSettings:
+def config_of(kind: str, *, keyed: bool, **settings: Any) -> WindowQuery:
     key = ("key",) if keyed else None
     known = {"outputs": OUTPUTS, "new_source_allowance_ns": 0}  # Windows become final.
     return window_query("q", key=key, **{**known, **KINDS[kind], **settings})
 
 
-def run(
-    config: WindowSettings, stream: list[Event], rng: Random | None = None
-) -> list[WindowResult]:
+def run(config: WindowQuery, stream: list[Event], rng: Random | None = None) -> list[WindowResult]:
     """Return all results; with `rng` batches are cut at random, and restarts come at times."""
     windows = Windows("default", config)
     results: list[Any] = []
@@ -69,7 +67,7 @@ class Instant(NamedTuple):
 
 
 def instants(
-    config: WindowSettings, stream: list[Event], rng: Random, *, ordered: bool = True
+    config: WindowQuery, stream: list[Event], rng: Random, *, ordered: bool = True
 ) -> Iterator[Instant]:
     """Yield an instant for each event; at times the operator is restarted within one."""
     operator = Windows("default", config, ordered=ordered)

@@ -25,7 +25,7 @@ from topology.model.late import GAP
 from topology.window.cells import Makers, row_kind
 from topology.window.operator import Windows
 from topology.window.run import has_plain_case
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 
 SEEDS = seeds_of_today(1)
 TALLIED = ("avg", "count", "max", "min", "sum")
@@ -48,7 +48,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowSettings:
+def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowQuery:
     """Return a query; `kind` is one of windows, or of tumbling ones with settings."""
     waits = {"new_source_allowance_ns": 20 * MS, "changes_for_ns": 300 * MS}
     settings = {"outputs": outputs, **waits, **SETTINGS.get(kind, {})}

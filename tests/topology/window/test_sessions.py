@@ -20,7 +20,7 @@ from tests.topology.window.test_worlds import within
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, RETRACT
 from topology.window.sessions import Sessions
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 
 SEEDS = seeds_of_today(12)
 WORLDS = 4
@@ -108,9 +108,7 @@ UNSURE: dict[str, dict[str, Any]] = {
 }
 
 
-def unsure_instants(
-    how: str, seed: int, **settings: Any
-) -> tuple[WindowSettings, Iterator[Instant]]:
+def unsure_instants(how: str, seed: int, **settings: Any) -> tuple[WindowQuery, Iterator[Instant]]:
     rng = Random(seed)
     config = config_of("session", keyed=seed % 2 == 0, **LASTING, **UNSURE[how], **settings)
     stream = disordered(rng, unsure(rng, 40), late=rng.choice((0.1, 0.4)))

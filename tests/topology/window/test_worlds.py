@@ -38,7 +38,7 @@ from topology.model.event import Event
 from topology.model.result import CONFIRMED, WindowResult
 from topology.query.numbers import WHOLE_WEIGHT
 from topology.window.aggregates.built_in import RANKED
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 from topology.window.unsure.event import unsure_of
 
 SEEDS = seeds_of_today(3)
@@ -110,7 +110,7 @@ class Told(NamedTuple):
 
     stamped: list[Event]
     true: list[Event]
-    config: WindowSettings
+    config: WindowQuery
     results: list[WindowResult]
 
 

@@ -38,7 +38,7 @@ from topology.answer.settings import EXPECTED, IGNORE, THESIS3
 from topology.query.numbers import number, quotient
 from topology.window.aggregates.sums import free_spread
 from topology.window.cells import AggregateRow, Makers, cell_in
-from topology.window.settings import WindowSettings
+from topology.window.settings import WindowQuery
 from topology.window.unsure.event import Span, UnsureEvent
 from topology.window.unsure.shifts import Spread, spread
 
@@ -61,7 +61,7 @@ class Measured(NamedTuple):
 class Measure:
     """A calculator of a query's values, bounds and expected values; it never changes a row."""
 
-    def __init__(self, query: WindowSettings, makers: Makers) -> None:
+    def __init__(self, query: WindowQuery, makers: Makers) -> None:
         self._uncertainty = query.uncertainty
         self._max_error_ns = query.clock.max_error_ns
         self._makers = makers

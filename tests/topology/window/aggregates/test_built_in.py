@@ -6,7 +6,7 @@ import pytest
 
 from tests import ROOT
 from tests.topology.window.oracle import OUTPUTS
-from topology.config import Aggregate, QueryConfig
+from topology.config import Aggregate, WindowQuery
 from topology.window.aggregates.built_in import BUILT_IN, RANKED, TIME_AVG
 
 PAGE = ROOT / "docs" / "guides" / "windows.md"
@@ -15,13 +15,13 @@ PAGE = ROOT / "docs" / "guides" / "windows.md"
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_example_is_read(name: str) -> None:
     spelled = {"window": "tumbling 1s", "aggregate": {"x": BUILT_IN[name].example}}
-    read = QueryConfig.model_validate(spelled).aggregate
+    read = WindowQuery.model_validate(spelled).aggregate
     assert read is not None
     path = ("payload", "v") if BUILT_IN[name].arguments else ()
     by = ("payload", "w") if name in RANKED else ()
     assert read["x"] == Aggregate(name, path, read["x"].quantile_ppm, by)
-    assert QueryConfig.model_validate({**spelled, "aggregate": {"x": str(read["x"])}}) == (
-        QueryConfig.model_validate(spelled)
+    assert WindowQuery.model_validate({**spelled, "aggregate": {"x": str(read["x"])}}) == (
+        WindowQuery.model_validate(spelled)
     )
 
 

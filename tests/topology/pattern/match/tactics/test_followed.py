@@ -33,7 +33,7 @@ from topology.pattern.match.tactics import followed
 from topology.pattern.operator import Pattern
 from topology.pattern.run.engine import Engine
 from topology.pattern.run.run import Run
-from topology.pattern.settings import PatternSettings
+from topology.pattern.settings import PatternQuery
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import And, Edge, Expr, Item, Query, Same, Seq
 
@@ -160,7 +160,7 @@ def test_both_paths_agree(part: int, errors: tuple[int, ...], others: int) -> No
 
 def operator_of(queries: list[Compiled], *, is_plain: bool, ordered: bool) -> Pattern:
     engine = Engine(queries, is_plain=is_plain, max_partitions=2, max_retained=15)
-    settings = PatternSettings(changes_for_ns=8, new_source_allowance_ns=2)
+    settings = PatternQuery.model_construct(changes_for_ns=8, new_source_allowance_ns=2)
     return Pattern(engine, {"": settings}, ordered=ordered)
 
 
