@@ -91,7 +91,5 @@ def add_left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) 
     summary.used_fields(replay.field_uses())
     summary.ends(replay.queries)
     summary.clocks(
-        each
-        for each, stream in zip(figures, streams, strict=True)
-        if stream.clock.unsynced == "estimate"
+        each for each, stream in zip(figures, streams, strict=True) if stream.unsynced == "estimate"
     )

@@ -189,7 +189,7 @@ class Summary:
 
         Record in `takes_stamps` whether a stream had `unsynced: estimate`, which is then replaced.
         """
-        policies = {stream.clock.unsynced for stream in topology.streams.values()}
+        policies = {stream.unsynced for stream in topology.streams.values()}
         self.takes_stamps = "estimate" in policies
         return topology.without_arrivals()
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from topology.answer.rules import FINAL
+from topology.config.chains import corrects_for_ns
 from topology.model.late import CAUSES
 from topology.window.left_out import KINDS
 
@@ -111,7 +112,7 @@ def open_ends(topology: TopologyFile) -> dict[str, str]:
         name: f"results of query {name} were emitted before they were final, and their last"
         " revision is not marked: write `finals: true` in the query to emit each again when it is"
         " final, at"
-        f" most `correct_for` ({duration(query.changes_for_ns)}) after its end"
+        f" most `correct_for` ({duration(corrects_for_ns(topology, query))}) after its end"
         for name, query in topology.queries.items()
         if not query.finals and query.answer != FINAL
     }

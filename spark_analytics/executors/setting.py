@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from agents.user_functions import bring
 from topology.config import Topology, parse
 from topology.config.chains import patterns_read
+from topology.config.resolved import resolve_query, resolve_stream
 from topology.flow.replay import groups
 from topology.spelling.section import key_of
 
@@ -77,8 +78,11 @@ def digests(setting: Setting) -> dict[str, str]:
     parts: dict[str, object] = {"joined streams": groups(topology), OPERATORS: topology.operators}
     for name in type(topology).model_fields:
         value = getattr(topology, name)
-        if name in ("streams", "queries"):
-            parts |= {f"{name}.{key}": each for key, each in value.items()}
+        if name == "streams":
+            parts |= {f"{name}.{key}": resolve_stream(topology, key) for key in value}
+        elif name == "queries":
+            named = value.items()
+            parts |= {f"{name}.{key}": resolve_query(topology, key, each) for key, each in named}
         elif name == "topics":
             parts[name] = [getattr(value, key) for key in TOPICS_READ]
         elif name == "functions":
@@ -87,7 +91,7 @@ def digests(setting: Setting) -> dict[str, str]:
             parts[key_of(name)] = value
     for name in topology.queries:
         if read := patterns_read(topology, name):
-            parts[f"{QUERIES}{name}"] = topology.queries[name], read
+            parts[f"{QUERIES}{name}"] = parts[f"{QUERIES}{name}"], read
     return {name: sha256(repr(part).encode()).hexdigest() for name, part in parts.items()}
 
 

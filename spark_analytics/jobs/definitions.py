@@ -117,7 +117,7 @@ def clock_audit(topics: Topics, topology: Topology, options: Options) -> list[Ta
 def truth_check(topics: Topics, topology: Topology, options: Options) -> list[Table]:
     if topics.streaming:
         raise JobRefused("truth sorts the whole topic; add --batch")
-    unsure = [n for n, s in topology.streams.items() if s.clock.unsynced != "trust"]
+    unsure = [n for n, s in topology.streams.items() if s.unsynced != "trust"]
     if unsure:
         raise JobRefused(
             f"stream {', '.join(unsure)}: truth trusts clocks; it can check only streams with"

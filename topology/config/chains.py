@@ -18,7 +18,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from topology.answer.settings import WithKey
+from topology.answer.settings import AnswerSettings, WithKey
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
 
 
-def queries_read(topology: TopologyFile, query: QueryConfig) -> dict[str, QueryConfig]:
+def queries_read(topology: TopologyFile, query: AnswerSettings) -> dict[str, QueryConfig]:
     """Return the queries that this query reads, by name."""
     reads = (query.reads if isinstance(query, DetectorQuery) else None) or ()
     return {name: topology.queries[name] for name in reads if name in topology.queries}
@@ -48,7 +48,7 @@ def level_of(topology: TopologyFile, name: str) -> int:
     return 1 + max((level_of(topology, each) for each in queries_read(topology, query)), default=0)
 
 
-def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
+def corrects_for_ns(topology: TopologyFile, query: AnswerSettings) -> int:
     """Return the query's allowed lateness in ns, at least that of every query that it reads."""
     own_ns = query.correct_for_ns if isinstance(query, WithKey) else None
     own_ns = topology.correct_for_ns if own_ns is None else own_ns

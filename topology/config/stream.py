@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from inorder.contract import PRESETS, UNIT_NS, HeaderNames, Preset, TimeUnit, clashing
-from topology.clock.settings import ClockConfig
+from inorder.contract import PRESETS, HeaderNames, Preset, TimeUnit, clashing
+from topology.clock.settings import ClockConfig, Unsynced
 from topology.config.fields import (
     Arrival,
     FieldsConfig,
@@ -132,7 +132,7 @@ class StreamConfig(Section):
             message = "`timestamp` is not signed, so every writer to the topic can move the clock"
             yield Fault(("arrival",), message, "write append or read, or signed: false")
         yield from _schema_faults(self)
-        if self._is_to_trust and "unsynced" in self.clock.model_fields_set:
+        if self.unsynced != self.clock.unsynced and "unsynced" in self.clock.model_fields_set:
             message = f"clocks are estimated by true arrivals, but {self.arrival} gives none"
             yield Fault(("clock", "unsynced"), message, "write trust or reject")
 
@@ -142,29 +142,11 @@ class StreamConfig(Section):
         return self.fields is not None and self.fields.id is not None
 
     @property
-    def _is_to_trust(self) -> bool:
-        """Whether clocks are trusted because there are no true arrival times to estimate them."""
-        return self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate"
-
-    @model_validator(mode="after")
-    def _fill(self) -> StreamConfig:
-        """Set the fields that depend on other fields. The value is frozen afterwards."""
-        reorder = self.reorder
-        of_clock: dict[str, Any] = {
-            "max_sources": reorder.max_sources,
-            "forget_after_ns": reorder.forget_after_ns,
-        }
-        if self._is_to_trust:
-            of_clock["unsynced"] = "trust"
-        unit_ns = UNIT_NS[self.ts_unit or self.headers.ts_unit]
-        if self.ts_format is not None:
-            unit_ns = time_form(self.ts_format).granularity_ns
-        if self.clock.granularity_ns is None and unit_ns > 1:
-            of_clock["granularity_ns"] = unit_ns
-        self.__dict__["clock"] = self.clock.model_copy(update=of_clock)
-        of_merge = {"reorder": reorder, "max_set_back_ns": self.clock.max_set_back_ns}
-        self.__dict__["merge"] = self.merge.model_copy(update=of_merge)
-        return self
+    def unsynced(self) -> Unsynced:
+        """`clock.unsynced`, but `trust` if there are no true arrival times to estimate clocks."""
+        has_arrivals = self.arrival not in ("timestamp", "read")
+        policy = self.clock.unsynced
+        return policy if has_arrivals or policy != "estimate" else "trust"
 
     def with_schema_from(self, folder: str) -> StreamConfig:
         """Return the stream with the paths of its schema files, if any, relative to `folder`."""

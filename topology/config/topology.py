@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationInfo, model_validator
 
-from topology.answer.settings import WithTarget
 from topology.config.agreement import faults
-from topology.config.chains import corrects_for_ns
 from topology.config.file import TopologyFile
-from topology.config.query import QueryConfig
 from topology.config.user_functions import given_functions
 from topology.detector.settings import DetectorQuery
-from topology.join.settings import JoinQuery
 from topology.pattern.settings import PatternQuery
 from topology.spelling.problem import Fault, Problem, TopologyError
 from topology.spelling.values import MAX_INT, user_functions_of
@@ -32,47 +28,12 @@ class Topology(TopologyFile):
     """A topology: the description of everything that runs, as one frozen value."""
 
     @model_validator(mode="after")
-    def _with_all_parts(self, info: ValidationInfo) -> Topology:
-        """Complete streams and queries from the other sections. The value is frozen afterwards."""
+    def _with_functions_of_file(self, info: ValidationInfo) -> Topology:
         self._user_functions = user_functions_of(info)
-        of_merge = {
-            "heartbeat_ns": self.heartbeat_ns if self.watermark else 0,
-            "correct_for_ns": self.correct_for_ns,
-        }
-        self.__dict__["streams"] = {
-            name: stream.model_copy(update={"merge": stream.merge.model_copy(update=of_merge)})
-            for name, stream in self.streams.items()
-        }
-        self.__dict__["queries"] = {name: self._fill(name) for name in self.queries}
         return self
 
     def faults(self) -> Iterator[Fault]:
         return faults(self)
-
-    def _fill(self, name: str) -> QueryConfig:
-        query = self.queries[name]
-        streams = self.streams_of(query)
-        read = [self.streams[stream] for stream in streams]
-        found: dict[str, Any] = {
-            "name": name,
-            "new_source_allowance_ns": max(map(self.new_source_allowance_ns, streams)),
-            "changes_for_ns": corrects_for_ns(self, query),
-        }
-        if isinstance(query, JoinQuery):
-            sides = zip(query.sides.items(), streams, strict=True)
-            found["clocks"] = tuple(stream.clock for stream in read)
-            found["sides"] = {
-                alias: side.model_copy(update={"stream": stream}) for (alias, side), stream in sides
-            }
-        else:
-            found |= {"stream": streams[0], "clock": read[0].clock}
-        if isinstance(query, WithTarget) and query.quality is not None:
-            of_streams = {
-                "idle_ns": max(stream.merge.idle_after_ns for stream in read),
-                "max_sources": max(stream.reorder.max_sources for stream in read),
-            }
-            found["quality"] = query.quality.model_copy(update=of_streams)
-        return query.model_copy(update=found)
 
     def with_functions(
         self,

@@ -17,10 +17,10 @@ from topology.clock.operator import Clock
 from topology.config import QueryConfig, StreamConfig, Topology
 from topology.config.chains import level_of, patterns_read, queries_read
 from topology.config.file import Q
+from topology.config.resolved import resolve_query, resolve_stream
 from topology.config.stages import DETECTOR
 from topology.detector.settings import DetectorQuery, Inputs, fingerprint
 from topology.join.settings import JoinQuery
-from topology.join.settings import fingerprint as join_fingerprint
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
 from topology.model.payload import Payloads
@@ -31,7 +31,6 @@ from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
 from topology.window.settings import WindowQuery
-from topology.window.settings import fingerprint as window_fingerprint
 
 if TYPE_CHECKING:
     from topology.pattern.run.engine import Engine
@@ -59,13 +58,13 @@ class Site(NamedTuple):
 
     @property
     def config(self) -> StreamConfig:
-        return self.topology.streams[self.stream]
+        return resolve_stream(self.topology, self.stream)
 
     def select_asked(self, kind: type[Q]) -> dict[str, Q]:
         """Return the queries of this kind that read the site's streams and input alone, by name."""
         topology = self.topology
         return {
-            name: query
+            name: resolve_query(topology, name, query)
             for name, query in topology.queries_of(kind).items()
             if topology.read_by(query) <= {*self.streams}
             and (query.kind == DETECTOR or topology.is_speculative(query) == self.is_speculative)
@@ -230,7 +229,7 @@ def inputs_of(topology: Topology, query: DetectorQuery) -> Inputs:
         ),
         reads_stream=query.reads is None or len(read) < len(query.reads),
         lag_ns=lag_ns,
-        below=tuple(meaning_of(topology, each) for each in read.values()),
+        below=tuple(meaning_of(topology, name) for name in read),
     )
 
 
@@ -265,16 +264,13 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
     return own.state_digest(names) + rules
 
 
-def meaning_of(topology: Topology, query: QueryConfig) -> bytes:
+def meaning_of(topology: Topology, name: str) -> bytes:
     """Return bytes that are equal for queries with the same results."""
-    match query:
-        case DetectorQuery():
-            return fingerprint(query, inputs_of(topology, query))
-        case PatternQuery():
-            from topology.pattern.tree.fingerprint import fingerprint as pattern_fingerprint
+    query = resolve_query(topology, name, topology.queries[name])
+    if isinstance(query, DetectorQuery):
+        return fingerprint(query, inputs_of(topology, query))
+    if isinstance(query, PatternQuery):
+        from topology.pattern.tree.fingerprint import fingerprint as pattern_fingerprint
 
-            return pattern_fingerprint(query.pattern).encode()
-        case WindowQuery():
-            return window_fingerprint(query)
-        case JoinQuery():
-            return join_fingerprint(query)
+        return pattern_fingerprint(query.pattern).encode()
+    return query.fingerprint()

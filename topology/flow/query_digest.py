@@ -25,9 +25,9 @@ def query_digest(topology: Topology, name: str) -> str:
     such query.
     """
     query = topology.queries[name]
-    stream = "" if isinstance(query, JoinQuery) else query.stream or ""
+    stream = "" if isinstance(query, JoinQuery) else topology.streams_of(query)[0]
     read = patterns_read(topology, name)
-    computed = meaning_of(topology, query)
+    computed = meaning_of(topology, name)
     if isinstance(query, PatternQuery):
         from topology.pattern.tree.fingerprint import fingerprint
 

@@ -130,11 +130,11 @@ class Stage(Composite):
         self.alignment: Alignment | None = None
         self._in_front: list[Node] = []
         if is_derived or is_task:
-            merges = [topology.streams[name].merge for name in self.streams]
+            settings = [topology.streams[name] for name in self.streams]
             self.alignment = Alignment(
                 lanes_of(topology.topics.sequenced, 1) if lanes is None else lanes,
-                max(merge.max_queued for merge in merges),
-                max(merge.reorder.max_held_bytes for merge in merges),
+                max(each.merge.max_queued for each in settings),
+                max(each.reorder.max_held_bytes for each in settings),
             )
             node = Node("alignment", self.alignment, ALIGN_PLACE, ALIGN, self.ledger)
             self._in_front = [node]

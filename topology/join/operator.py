@@ -44,7 +44,7 @@ from topology.join.relation import ByInterval, end_in, relation_of
 from topology.join.results import RowEmitter
 from topology.join.retention import Retention
 from topology.join.rows import Rows
-from topology.join.settings import AS_OF, JoinQuery, fingerprint
+from topology.join.settings import AS_OF, JoinQuery
 from topology.model.event import DATA, Event
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
@@ -99,7 +99,7 @@ class Join(KeepingQuery):
         announced: bool = True,
         payloads: Payloads | None = None,
     ) -> None:
-        super().__init__(query.name, fingerprint(query))
+        super().__init__(query.name, query.fingerprint())
         self._max_rows = query.max_rows
         self._relation = relation_of(query)
         self._index = JoinIndex(len(query.streams))

@@ -8,7 +8,7 @@ from typing import Any
 from topology.join.entry import JoinEntry
 from topology.join.relation import Relation
 from topology.join.rows import JoinRow
-from topology.join.settings import JoinQuery, fingerprint
+from topology.join.settings import JoinQuery
 from topology.model.result import (
     EMIT,
     UNCERTAIN,
@@ -36,7 +36,7 @@ class RowEmitter(ResultEmitter):
         super().__init__(query.streams[0], query.name, is_keyed=is_keyed)
         self._aliases = query.aliases
         self._has_cells = not query.join.is_by_distance
-        self._fingerprint = fingerprint(query)
+        self._fingerprint = query.fingerprint()
         self._relation = relation
         taken = [0] * len(query.streams)
         self._fields: list[tuple[str, int, int]] = []

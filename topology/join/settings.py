@@ -61,6 +61,7 @@ from topology.spelling.values import (
     Given,
     Named,
     join_path,
+    like,
     one_of,
     or_nothing,
     text,
@@ -199,15 +200,7 @@ Value = Annotated[
 
 
 Side = Annotated[SideConfig, or_nothing(SideConfig)]
-Condition = Annotated[
-    JoinCondition,
-    Given(
-        _condition,
-        {"type": "string", "examples": [*EXAMPLES]},
-        has_text=True,
-        instead=f"write it like {EXAMPLES[0]}",
-    ),
-]
+Condition = Annotated[JoinCondition, like(_condition, *EXAMPLES)]
 
 
 class JoinQuery(Computed):
@@ -277,6 +270,13 @@ class JoinQuery(Computed):
         """The largest play of the clocks of the join's streams."""
         return Play(*map(max, zip(STEADY, *(clock.play for clock in self.clocks), strict=True)))
 
+    def fingerprint(self) -> bytes:
+        """Return bytes that are equal for joins that make the same rows."""
+        sides = [*zip(self.aliases, self.streams, self.types, self.key_paths, strict=True)]
+        what = (*self.join, self.outer or INNER)
+        whole = (self.name, sides, what, self.fields, self.uncertainty or EXPECTED)
+        return repr(whole).encode()
+
     def faults(self) -> Iterator[Fault]:
         yield from super().faults()
         for name, value in self.values.items():
@@ -313,12 +313,3 @@ class JoinQuery(Computed):
 def _parts(key: KeyText | None) -> int:
     """Return the number of values of a key that is a list, and 0 for any other key."""
     return len(key) if isinstance(key, tuple) else 0
-
-
-def fingerprint(query: JoinQuery) -> bytes:
-    """Return bytes that are equal for joins that make the same rows."""
-    kind, *bounds_ns = query.join
-    sides = [*zip(query.aliases, query.streams, query.types, query.key_paths, strict=True)]
-    what = (kind, *bounds_ns, query.outer or INNER)
-    whole = (query.name, sides, what, query.fields, query.uncertainty or EXPECTED)
-    return repr(whole).encode()

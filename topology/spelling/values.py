@@ -126,6 +126,12 @@ class Given:
         return self.read(value, info)
 
 
+def like(read: Reader, *examples: str) -> Given:
+    """Return a reader of a required value with a text like the examples."""
+    schema = {"type": "string", "examples": [*examples]}
+    return Given(read, schema, has_text=True, instead=f"write it like {examples[0]}")
+
+
 def one_of(literal: Any) -> Given:
     """Return a reader of the words of a `Literal`."""
     words: tuple[str | bool, ...] = get_args(literal)

@@ -70,7 +70,6 @@ from topology.window.settings import (
     SLIDING,
     TUMBLING,
     WindowQuery,
-    fingerprint,
 )
 from topology.window.spans import Spans
 
@@ -168,7 +167,7 @@ class Windows(QueryOperator):
         plain: bool = True,
         payloads: Payloads | None = None,
     ) -> None:
-        super().__init__(query.name, fingerprint(query) + functions_digest.encode())
+        super().__init__(query.name, query.fingerprint() + functions_digest.encode())
         self._early_ns = query.emits_every_ns
         self.is_ordered = ordered
         self._beginning = QueryBeginning(

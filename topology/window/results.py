@@ -11,7 +11,7 @@ from topology.model.result import EMIT, UNCERTAIN, ResultIds, WindowResult, fram
 from topology.model.saved import FLAG, INT, record
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter, confidence_of
-from topology.window.settings import WindowQuery, fingerprint
+from topology.window.settings import WindowQuery
 from topology.window.unsure.measure import Measured, Named
 
 DIGEST_BYTES: Final = 6
@@ -31,7 +31,7 @@ class WindowEmitter(ResultEmitter):
     def __init__(self, stream: str, query: WindowQuery, frontier: Frontier) -> None:
         super().__init__(stream, query.name, is_keyed=query.key is not None)
         self._names = [*query.outputs]
-        self._ids = ResultIds(frame(fingerprint(query)))
+        self._ids = ResultIds(frame(query.fingerprint()))
         self._frontier = frontier
         self.prefix = ""
         """A prefix of the numbers that identify windows."""

@@ -45,6 +45,7 @@ from topology.spelling.values import (
     Named,
     PositiveNs,
     join_path,
+    like,
     one_of,
     share_ppm,
     text_names,
@@ -309,15 +310,7 @@ Where = Annotated[
     str, Given(_filter, {"type": "string", "title": "condition", "examples": ["payload.t > 80"]})
 ]
 Calls = Annotated[Mapping[str, Call], BeforeValidator(text_names), CALLS]
-Spelled = Annotated[
-    Window,
-    Given(
-        _window,
-        {"type": "string", "examples": [*EXAMPLES, *LOCAL_EXAMPLES]},
-        has_text=True,
-        instead=f"write it like {EXAMPLES[0]}",
-    ),
-]
+Spelled = Annotated[Window, like(_window, *EXAMPLES, *LOCAL_EXAMPLES)]
 
 
 Fill = Literal["zero", "last", "null"]
@@ -417,6 +410,18 @@ class WindowQuery(Computed, OfStream):
         """The interval at which open windows are emitted; 0 if they are not."""
         return 0 if self.answer == FINAL else self.early_ns
 
+    def fingerprint(self) -> bytes:
+        """Return bytes that are equal for queries with the same name and results."""
+        kind, size_ns, _, events, *local = self.window
+        local = local if self.window.is_local else []  # So ids from before there were zones stay.
+        what = (kind, size_ns, self.window.step_ns, events, key_path(self.key), *local)
+        if self.where:
+            what = (*what, self.where)
+        outputs = [(name, *each.meaning) for name, each in self.outputs.items()]
+        filled = [("empty", *self.empty)] if self.empty is not None else []
+        held = [("hold", self.hold_ns)] if len(self.of_cells) < len(outputs) else []
+        return repr((self.name, what, outputs, self.uncertainty or PLAIN, *filled, *held)).encode()
+
     def faults(self) -> Iterator[Fault]:
         """Yield the faults of `empty`, `hold` and `time_avg`, and of the target."""
         yield from super().faults()
@@ -436,16 +441,3 @@ class WindowQuery(Computed, OfStream):
         elif self.empty is not None and self.empty.for_ns > MAX_SLICES * self.window.step_ns:
             message = f"each silent key would have more than {MAX_SLICES} windows without events"
             yield Fault(("empty", "for"), message, "write a shorter time, or a longer window")
-
-
-def fingerprint(query: WindowQuery) -> bytes:
-    """Return bytes that are equal for queries with the same name and results."""
-    kind, size_ns, _, events, *local = windows = query.window
-    local = local if windows.is_local else []  # So ids from before there were zones stay.
-    what = (kind, size_ns, windows.step_ns, events, key_path(query.key), *local)
-    if query.where:
-        what = (*what, query.where)
-    outputs = [(name, *each.meaning) for name, each in query.outputs.items()]
-    filled = [("empty", *query.empty)] if query.empty is not None else []
-    held = [("hold", query.hold_ns)] if len(query.of_cells) < len(outputs) else []
-    return repr((query.name, what, outputs, query.uncertainty or PLAIN, *filled, *held)).encode()

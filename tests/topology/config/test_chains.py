@@ -6,6 +6,7 @@ import pytest
 
 from inorder.engine import Detector, TopologyError, parse
 from topology.config.chains import level_of
+from topology.config.resolved import resolve_query
 from topology.flow.build import inputs_of
 
 OWN = {"d": Detector(lambda state, event: (state, None), 0)}
@@ -83,4 +84,5 @@ def test_levels_follow_from_reads() -> None:
         ("low", "low", False),
         ("w", "w", True),
     ]
-    assert (high.changes_for_ns, inputs_of(found, high).reads_stream) == (600 * 10**9, False)  # type: ignore[arg-type]
+    runs = resolve_query(found, "high", high)  # type: ignore[arg-type]
+    assert (runs.changes_for_ns, inputs_of(found, high).reads_stream) == (600 * 10**9, False)  # type: ignore[arg-type]

@@ -204,9 +204,9 @@ def test_streams_of_a_topic_share_mapping() -> None:
 
 def test_clock_is_trusted_without_arrivals() -> None:
     by_stamp = parse("streams: {a: {arrival: timestamp}}")
-    assert by_stamp.streams["a"].clock.unsynced == "trust"
+    assert by_stamp.streams["a"].unsynced == "trust"
     assert parse(fill({"streams": {"a": {"arrival": "read"}}})).streams["a"].arrival == "read"
-    assert parse("streams: {a: {arrival: append}}").streams["a"].clock.unsynced == "estimate"
+    assert parse("streams: {a: {arrival: append}}").streams["a"].unsynced == "estimate"
     with pytest.raises(TopologyError, match="clocks are estimated by true arrivals"):
         parse("streams: {a: {arrival: read, clock: {unsynced: estimate}}}")
 

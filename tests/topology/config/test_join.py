@@ -7,6 +7,7 @@ import pytest
 from tests.kit.topologies import in_code
 from tests.topology.config.test_problem import assert_refused
 from topology.config import JoinCondition, JoinedValue, JoinQuery, QualityConfig, parse
+from topology.config.resolved import resolve_query
 
 S = 1_000_000_000
 BASE = """\
@@ -46,7 +47,7 @@ def test_settings_reach_the_operator() -> None:
         "    max_rows: 7\n"
         "    quality: {accuracy: 90%, max_wait: 3s}\n"
     )
-    query = topology.queries_of(JoinQuery)["seen"]
+    query = resolve_query(topology, "seen", topology.queries_of(JoinQuery)["seen"])
     assert query.values == {
         "speed": JoinedValue("shot", ("payload", "v")),
         "all": JoinedValue("frame", ("payload",)),
@@ -66,7 +67,7 @@ def test_side_may_have_its_own_key() -> None:
         "streams: {only: {}}\nqueries:\n  q: {join: tumbling 1s, key: payload.x,"
         " sides: {a: {type: A}, b: {type: B, key: payload.y}}}"
     )
-    query = topology.queries_of(JoinQuery)["q"]
+    query = resolve_query(topology, "q", topology.queries_of(JoinQuery)["q"])
     assert (query.streams, query.key_paths) == (["only", "only"], [("x",), ("y",)])
 
 

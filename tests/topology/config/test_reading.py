@@ -15,6 +15,7 @@ from topology.config import (
     Topology,
     parse,
 )
+from topology.config.resolved import resolve_stream
 
 MINIMAL = "streams: {default: {}}\n"
 DEFAULT = ("reorder", "merge", "window", "pattern", "join")
@@ -39,7 +40,7 @@ def test_default_stream_is_enough(source: Any) -> None:
 def test_defaults_not_on_the_page() -> None:
     """MERGE takes over settings from others, and the stages have defaults too."""
     topology = parse(MINIMAL)
-    stream = topology.streams["default"]
+    stream = resolve_stream(topology, "default")
     assert (stream.input, stream.output) == ("events.raw", "events.ordered")
     assert stream.merge.reorder == stream.reorder
     assert (stream.merge.heartbeat_ns, stream.merge.correct_for_ns) == (200_000_000, 600 * 10**9)
@@ -82,7 +83,7 @@ transaction_timeout: 20s
 
 def test_every_key_is_read() -> None:
     topology = parse(EVERY_KEY)
-    stream = topology.streams["pitch"]
+    stream = resolve_stream(topology, "pitch")
     assert stream.reorder == ReorderConfig(
         rule="fixed",
         miss_target_ppm=1_000,
@@ -130,7 +131,7 @@ def test_every_key_is_read() -> None:
     ],
 )
 def test_granularity_follows_the_unit(stream: str, granularity_ns: int | None) -> None:
-    found = parse(f"streams: {{a: {{{stream}}}}}").streams["a"].clock
+    found = resolve_stream(parse(f"streams: {{a: {{{stream}}}}}"), "a").clock
     assert found.granularity_ns == granularity_ns
     assert found.play.granularity_ns == (granularity_ns or 0)
 

@@ -19,10 +19,10 @@ def file(sql: str, **more: Any) -> dict[str, Any]:
 
 
 def test_from_names_the_stream() -> None:
-    assert parse(file(SQL)).queries_of(PatternQuery)["q"].stream == "b"
-    assert parse(file(SQL, stream="b")).queries_of(PatternQuery)["q"].stream == "b"
+    assert parse(file(SQL)).queries["q"].streams == ["b"]
+    assert parse(file(SQL, stream="b")).queries["q"].streams == ["b"]
     alone = SQL.removeprefix("SELECT * FROM b ")
-    assert parse(file(alone, stream="a")).queries_of(PatternQuery)["q"].stream == "a"
+    assert parse(file(alone, stream="a")).queries["q"].streams == ["a"]
 
 
 @pytest.mark.parametrize(
