@@ -39,7 +39,7 @@ from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
-from topology.model.saved import INT, SavedPart, Shape, ValueKind, Written, row_of
+from topology.model.saved import INT, SavedPart, Shape, ValueKind, row_of
 from topology.model.tables import read_rows, refuse_others
 from topology.waiting.budget import PPM
 from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
@@ -227,7 +227,7 @@ class QualityTarget(SavedPart):
         If it does not, only its `closed_ns` is used.
         """
         waits, closed_ns, row = row_of(plain, PERHAPS_TARGET, 3)
-        self.closed_ns = INT.load(closed_ns, None, self, "closed_ns")
+        self.closed_ns = INT.load(closed_ns, self, "closed_ns")
         if waits == self._waits:
             self._shape.put(self, row)
         return bool(waits == self._waits)
@@ -250,7 +250,7 @@ class QualityTarget(SavedPart):
 
     def load_parts(self, parts: Mapping[str, Plain]) -> None:
         others: State = {}
-        for _ in read_rows([*self.policy.tables()], parts, None, others):
+        for _ in read_rows([*self.policy.tables()], parts, others):
             pass
         refuse_others(others)
 
@@ -261,7 +261,7 @@ class PerhapsTarget(ValueKind):
     def dump(self, value: QualityTarget | None) -> Plain:
         return None if value is None else value.dump()
 
-    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+    def read_into(self, one: Any, name: str, plain: Plain) -> None:
         target = getattr(one, name)
         if target is not None and plain is not None:
             target.load(plain)

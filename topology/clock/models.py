@@ -23,7 +23,7 @@ from topology.clock.measured import MeasuredClock
 from topology.clock.settings import SINCE_EVER, ClockConfig
 from topology.model.operator import Plain
 from topology.model.sample import Sample
-from topology.model.saved import Optional, Shape, ShapeRefused, Written
+from topology.model.saved import Optional, Shape, ShapeRefused, row_of
 
 
 class Measuring(Protocol):
@@ -55,7 +55,7 @@ class Measuring(Protocol):
 
     def dump(self) -> Plain: ...
 
-    def load(self, row: Plain, written: Written | None = None) -> None: ...
+    def load(self, row: Plain) -> None: ...
 
 
 class Rounds(NamedTuple):
@@ -139,10 +139,12 @@ class OfModel(Optional):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
-        self.name = "measured"
+        self.name, self.kinds = "clock of a model", ()
         self._shape = shape
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        if written is not None and not written.names(self._shape):
-            return None
-        return super().load(plain, written, owner, field)
+    def dump(self, value: Any) -> Plain:
+        return None if value is None else (self._shape.digest, self._shape.dump(value))
+
+    def load(self, plain: Plain, owner: Any, field: str) -> Any:
+        digest, row = (None, None) if plain is None else row_of(plain, self, 2)
+        return self._shape.load(row, owner, field) if digest == self._shape.digest else None

@@ -50,7 +50,6 @@ from topology.model.saved import (
     PLAIN,
     TEXT,
     ValueKind,
-    Written,
     list_of,
     optional,
     tuple_of,
@@ -524,7 +523,7 @@ class SavedLog(ValueKind):
     def dump(self, value: KeyLog) -> Plain:
         return _LOG.dump(value.keep())
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> KeyLog:
+    def load(self, plain: Plain, owner: Any, field: str) -> KeyLog:
         log = self._make(field)
-        log.begin_with(_LOG.load(plain, written, owner, field))
+        log.begin_with(_LOG.load(plain, owner, field))
         return log

@@ -35,7 +35,7 @@ from topology.model.result import (
     Result,
     WindowResult,
 )
-from topology.model.saved import BIG, FLAG, INT, TEXT, ValueKind, Written, row_of, tuple_of
+from topology.model.saved import BIG, FLAG, INT, TEXT, ValueKind, row_of, tuple_of
 from topology.model.tables import Table
 from topology.query.numbers import scalar_of
 
@@ -152,7 +152,7 @@ def _dump(text: str, key: Key, seen: Seen) -> Plain:
 
 
 def _load(plain: Plain) -> tuple[str, Key, Seen]:
-    text, key, type_, payload, source, seq, error_ns, unsure = _SAVED.load(plain, None, None, "")
+    text, key, type_, payload, source, seq, error_ns, unsure = _SAVED.load(plain, None, "")
     return text, key, Seen(type_, key[0], payload, source, 0, seq, error_ns, unsure=unsure)
 
 
@@ -162,7 +162,7 @@ class SavedEvent(ValueKind):
     def dump(self, value: ResultEvent) -> Plain:
         return [_dump(value.name, value.key, value.seen), value.is_current]
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> ResultEvent:
+    def load(self, plain: Plain, owner: Any, field: str) -> ResultEvent:
         event, is_current = row_of(plain, self, 2)
         name, key, seen = _load(event)
         return ResultEvent(name, is_current, key, seen)
@@ -184,7 +184,7 @@ class SavedResult(ValueKind):
     def dump(self, value: KeptResult) -> Plain:
         return _dump(value.key_text, value.entry.key, value.entry.seen)
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> KeptResult:
+    def load(self, plain: Plain, owner: Any, field: str) -> KeptResult:
         key_text, key, seen = _load(plain)
         return KeptResult(key_text, LogEntry(seen, None, key, field))
 

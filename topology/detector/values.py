@@ -31,7 +31,7 @@ from typing import Any, Final
 from topology.detector.item import Seen
 from topology.detector.shapes import make, shape_of
 from topology.model.operator import Plain
-from topology.model.saved import ValueKind, Written
+from topology.model.saved import ValueKind
 from topology.query.numbers import is_text
 
 Classes = Mapping[str, type]
@@ -297,7 +297,7 @@ class SavedValue(ValueKind):
     def dump(self, value: Any) -> Plain:
         return pack(value, {})
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+    def load(self, plain: Plain, owner: Any, field: str) -> Any:
         try:
             return unpack(plain, {})
         except (KeyError, TypeError, ValueError) as wrong:

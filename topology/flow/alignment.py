@@ -239,7 +239,7 @@ class Alignment(Operator):
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         if STATE in state:
-            row = SAVED_LANES.load(state[STATE], None, self, STATE)
+            row = SAVED_LANES.load(state[STATE], self, STATE)
             self._now_ns, newest_ns, waived, self.waivers, self.overtaken = row
             self._newest_ns[: len(newest_ns)] = newest_ns
             for lane in self._lanes.awaited & frozenset(range(len(waived))):

@@ -20,24 +20,20 @@ A `SavedState` is the whole state of an operator: its own row, which each checkp
 tables. A `Table` has rows by key. Its owner calls `note(key)` after each change of a row, or the
 next checkpoint does not write the row. `put` does not call `note`.
 
-A `Shape` reads a row into an existing object, and its fields may be added and dropped. For an
-object in a list or a table, which does not exist yet, the owner makes an empty one by `fresh`. The
-argument of `SavedPart.fresh` is the name of the field, and that of `Table.fresh` the key of the row
-as text.
+A `Shape` reads a row into an existing object. For an object in a list or a table, which does not
+exist yet, the owner makes an empty one by `fresh`. The argument of `SavedPart.fresh` is the name of
+the field, and that of `Table.fresh` the key of the row as text.
 
-A `record` is for a small value whose constructor takes all fields. Its fields are part of its kind,
-so a record with other fields is refused. `INT` is not checked when it is written. Use `BIG` for
-integers that may need more than 64 bits.
+A `record` is for a small value whose constructor takes all fields. `INT` is not checked when it is
+written. Use `BIG` for integers that may need more than 64 bits.
 
 A row is a tuple of the values in the order of the fields, without their names. So a state lists
-once, under `SHAPES`, the shapes in which it is written. A state that does not fit the current
-shapes is refused (`ShapeRefused`):
+once, under `SHAPES`, the shapes in which it is written. A state of any other shapes is refused
+(`ShapeRefused`):
 
 | a change | what to do |
 | --- | --- |
-| a field is added | nothing; it keeps the value of a fresh object |
-| a field is dropped | list it as dropped |
-| a field has another kind | nothing; older states are refused |
+| a field is added, dropped or of another kind | nothing; older states are refused |
 | a field, or the `PLAIN` of one, has another meaning | raise the number of the shape |
 | a key, a table's prefix, or state that no shape declares changes | raise `OperatorRow.shape` |
 | the layout of `Progress`, pages or records changes | raise `STATE_FORMAT` |
@@ -66,7 +62,7 @@ SHAPES: Final = "#shape"
 
 _FITS: Final = 1 << 63
 _ROW: Final = (list, tuple)
-REST: Final = "written, owner, field"
+REST: Final = "owner, field"
 """The further parameters of each function that reads a value."""
 
 
@@ -114,23 +110,22 @@ class ValueKind:
         """
         return self.dump
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+    def load(self, plain: Plain, owner: Any, field: str) -> Any:
         """Return the value that `dump` wrote in the form `plain`.
 
-        The value is for the field `field` of `owner`. `written` has the shapes of the state, or is
-        None if they are the current ones.
+        The value is for the field `field` of `owner`.
         """
         if self.types and type(plain) not in self.types:
             raise self.refusal(plain)
         return plain
 
-    def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
+    def loader(self) -> Callable[[Plain, Any, str], Any]:
         """Return a function with the effect of `load`, which may be faster."""
         return self.load
 
-    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+    def read_into(self, one: Any, name: str, plain: Plain) -> None:
         """Read the value of the field `name` and store it in the object `one`."""
-        setattr(one, name, self.load(plain, written, one, name))
+        setattr(one, name, self.load(plain, one, name))
 
     def refusal(self, plain: Plain) -> ShapeRefused:
         return ShapeRefused(f"{plain!r:.60} is not of kind {self.name}")
@@ -145,7 +140,7 @@ class Scalar(ValueKind):
     def dumper(self) -> Callable[[Any], Plain]:
         return pack
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+    def load(self, plain: Plain, owner: Any, field: str) -> Any:
         if type(plain) in self.types:
             return plain
         try:
@@ -165,8 +160,8 @@ class Optional(ValueKind):
     def dump(self, value: Any) -> Plain:
         return None if value is None else self._kind.dump(value)
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        return None if plain is None else self._kind.load(plain, written, owner, field)
+    def load(self, plain: Plain, owner: Any, field: str) -> Any:
+        return None if plain is None else self._kind.load(plain, owner, field)
 
 
 class MadeKind(ValueKind):
@@ -176,12 +171,12 @@ class MadeKind(ValueKind):
         """Define the kind. `make` constructs a value from its parts, which have been read."""
         super().__init__(name, is_plain=is_plain, kinds=kinds)
         self._make = make
-        self._load: Callable[[Plain, Written | None, Any, str], Any] | None = None
+        self._load: Callable[[Plain, Any, str], Any] | None = None
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        return self.loader()(plain, written, owner, field)
+    def load(self, plain: Plain, owner: Any, field: str) -> Any:
+        return self.loader()(plain, owner, field)
 
-    def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
+    def loader(self) -> Callable[[Plain, Any, str], Any]:
         if self._load is None:
             self._load = function(f"plain, {REST}", self.lines(), self, make=self._make)
         return self._load
@@ -230,10 +225,10 @@ class Parts(Many):
         super().__init__(shape)
         self._shape = shape
 
-    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+    def read_into(self, one: Any, name: str, plain: Plain) -> None:
         parts = getattr(one, name)
         for part, row in zip(parts, row_of(plain, self, len(parts)), strict=True):
-            self._shape.put(part, row, written)
+            self._shape.put(part, row)
 
 
 class Fielded(MadeKind):
@@ -391,17 +386,12 @@ class Shape(Fielded):
     makes them (`Saved.fresh`).
     """
 
-    def __init__(
-        self, name: str, number: int, dropped: Sequence[str] = (), /, **fields: ValueKind
-    ) -> None:
-        """Declare the shape. `dropped` names former fields, which are skipped in older rows."""
+    def __init__(self, name: str, number: int, /, **fields: ValueKind) -> None:
+        """Declare the shape."""
         super().__init__(f"@{name}", list(fields.values()), list(fields), is_plain=False)
         self.by_name: Mapping[str, ValueKind] = fields
         self.title = name
         self.number = number
-        self.dropped = frozenset(dropped)
-        both = self.dropped.intersection(fields)
-        assert not both, f"{name} has fields that it has dropped: {', '.join(sorted(both))}"
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
         self.digest = crc32(repr(describe(self)).encode())
@@ -412,26 +402,23 @@ class Shape(Fielded):
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
         """Return the shape of a subclass that has these further fields."""
-        return Shape(name, number, tuple(self.dropped), **self.by_name, **fields)
+        return Shape(name, number, **self.by_name, **fields)
 
-    def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
+    def loader(self) -> Callable[[Plain, Any, str], Any]:
         return self.load
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+    def load(self, plain: Plain, owner: Any, field: str) -> Any:
         one = owner.fresh(field)
-        self.put(one, plain, written)
+        self.put(one, plain)
         return one
 
-    def put(self, one: Any, plain: Plain, written: Written | None = None) -> None:
+    def put(self, one: Any, plain: Plain) -> None:
         """Read the row into the new object `one`."""
-        if written is not None:
-            self._put_by_field(one, plain, written)
-            return
         try:
             self._read(one, plain)
         except ShapeRefused:
             # This second attempt raises an error that names the field.
-            self._put_by_field(one, plain, None)
+            self._put_by_field(one, plain)
 
     def _first_read(self, one: Any, plain: Plain) -> None:
         lines = unpacking(len(self.kinds))
@@ -439,31 +426,26 @@ class Shape(Fielded):
             if isinstance(kind, Shape):
                 lines.append(f"kind{at}.put(one.{name}, v{at})")
             elif type(kind).read_into is ValueKind.read_into:
-                lines.append(f"one.{name} = {load_expression(at, kind, f'None, one, {name!r}')}")
+                lines.append(f"one.{name} = {load_expression(at, kind, f'one, {name!r}')}")
             else:
-                lines.append(f"kind{at}.read_into(one, {name!r}, v{at}, None)")
+                lines.append(f"kind{at}.read_into(one, {name!r}, v{at})")
         lines += ["if isinstance(one, SavedPart):", "  one.derive()"]
         self._read = function("one, plain", lines, self, SavedPart=SavedPart)
         self._read(one, plain)
 
-    def _put_by_field(self, one: Any, plain: Plain, written: Written | None) -> None:
-        """Read a row field by field, even if it was written in another shape.
-
-        The message of a ShapeRefused names the field.
-        """
-        layout: Mapping[str, ValueKind | None] = written.layout(self) if written else self.by_name
-        row = row_of(plain, self, len(layout))
-        for (name, kind), value in zip(layout.items(), row, strict=True):
+    def _put_by_field(self, one: Any, plain: Plain) -> None:
+        """Read a row field by field; the message of a ShapeRefused names the field."""
+        row = row_of(plain, self, len(self.by_name))
+        for (name, kind), value in zip(self.by_name.items(), row, strict=True):
             try:
-                if kind is not None:
-                    kind.read_into(one, name, value, written)
+                kind.read_into(one, name, value)
             except ShapeRefused as wrong:
                 raise ShapeRefused(f"{name} of {self.title}: {wrong}") from wrong
         if isinstance(one, SavedPart):
             one.derive()
 
-    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
-        self.put(getattr(one, name), plain, written)
+    def read_into(self, one: Any, name: str, plain: Plain) -> None:
+        self.put(getattr(one, name), plain)
 
 
 NO_TABLES: Final[Mapping[str, ValueKind]] = {}
@@ -491,68 +473,18 @@ def describe(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain
     return [*shapes, *([prefix, kind.name, []] for prefix, kind in tables.items())]
 
 
-class Written:
-    """The shapes in which a state was written, if they differ from the current ones."""
-
-    def __init__(self, said: Plain) -> None:
-        """Read the description of the shapes (`describe`) in a state."""
-        try:
-            self._shapes: dict[str, tuple[Any, dict[str, str]]] = {
-                name: (number, dict(fields)) for name, number, fields in said
-            }
-        except (TypeError, ValueError) as wrong:
-            raise ShapeRefused(f"its description cannot be read: {said!r:.60}") from wrong
-
-    def names(self, shape: Shape) -> bool:
-        """Return whether the state may have rows of the shape."""
-        return shape.title in self._shapes
-
-    def check_tables(self, tables: Mapping[str, ValueKind]) -> None:
-        """Raise ShapeRefused unless the rows of these tables are of the current kinds."""
-        for name, (kind, _) in self._shapes.items():
-            if name.endswith("/") and name not in tables:
-                raise ShapeRefused(f"it has rows of table {name}, which this version lacks")
-            if name in tables and tables[name].name != kind:
-                raise ShapeRefused(f"rows of table {name} were {kind}, not {tables[name].name}")
-
-    def layout(self, shape: Shape) -> dict[str, ValueKind | None]:
-        """Return the current kind of each field in the state's rows of the shape; None if dropped.
-
-        ShapeRefused is raised if the current shape cannot read such rows.
-        """
-        if not self.names(shape):
-            raise ShapeRefused(f"it has no description of {shape.title}")
-        number, fields = self._shapes[shape.title]
-        if number != shape.number:
-            raise ShapeRefused(
-                f"{shape.title} has version {number}, but only version {shape.number} can be read"
-            )
-        kinds: dict[str, ValueKind | None] = {}
-        for field, kind in fields.items():
-            today = kinds[field] = shape.by_name.get(field)
-            if today is None and field not in shape.dropped:
-                raise ShapeRefused(f"{shape.title} no longer has a field {field}")
-            if today is not None and today.name != kind:
-                raise ShapeRefused(f"{field} of {shape.title} was {kind}, not {today.name}")
-        return kinds
-
-
-def written_in(
+def refuse_other_shapes(
     said: Plain, shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES
-) -> Written | None:
-    """Return the shapes in which a state was written, or None if they are the current ones.
-
-    ShapeRefused is raised if a shape cannot be read. A shape within others may be missing from the
-    state, which then has no row of that shape.
-    """
-    if said == describe(shape, tables):
-        return None
-    written = Written(said)
-    written.check_tables(tables)
-    for each in shapes_in(shape, tables).values():
-        if each is shape or each in tables.values() or written.names(each):
-            written.layout(each)
-    return written
+) -> None:
+    """Raise ShapeRefused unless a state was written in these shapes; `said` describes its own."""
+    today = describe(shape, tables)
+    if said == today:
+        return
+    if not isinstance(said, _ROW) or not all(isinstance(each, _ROW) and each for each in said):
+        raise ShapeRefused(f"its description cannot be read: {said!r:.60}")
+    others = [f"{each[0]}" for each in (*said, *today) if (each in said) != (each in today)]
+    names = ", ".join(dict.fromkeys(others))
+    raise ShapeRefused(f"its description of {names:.200} is not that of this version")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
@@ -581,6 +513,6 @@ class Saved(SavedPart):
         """Return the object's state as a row."""
         return self.SHAPE.dump(self)
 
-    def load(self, row: Plain, written: Written | None = None) -> None:
+    def load(self, row: Plain) -> None:
         """Read the row into this object, which must be new."""
-        self.SHAPE.put(self, row, written)
+        self.SHAPE.put(self, row)

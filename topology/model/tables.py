@@ -16,9 +16,8 @@ from topology.model.saved import (
     Shape,
     ShapeRefused,
     ValueKind,
-    Written,
     describe,
-    written_in,
+    refuse_other_shapes,
 )
 
 K = TypeVar("K")
@@ -56,13 +55,13 @@ class Table(Generic[K, V]):
     def find(self, key: K) -> V | None:
         return self.rows.get(key)
 
-    def read(self, rows: Mapping[str, Plain], written: Written | None) -> Iterator[int]:
+    def read(self, rows: Mapping[str, Plain]) -> Iterator[int]:
         """Read this table's saved rows, in steps of several rows."""
         load, begin = self.kind.loader(), len(self.prefix)
         for at, (name, plain) in enumerate(rows.items()):
             try:
                 text = name[begin:]
-                self.put(self.key_of(text), load(plain, written, self, text))
+                self.put(self.key_of(text), load(plain, self, text))
             except ValueError as wrong:
                 raise ShapeRefused(f"{name}: {wrong}") from wrong
             if not at % TURN:
@@ -124,12 +123,12 @@ class TableWithin(ValueKind):
     def dump(self, value: Table[Any, Any]) -> Plain:
         return {} if value.is_apart else value.snapshot()
 
-    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+    def read_into(self, one: Any, name: str, plain: Plain) -> None:
         if not isinstance(plain, dict):
             raise self.refusal(plain)
         table = getattr(one, name)
         refuse_others({key: None for key in plain if not key.startswith(table.prefix)})
-        for _ in table.read(plain, written):
+        for _ in table.read(plain):
             pass
 
 
@@ -227,10 +226,10 @@ class SavedState:
                     raise ShapeRefused(f"it has {name:.60}, but no row {self._key}")
             rest |= state
             return
-        written = written_in(state.get(SHAPES), self._shape, kinds)
-        self.is_followed = written is None
-        self._shape.put(one, state[self._key], written)
-        yield from read_rows(self._tables, state, written, rest)
+        refuse_other_shapes(state.get(SHAPES), self._shape, kinds)
+        self.is_followed = True
+        self._shape.put(one, state[self._key])
+        yield from read_rows(self._tables, state, rest)
         for name in (SHAPES, self._key):
             rest.pop(name, None)
 
@@ -238,7 +237,6 @@ class SavedState:
 def read_rows(
     tables: Sequence[Table[Any, Any]],
     state: Mapping[str, Plain],
-    written: Written | None,
     others: State,
 ) -> Iterator[int]:
     """Read the tables' rows in steps, and put the rows that are in no table into `others`."""
@@ -248,8 +246,8 @@ def read_rows(
         if not at % TURN:
             yield 0
     for table in tables:
-        yield from table.read(found[table.prefix], written)
-        table.follow(is_written=written is None)
+        yield from table.read(found[table.prefix])
+        table.follow(is_written=True)
 
 
 def refuse_others(others: Mapping[str, Plain]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from topology.answer.quality_target import QualityTarget
 from topology.model.operator import Plain
-from topology.model.saved import ValueKind, Written
+from topology.model.saved import ValueKind
 
 
 class SavedTargets(ValueKind):
@@ -23,7 +23,7 @@ class SavedTargets(ValueKind):
     def dump(self, value: Mapping[str, QualityTarget]) -> Plain:
         return {name: target.dump() for name, target in value.items()}
 
-    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+    def read_into(self, one: Any, name: str, plain: Plain) -> None:
         targets: Mapping[str, QualityTarget] = getattr(one, name)
         if not isinstance(plain, dict):
             raise self.refusal(plain)

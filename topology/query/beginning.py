@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.operator import Plain
-from topology.model.saved import BIG, ValueKind, Written, row_of
+from topology.model.saved import BIG, ValueKind, row_of
 
 ALWAYS: Final = -(1 << 66)
 UNKNOWN: Final = 1 << 66
@@ -109,11 +109,11 @@ class Beginnings(ValueKind):
         is_midstream = any(beginning.is_midstream for beginning in value)
         return [BIG.dump(beginning.since_ns) for beginning in value] if is_midstream else []
 
-    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+    def read_into(self, one: Any, name: str, plain: Plain) -> None:
         beginnings = getattr(one, name)
         row = row_of(plain or [ALWAYS] * len(beginnings), self, len(beginnings))
         for beginning, since in zip(beginnings, row, strict=True):
-            beginning.begin(BIG.load(since, written, one, name))
+            beginning.begin(BIG.load(since, one, name))
 
 
 BEGINNINGS: Final = Beginnings("beginnings", is_plain=False)

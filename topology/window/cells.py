@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from topology.model.native import mypyc_attr
 from topology.model.operator import Plain
 from topology.model.paths import Names as Path
-from topology.model.saved import INT, ValueKind, Written, record, row_of
+from topology.model.saved import INT, ValueKind, record, row_of
 from topology.window.aggregates.built_in import (
     BUILT_IN,
     OF_CELL,
@@ -182,7 +182,7 @@ class CellsKind(ValueKind):
     def dump(self, value: RowCells) -> Plain:
         return [cell.dump() for cell in value]
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+    def load(self, plain: Plain, owner: Any, field: str) -> Any:
         cells = self._makers.fresh()
         for cell, state in zip(cells, row_of(plain, self, len(cells)), strict=True):
             cell.load(state)

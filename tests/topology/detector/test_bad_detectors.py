@@ -279,7 +279,7 @@ def test_unreadable_state_stops_key() -> None:
     unit, _ = run(Detector(lambda s, e: (Mode.BUSY, {"n": 1}), Mode.IDLE), [1])
     unit.advance(behind(10**6), behind(10**6))
     restored = Unit(behaviour_of(Detector(lambda s, e: (s, {"n": 1}), Fewer.IDLE)), b"")
-    assert not any(restored.table.read(unit.table.snapshot(), None))
+    assert not any(restored.table.read(unit.table.snapshot()))
     restored.put("", LogEntry(Seen("A", 10**7, 1)))
     assert restored.advance(behind(10**8), behind(10**8)) == []
     assert restored.counts.stopped == 1

@@ -134,7 +134,7 @@ def test_spacing_of_a_key_survives_restart() -> None:
     unit.advance(behind(100), before(-1))
     again = unit_of(Detector(_sum, 0))
     UNIT.put(again, UNIT.dump(unit))
-    assert not any(again.table.read(unit.table.snapshot(), None))
+    assert not any(again.table.read(unit.table.snapshot()))
     for time_ns in range(10, 110, 10):
         put(again, time_ns)
     again.resume()

@@ -247,7 +247,7 @@ def _ids_of(unit: Unit) -> Callable[..., str]:
 def _restarted(unit: Unit, detector: Any, settings: dict[str, Any]) -> Unit:
     other = Unit(behaviour_of(detector), BEGUN, **settings)
     other.reached, other.confirmed = unit.reached, unit.confirmed
-    assert not any(other.table.read(unit.table.snapshot(), None))
+    assert not any(other.table.read(unit.table.snapshot()))
     for key, log in unit.logs.items():
         for entry in log.entries:
             other.put(key, LogEntry(entry.seen))

@@ -86,7 +86,7 @@ def test_order_and_grouping_do_not_matter(function: str, values: list[Any], seed
     together.row.merge(parts[0].row)
     together.row.merge(parts[1].row)
     kind = row_kind(again.makers)
-    again.row = kind.load(through_changelog(kind.dump(one.row)), None, None, "")
+    again.row = kind.load(through_changelog(kind.dump(one.row)), None, "")
     for cell in (other, together, again):
         assert repr(cell.value()) == repr(one.value())
         assert repr(cell.bounds(())) == repr(one.bounds(()))

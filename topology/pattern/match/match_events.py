@@ -188,7 +188,7 @@ class MatchTable(Table[Identity, MatchEvent]):
         Matches of other types are forgotten.
         """
         mine = {name: rest.pop(name) for name in list(rest) if name.startswith(self.prefix)}
-        for _ in self.read(mine, None):
+        for _ in self.read(mine):
             pass
         self.follow(is_written=True)
         for identity, event in list(self.rows.items()):

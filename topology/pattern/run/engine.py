@@ -376,7 +376,7 @@ class Engine:
         rest = dict(state)
         counts, levels = rest.pop(ENGINE, ({}, {}))
         for word, count in counts.items():
-            self.counts[word] = INT.load(count, None, None, word)
+            self.counts[word] = INT.load(count, None, word)
         read = frozenset[str]().union(*(level.types for level in self.levels))
         matches, events = self._matches.restore(rest, read), list(entries)
         current = [match.entry for match in matches if match.is_current]

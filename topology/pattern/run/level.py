@@ -393,7 +393,7 @@ class QueryLevel(RunContext):
         rows: Mapping[str, Plain] = {}
         lateness: Mapping[str, Plain] = {}
         if row is not None:
-            self.now.clock_ns, frontier_ns, doubt, rows, lateness = LEVEL.load(row, None, None, "")
+            self.now.clock_ns, frontier_ns, doubt, rows, lateness = LEVEL.load(row, None, "")
             self.now.pass_by(frontier_ns)
             if self.doubt is not NO_DOUBT:
                 self.doubt.restore(doubt)

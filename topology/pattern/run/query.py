@@ -85,7 +85,7 @@ class Wiring:
         If so, the caller must emit the results for which the query was waiting. `now_ns`: the
         earliest start of the query's matches if the row has another fingerprint.
         """
-        fingerprint, since_ns, target_ns = QUERY.load(row, None, None, self.query.name)
+        fingerprint, since_ns, target_ns = QUERY.load(row, None, self.query.name)
         is_known: bool = fingerprint == self.query.known_by
         self.since_ns = since_ns if is_known else now_ns
         waits = self.target_ns is not None

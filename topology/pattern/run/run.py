@@ -262,7 +262,7 @@ class Run:
 
     def _take(self, key: str, kind: ValueKind, state: State) -> Any:
         """Take a row out of a state that is being restored, and return its value."""
-        row = self.written[key] = kind.load(state.pop(key), None, None, key)
+        row = self.written[key] = kind.load(state.pop(key), None, key)
         return row
 
     def recall(self, anchor: Entry, state: State) -> None:

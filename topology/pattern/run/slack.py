@@ -167,7 +167,7 @@ class Slack:
                 key = PREFIX + run.row_key(anchor)
                 if key in state:
                     self.written[key] = state.pop(key)
-                    due_ns, last = GATHERED.load(self.written[key], None, None, key)
+                    due_ns, last = GATHERED.load(self.written[key], None, key)
                     self._gathered.setdefault(run, (due_ns, {}))[1][anchor.key] = anchor
                     run.put_back(anchor, last and (*last[:2], _load_found(last[2], entries)))
 

@@ -70,7 +70,7 @@ class Events(AggregateCell):
         return self.events
 
     def load(self, state: Plain) -> None:
-        self.events = INT.load(state, None, self, "events")
+        self.events = INT.load(state, self, "events")
 
 
 class Count(Additive):

@@ -17,7 +17,6 @@ from topology.model.saved import (
     SCALAR,
     TEXT,
     ValueKind,
-    Written,
     list_of,
     pack,
     record,
@@ -95,21 +94,18 @@ def unsure_of(event: Event, values: Values) -> UnsureEvent:
 
 
 class CellValue(ValueKind):
-    """The kind of a value that is added to a cell: a scalar, or a pair of a scalar and its rank.
-
-    It has the name of a scalar, so states from before there were pairs can be read.
-    """
+    """The kind of a value that is added to a cell: a scalar, or a pair of a scalar and its rank."""
 
     def __init__(self) -> None:
-        super().__init__(SCALAR.name, *SCALAR.types, is_plain=False)
+        super().__init__("scalar or pair", *SCALAR.types, is_plain=False)
 
     def dump(self, value: Any) -> Plain:
         return [pack(part) for part in value] if isinstance(value, tuple) else pack(value)
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+    def load(self, plain: Plain, owner: Any, field: str) -> Any:
         if isinstance(plain, list | tuple) and len(plain) == 2:
             return unpack(plain[0]), unpack(plain[1])
-        return SCALAR.load(plain, written, owner, field)
+        return SCALAR.load(plain, owner, field)
 
 
 UNSURE_EVENT: Final = record(

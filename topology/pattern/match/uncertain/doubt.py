@@ -59,7 +59,7 @@ class Doubt:
         return self.error_ns, list(self.steps)
 
     def restore(self, state: Plain) -> None:
-        error_ns, steps = DOUBT.load(state, None, None, "")
+        error_ns, steps = DOUBT.load(state, None, "")
         if error_ns >= self.error_ns:
             self.error_ns, self.steps, self.margin_ns = error_ns, steps, 2 * error_ns
 
