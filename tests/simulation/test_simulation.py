@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 import pytest
 
 from tests.kit.events import copies
+from tests.kit.places import give_back
 from tests.kit.runs import cut, held_after_restart, through_changelog
 from tests.seeds import seeds_of_today
 from tests.simulation.world import World
@@ -193,7 +194,7 @@ class Fused(Run):
                 if self.rng.random() < 0.5:
                     held = held_after_restart(self.stage, self.raw, FUSED_STAMPED_FROM)
                     self.stage = new_stage(self.topology, "reorder", "merge")
-                    self.stage.restore(table, held)
+                    give_back(self.stage, table, held)
         self._add(self.stage.on_end(self.raw[-1].at_ns if self.raw else 0))
         return self
 
@@ -218,7 +219,7 @@ class Split(Run):
                 state = through_changelog(merge.snapshot())
                 held = held_after_restart(merge, topic, stamped_from=1)
                 merge = self._merge()
-                merge.restore(state, held)
+                give_back(merge, state, held)
         self._add(merge.on_end(self.end_ns))
         return self
 
@@ -242,7 +243,7 @@ class Split(Run):
                     held_after_restart(stage, raw, NEVER_STAMPED),
                 )
                 stage = new_stage(self.topology, "reorder")
-                stage.restore(state, held)
+                give_back(stage, state, held)
             self.reports += step.reports
             written += step.released
             if step.now_ns // BEAT_NS > beat_ns:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tests.kit.events import copies
+from tests.kit.places import give_back
 from tests.kit.runs import held_after_restart, through_changelog
 from tests.seeds import seeds_of_today
 from tests.simulation.test_simulation import (
@@ -73,17 +74,18 @@ class Task(Run):
                 if self.rng.random() < 0.5:
                     held = self._held(stage)
                     stage = self._new()
-                    stage.restore(table, held)
+                    give_back(stage, table, held)
         self._add(stage.on_end(self.end_ns))
         return self
 
     def _new(self) -> Any:
         return new_stage(self.topology, "reorder", "merge", lanes=len(self.lanes))
 
-    def _held(self, stage: Any) -> list[Event]:
+    def _held(self, stage: Any) -> dict[Event, int]:
         """Return the events that the driver reads again, by arrival, partition and offset."""
         held = held_after_restart(stage, [*self.raw.values()], FUSED_STAMPED_FROM)
-        return sorted(held, key=lambda event: (event.arrival_ns, event.offset))
+        in_order = sorted(held, key=lambda event: (event.arrival_ns, event.offset))
+        return {event: held[event] for event in in_order}
 
     def _polls(self) -> Iterator[list[Event]]:
         """Yield batches of one partition each, followed by the partition's clock; then the ends of

@@ -134,7 +134,7 @@ class Node(CompositePart):
             kept, freed = self._originals_of(kept, freed, accepted)
         if moved is not None:
             moved += self.kept.intersection(kept)
-            moved += freed
+            moved += self.kept.intersection(freed)
         self.kept.update(kept)
         self.kept.difference_update(freed)
         step.kept, step.freed = [], []
