@@ -18,7 +18,7 @@ from pathlib import Path
 from stat import S_IROTH
 from typing import Final
 
-from inorder.signing_keys import BadSigningKey, SigningKey, content_of, masters_of
+from inorder.signing_keys import BadSigningKey, SigningKey, parse_master_keys, read_key_file
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def masters_in(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     if given is None:
         return ()
     try:
-        return masters_of("\n".join(given.split()) if place == MASTERS else given)
+        return parse_master_keys("\n".join(given.split()) if place == MASTERS else given)
     except BadSigningKey as error:
         raise KeysRefused(f"{place}: {error}") from error
 
@@ -58,7 +58,7 @@ def _find_given(variable: str, environment: Mapping[str, str]) -> tuple[str, str
     if path is None:
         return variable, value
     try:
-        content = content_of(path)
+        content = read_key_file(path)
         if Path(path).stat().st_mode & S_IROTH:
             log.warning(
                 "%s%s: every user of this machine can read %s; run chmod 600 on it",

@@ -10,19 +10,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from topology.config.user_functions import KINDS, defines_some, faults, nowhere
+from topology.config.user_functions import KINDS, faults, missing_file_error, require_definitions
 from topology.config.written_functions import texts_of
 from topology.model.user_functions import BadFunctions, UserFunctions
 
 MODULE: Final = "inorder_own"
 
 
-def bringing(folder: Path) -> Callable[[str], UserFunctions]:
+def make_loader(folder: Path) -> Callable[[str], UserFunctions]:
     """Return a function that loads a file by its path relative to `folder`."""
-    return lambda path: bring(folder / path)
+    return lambda path: load_functions(folder / path)
 
 
-def bring(path: Path) -> UserFunctions:
+def load_functions(path: Path) -> UserFunctions:
     """Load and return a file's definitions.
 
     Raises BadFunctions if the file is missing, fails, or has an invalid definition or none.
@@ -30,10 +30,10 @@ def bring(path: Path) -> UserFunctions:
     try:
         text = path.read_bytes()
     except OSError as wrong:
-        raise nowhere(path) from wrong
+        raise missing_file_error(path) from wrong
     module = _run(path, text)
-    names = {name: _mapping(path, module, name) for name in KINDS}
-    defines_some(path, names)
+    names = {name: _find_mapping(path, module, name) for name in KINDS}
+    require_definitions(path, names)
     brought = UserFunctions(**names)
     for message, remedy in faults(brought):
         raise BadFunctions(f"{path}: {message}", remedy)
@@ -54,7 +54,7 @@ def _run(path: Path, text: bytes) -> ModuleType:
     return module
 
 
-def _mapping(path: Path, module: ModuleType, name: str) -> Mapping[str, Any]:
+def _find_mapping(path: Path, module: ModuleType, name: str) -> Mapping[str, Any]:
     found = vars(module).get(name, {})
     if not isinstance(found, Mapping):
         raise BadFunctions(f"{path}: `{name}` is not a mapping", f"write {name} = {{'name': ...}}")

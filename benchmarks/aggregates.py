@@ -30,16 +30,16 @@ from functools import cache, partial
 from math import sqrt
 from typing import Final, NamedTuple
 
-from benchmarks.harness import Columns, Tables, score
+from benchmarks.harness import Columns, Tables, make_table
 from benchmarks.synced import (
     AS_CLIENT_DOES,
     THESIS,
     TRUST,
     Method,
-    sources_of,
+    replicate_stream,
+    run_events,
     span_of,
     stamp,
-    through,
 )
 from benchmarks.tables import Table, count
 from benchmarks.workloads import Recipe, soccer
@@ -128,7 +128,7 @@ class Speeds:
         first_ns = span_of(single).first_ns
         self._speeds: dict[tuple[str, int], int] = {}
         sums: dict[tuple[int, int], list[int]] = {}
-        for row in sources_of(single, SOURCES):
+        for row in replicate_stream(single, SOURCES):
             mean = MEANS[(row.ts_ns - first_ns) // MEANS_EVERY_NS % len(MEANS)]
             speed = round(mean * (0.5 + rng.random()))
             self._speeds[row.source, row.seq] = speed
@@ -139,7 +139,7 @@ class Speeds:
         self.truth = {window: total / number for window, (total, number) in sums.items()}
 
     def events(self, dials: dict[str, Dial]) -> Iterator[Event]:
-        for event in stamp(sources_of(self._single, SOURCES), dials):
+        for event in stamp(replicate_stream(self._single, SOURCES), dials):
             event.value = {"v": self._speeds[event.source, event.seq]}
             yield event
 
@@ -194,7 +194,9 @@ def measure(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) -> M
             samples = rounds(
                 dials, *span, clocks.method.pauses_s, seed=seed, ways_ns=clocks.ways_ns
             )
-            through(speeds.events(dials), tuple(dials), samples, clocks.method, estimates.take_step)
+            run_events(
+                speeds.events(dials), tuple(dials), samples, clocks.method, estimates.take_step
+            )
             estimates.end(span.last_ns + S)
             for (size_ns, name, start_ns), (average, low, high) in estimates.averages.items():
                 true = speeds.truth.get((size_ns, start_ns))
@@ -230,4 +232,4 @@ def tables_of(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) ->
 
 def _table(name: str, measured: Callable[[], Measured], clocks: str, size_ns: int) -> Table:
     found = {title: measured()[clocks, size_ns, key] for key, title in ESTIMATORS.items()}
-    return score(name, found, COLUMNS).print(("thesis: error", "RMS"), THESIS_ERRORS)
+    return make_table(name, found, COLUMNS).print(("thesis: error", "RMS"), THESIS_ERRORS)

@@ -19,7 +19,7 @@ from typing import Final
 
 from benchmarks import harness
 from benchmarks.disorder.run import measure_spent
-from benchmarks.harness import ROOT, Asked, Figures, Tables, elsewhere
+from benchmarks.harness import ROOT, Asked, Figures, Tables, run_in_tree
 from benchmarks.tables import Table
 from benchmarks.workloads.machines import MS, S, plant
 from recordings.audit.row import AuditRow
@@ -84,7 +84,7 @@ def count(rows: Sequence[AuditRow]) -> dict[str, int]:
 def measure(records: int) -> Table:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "telemetry.csv"
-        known = elsewhere(ROOT, "benchmarks.audit:made", {"records": records, "path": str(path)})
+        known = run_in_tree(ROOT, "benchmarks.audit:made", {"records": records, "path": str(path)})
         megabytes = path.stat().st_size / 2**20
         with tempfile.TemporaryFile("w+") as out:
             began_s = time.perf_counter()

@@ -23,8 +23,8 @@ import orjson
 import yaml
 from confluent_kafka import Producer
 
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
 from agents.stage.outlet import partition_of
 from benchmarks.harness import ROOT
 from benchmarks.workloads.rows import Row
@@ -100,11 +100,11 @@ def settle(
     path = folder / f"{name}.yaml"
     path.write_text(text)
     topology = parse(text)
-    create(declare(topology), bootstrap, 1)
+    ensure_topics(list_needed_topics(topology), bootstrap, 1)
     return Setting(path, topology)
 
 
-def settle_as_installed(
+def set_up_as_installed(
     folder: Path, bootstrap: str, raw: str, tree: Path, *, has_queries: bool
 ) -> Setting:
     """Do the same for the topology of README.md, with the defaults of the revision in `tree`.
@@ -130,14 +130,14 @@ def settle_as_installed(
 HEADERS: Final = HeaderWriter(HeaderConfig())
 
 
-def by_contract(row: Row, value: bytes) -> dict[str, Any]:
+def to_contract_record(row: Row, value: bytes) -> dict[str, Any]:
     """Return the arguments of `Producer.produce` for a record of the header contract."""
     headers = HEADERS.write(row.source, row.seq, ts_ns=row.ts_ns, epoch=0, stream=DEFAULT_STREAM)
     key = DEFAULT_STREAM.encode()
     return {"value": value, "key": key, "partition": 0, "headers": headers}
 
 
-def as_telemetry(row: Row, value: bytes) -> dict[str, Any]:
+def to_telemetry_record(row: Row, value: bytes) -> dict[str, Any]:
     """Return those for a record of README.md's topology; digits of `value` fill up the JSON."""
     content = {
         "device": row.source,
@@ -155,7 +155,7 @@ def produce(
     raw: str,
     rows: Sequence[Row],
     speed: float = SPEED,
-    form: Callable[[Row, bytes], Mapping[str, Any]] = by_contract,
+    form: Callable[[Row, bytes], Mapping[str, Any]] = to_contract_record,
 ) -> None:
     """Produce each row at its time in a form; raise RuntimeError if the rows cannot be sent."""
     producer = Producer(

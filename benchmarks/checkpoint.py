@@ -22,7 +22,7 @@ from agents.state import changelog
 from agents.state.held import HeldPages
 from agents.state.stores.seal import StateTally
 from benchmarks import harness
-from benchmarks.harness import Asked, Figures, Tables, cpu_s, figures
+from benchmarks.harness import Asked, Figures, Tables, compare_trees, cpu_s
 from benchmarks.tables import count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
@@ -96,7 +96,9 @@ class Checkpointing:
         return Cut(seconds, len(encoded), size)
 
 
-def in_turn(begin: int, events: int, sources: int, begin_ns: int | None = None) -> list[Row]:
+def make_rows_in_turn(
+    begin: int, events: int, sources: int, begin_ns: int | None = None
+) -> list[Row]:
     """Return events from number `begin` on. The sources take turns, and each is in sequence."""
     first_ns = START_NS + begin * STEP_NS if begin_ns is None else begin_ns
     rows = []
@@ -106,7 +108,7 @@ def in_turn(begin: int, events: int, sources: int, begin_ns: int | None = None) 
     return rows
 
 
-def of_throughput(events: int) -> Cut:
+def measure_throughput(events: int) -> Cut:
     """Measure a checkpoint after `events` of twenty sources with every kind of disorder."""
     rows = crowd(events * (ROUNDS + 1)).rows
     work = Checkpointing()
@@ -114,16 +116,16 @@ def of_throughput(events: int) -> Cut:
     for begin in range(0, len(rows) - events + 1, events):
         work.take(rows[begin : begin + events])
         cuts.append(work.cut())
-    return typical(cuts[1:])
+    return find_median(cuts[1:])
 
 
-def of_held(held: int) -> Cut:
+def measure_buffered(held: int) -> Cut:
     """Measure a checkpoint while `held` events are buffered.
 
     The source `late` lacks its number 1, while ten other sources continue.
     """
     work = Checkpointing()
-    work.take(in_turn(0, USUAL_EVENTS, 10))
+    work.take(make_rows_in_turn(0, USUAL_EVENTS, 10))
     at_ns = START_NS + USUAL_EVENTS * STEP_NS
     waiting = [Row(at_ns + seq, "late", seq, at_ns + seq) for seq in (0, *range(2, held + 2))]
     work.take(waiting)
@@ -131,25 +133,25 @@ def of_held(held: int) -> Cut:
     cuts = []
     for number in range(1, ROUNDS + 1):
         begin_ns = at_ns + held + number * USUAL_EVENTS * STEP_NS
-        work.take(in_turn(number * USUAL_EVENTS, USUAL_EVENTS, 10, begin_ns))
+        work.take(make_rows_in_turn(number * USUAL_EVENTS, USUAL_EVENTS, 10, begin_ns))
         cuts.append(work.cut())
-    return typical(cuts)
+    return find_median(cuts)
 
 
-def of_sources(sources: int, speaking: int) -> Cut:
+def measure_sources(sources: int, speaking: int) -> Cut:
     """Measure a checkpoint of `sources`; `speaking` of them have sent one event since the last."""
     work = Checkpointing()
-    work.take(in_turn(0, sources, sources))
+    work.take(make_rows_in_turn(0, sources, sources))
     work.cut()
     cuts = []
     for number in range(1, ROUNDS + 1):
-        rows = in_turn(number * sources, sources, sources)[:speaking]
+        rows = make_rows_in_turn(number * sources, sources, sources)[:speaking]
         work.take(rows)
         cuts.append(work.cut())
-    return typical(cuts)
+    return find_median(cuts)
 
 
-def typical(cuts: Sequence[Cut]) -> Cut:
+def find_median(cuts: Sequence[Cut]) -> Cut:
     return Cut(
         median(cut.seconds for cut in cuts),
         round(median(cut.keys for cut in cuts)),
@@ -159,12 +161,12 @@ def typical(cuts: Sequence[Cut]) -> Cut:
 
 def measure(throughput: Sequence[int], held: Sequence[int], sources: Sequence[int]) -> Figures:
     """Return the CPU in ms and the bytes of each checkpoint."""
-    cuts = {f"{count(each)} events since the last": of_throughput(each) for each in throughput}
-    cuts |= {f"{count(each)} events behind a hole": of_held(each) for each in held}
+    cuts = {f"{count(each)} events since the last": measure_throughput(each) for each in throughput}
+    cuts |= {f"{count(each)} events behind a hole": measure_buffered(each) for each in held}
     for each in sources:
         for speaking in sorted({10, each}):
             name = f"{count(each)} sources, of which {count(speaking)} sent"
-            cuts[name] = of_sources(each, speaking)
+            cuts[name] = measure_sources(each, speaking)
     return {
         f"{name}: {what}": figure
         for name, cut in cuts.items()
@@ -177,7 +179,7 @@ def tables(asked: Asked) -> Tables:
     sizes = FULL if asked.full else QUICK
     yield (
         "checkpoint",
-        lambda: figures(asked, "a checkpoint", "benchmarks.checkpoint:measure", **sizes),
+        lambda: compare_trees(asked, "a checkpoint", "benchmarks.checkpoint:measure", **sizes),
     )
 
 

@@ -20,9 +20,9 @@ from statistics import mean, median
 from typing import Any, Final, NamedTuple
 
 from benchmarks import harness
-from benchmarks.harness import Asked, Columns, Tables, contest, score
+from benchmarks.harness import Asked, Columns, Tables, compare_entries, make_table
 from benchmarks.published.clock import ThesisClock
-from benchmarks.tables import Table, count, share, us
+from benchmarks.tables import Table, count, format_share, format_us
 from benchmarks.traces import TRACES, TraceRow
 from topology.clock.measured import MeasuredClock
 from topology.config import ClockConfig
@@ -55,9 +55,9 @@ def judge(model: Model, stamp_ns: int, truth_ns: int) -> Judged:
 
 
 COLUMNS: Final[Columns] = {
-    "mean error us": lambda found, _: us(mean(one.error_ns for one in found)),
-    "bound us": lambda found, _: us(mean(one.bound_ns for one in found)),
-    "outside %": lambda found, _: share(sum(one.outside for one in found), len(found)),
+    "mean error us": lambda found, _: format_us(mean(one.error_ns for one in found)),
+    "bound us": lambda found, _: format_us(mean(one.bound_ns for one in found)),
+    "outside %": lambda found, _: format_share(sum(one.outside for one in found), len(found)),
 }
 
 
@@ -77,7 +77,7 @@ def draw_sample(begun_ns: int, random: Random, *, spiky: bool = False) -> Sample
     return Sample("s", begun_ns, heard_ns, heard_ns, ended_ns, ended_ns)
 
 
-def one_burst(bursts: int, *, spiky: bool) -> Table:
+def measure_bursts(bursts: int, *, spiky: bool) -> Table:
     """Measure bursts of ten rounds with a true offset of 0."""
     config = ClockConfig(max_error_ns=ANY_WIDTH, max_skew_ppb=100)
     found: dict[str, list[Judged]] = {}
@@ -95,7 +95,7 @@ def one_burst(bursts: int, *, spiky: bool) -> Table:
             found.setdefault(name, []).append(judge(model, samples[-1].t4_ns, 0))
     title = "ten rounds, 0.1 ms + exp(0.2 ms) each way"
     more = ", exp(5 ms) more for 20 % of the packets" if spiky else ""
-    return score(f"{title}{more}: {count(bursts)} bursts", found, COLUMNS)
+    return make_table(f"{title}{more}: {count(bursts)} bursts", found, COLUMNS)
 
 
 class Drift(NamedTuple):
@@ -117,7 +117,7 @@ DRIFTS: Final = (
 )
 
 
-def minutes(drift: Drift, random: Random) -> Iterator[Callable[[float], float]]:
+def iter_offsets(drift: Drift, random: Random) -> Iterator[Callable[[float], float]]:
     """Yield, for each period, the offset as a function of the seconds in it; the rate wanders."""
     offset, rate = 0.0, drift.skew_ppm * 1e-6
     limit = drift.wander_ppm_per_min * 1e-6 / 60
@@ -134,14 +134,14 @@ def minutes(drift: Drift, random: Random) -> Iterator[Callable[[float], float]]:
         rate += change * PERIOD_S
 
 
-def before_the_next(
+def judge_before_sync(
     make: Callable[[ClockConfig], Model], drift: Drift, bursts: int
 ) -> list[Judged]:
     """Judge a model just before each next sync, after five minutes in which it settles."""
     random = Random(1)
     model = make(ClockConfig(max_error_ns=ANY_WIDTH, sync_window_ns=drift.window_s * S))
     found: list[Judged] = []
-    of_minute = minutes(drift, random)
+    of_minute = iter_offsets(drift, random)
     for burst in range(bursts):
         offset, base_ns = next(of_minute), START_NS + burst * PERIOD_S * S
         for at in range(4 if burst else 10):
@@ -157,17 +157,17 @@ def before_the_next(
     return found
 
 
-def until_the_next(bursts: int) -> Table:
+def measure_before_sync(bursts: int) -> Table:
     entries = {
-        f"{drift.name}: {name}": partial(before_the_next, make, drift, bursts)
+        f"{drift.name}: {name}": partial(judge_before_sync, make, drift, bursts)
         for drift in DRIFTS
         for name, make in MODELS.items()
     }
     title = f"just before the next sync: 4 rounds every {PERIOD_S} s, {count(bursts)} bursts"
-    return contest(title, entries, COLUMNS)
+    return compare_entries(title, entries, COLUMNS)
 
 
-def _checks(outcomes: Sequence[Any]) -> int:
+def _count_checks(outcomes: Sequence[Any]) -> int:
     return sum(one.checks for one in outcomes)
 
 
@@ -179,10 +179,10 @@ def _median_ms(widths_ns: str) -> Callable[[Any, Any], str]:
 
 HISTORY: Final[Columns] = {
     "histories": lambda outcomes, _: count(len(outcomes)),
-    "checks": lambda outcomes, _: count(_checks(outcomes)),
+    "checks": lambda outcomes, _: count(_count_checks(outcomes)),
     "outside": lambda outcomes, _: count(sum(one.violations for one in outcomes)),
-    "thesis: outside %": lambda outcomes, _: share(
-        sum(one.thesis_violations for one in outcomes), _checks(outcomes)
+    "thesis: outside %": lambda outcomes, _: format_share(
+        sum(one.thesis_violations for one in outcomes), _count_checks(outcomes)
     ),
     "least round trip ms": _median_ms("round_trips_ns"),
     "width then ms": _median_ms("fresh_widths_ns"),
@@ -190,7 +190,7 @@ HISTORY: Final[Columns] = {
 }
 
 
-def histories(seeds: int) -> Table:
+def measure_histories(seeds: int) -> Table:
     from tests.simulation.clock_histories import plan_of, run
 
     by_kind: dict[str, list[Any]] = {"all": []}
@@ -199,10 +199,10 @@ def histories(seeds: int) -> Table:
         name = plan.kind + ", one of three servers lies" * (plan.servers > 1)
         by_kind.setdefault(name, []).append(run(seed))
         by_kind["all"].append(by_kind[name][-1])
-    return score(f"{count(seeds)} simulated histories", by_kind, HISTORY)
+    return make_table(f"{count(seeds)} simulated histories", by_kind, HISTORY)
 
 
-def phone(rows: Sequence[TraceRow], model: Model) -> list[Judged]:
+def judge_phone(rows: Sequence[TraceRow], model: Model) -> list[Judged]:
     """Judge a model against the recorded offset: NTP's estimate, constant for ten minutes."""
     found = []
     for at, one in enumerate(rows):
@@ -215,7 +215,7 @@ def phone(rows: Sequence[TraceRow], model: Model) -> list[Judged]:
     return found
 
 
-def phones(every: int) -> Table:
+def measure_phones(every: int) -> Table:
     config = ClockConfig(granularity_ns=MS, max_error_ns=ANY_WIDTH)
     found: dict[str, list[Judged]] = {}
     for session in ("d1", "d2", "d4"):
@@ -224,20 +224,20 @@ def phones(every: int) -> Table:
             by_phone.setdefault(one.source, []).append(one)
         for phone_, rows in sorted(by_phone.items()):
             for name, make in MODELS.items():
-                judgements = phone(rows[::every], make(config))
+                judgements = judge_phone(rows[::every], make(config))
                 found[f"{session}, {phone_}: {name}"] = judgements
                 found.setdefault(f"all: {name}", []).extend(judgements)
-    return score("phones over UMTS, against the recorded NTP offset", found, COLUMNS)
+    return make_table("phones over UMTS, against the recorded NTP offset", found, COLUMNS)
 
 
 def tables(asked: Asked) -> Tables:
     """Measure the clock model beside the thesis's: error, bound, and whether the bound is true."""
     full = asked.full
     for spiky in (False, True):
-        yield "burst", partial(one_burst, 4_000 if full else 200, spiky=spiky)
-    yield "drift", partial(until_the_next, 2_000 if full else 100)
-    yield "histories", partial(histories, 10_000 if full else 100)
-    yield "phones", partial(phones, 1 if full else 8)
+        yield "burst", partial(measure_bursts, 4_000 if full else 200, spiky=spiky)
+    yield "drift", partial(measure_before_sync, 2_000 if full else 100)
+    yield "histories", partial(measure_histories, 10_000 if full else 100)
+    yield "phones", partial(measure_phones, 1 if full else 8)
 
 
 command = harness.command(tables)

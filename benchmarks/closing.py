@@ -18,7 +18,7 @@ from typing import Final
 
 from benchmarks.baselines.early_windows import EarlyWindows
 from benchmarks.baselines.ignore import Ignore
-from benchmarks.oracle import last_arrivals, oracle
+from benchmarks.oracle import find_oracle_waits, last_arrivals
 from benchmarks.published.event_driven import EventDriven
 from benchmarks.published.mean_delay import AverageDelay
 from benchmarks.published.prob_slack import ProbSlack
@@ -114,7 +114,9 @@ def worst_stretch(missed: Sequence[bool]) -> float:
     return most / STRETCH
 
 
-def by_oracle(stream: Stream, every_ns: int, delta: float, windows: int, *, early: bool) -> Closed:
-    waits = oracle(stream, every_ns, delta, range(1, windows + 1), early=early)
+def judge_oracle(
+    stream: Stream, every_ns: int, delta: float, windows: int, *, early: bool
+) -> Closed:
+    waits = find_oracle_waits(stream, every_ns, delta, range(1, windows + 1), early=early)
     error = int(delta * windows) / windows
     return Closed(windows, error, 0.0, 0.0, error, sum(waits) / windows, 1.0)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from benchmarks import harness
-from benchmarks.harness import Asked, Figures, Tables, cpu_s, figures
+from benchmarks.harness import Asked, Figures, Tables, compare_trees, cpu_s
 from benchmarks.workloads import crowd, to_events
 from benchmarks.workloads.rows import Row
 from topology.config import Topology, parse
@@ -34,30 +34,30 @@ Given = list[tuple[Sequence[Event], int]]
 """The batches, each with the time of its arrival."""
 
 
-def _stage(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
-    return Stage(config, [REORDER, MERGE]).on_batch, _time(batches)
+def _prepare_stage(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
+    return Stage(config, [REORDER, MERGE]).on_batch, _add_times(batches)
 
 
-def _reorder(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
+def _prepare_reorder(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
     chain = chain_of(config, "default", [REORDER], Ledger())
-    return chain.nodes[0].operator.on_batch, _time(batches)
+    return chain.nodes[0].operator.on_batch, _add_times(batches)
 
 
 def _merge(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
     chain = chain_of(config, "default", [REORDER, MERGE], Ledger())
     reorder, clock, merge = (node.operator for node in chain.nodes)
     given: Given = []
-    for events, now_ns in _time(batches):
+    for events, now_ns in _add_times(batches):
         step = reorder.on_batch(events, now_ns)
         given.append((clock.on_batch(step.released, step.now_ns).released, step.now_ns))
     return merge.on_batch, given
 
 
-def _time(batches: list[Sequence[Event]]) -> Given:
+def _add_times(batches: list[Sequence[Event]]) -> Given:
     return [(events, events[-1].at_ns) for events in batches]
 
 
-PARTS: Final = {"reorder": _reorder, "merge": _merge, "fused stage": _stage}
+PARTS: Final = {"reorder": _prepare_reorder, "merge": _merge, "fused stage": _prepare_stage}
 
 
 def measure(events: int, batches: Sequence[int] = BATCHES) -> Figures:
@@ -91,13 +91,13 @@ def memory(config: Topology, every: int) -> Figures:
     behind_hole += [Row(first_ns + at, "s", at, first_ns + at) for at in range(2, every)]
     in_order = [Row(first_ns + at, f"s{at}", 0, first_ns + at) for at in range(every)]
     return {
-        "an event held: bytes": _grow(config, behind_hole) / every,
-        "a source: bytes": _grow(config, in_order) / every,
-        "an event itself: bytes": _grow(config, in_order, events_too=True) / every,
+        "an event held: bytes": _measure_growth(config, behind_hole) / every,
+        "a source: bytes": _measure_growth(config, in_order) / every,
+        "an event itself: bytes": _measure_growth(config, in_order, events_too=True) / every,
     }
 
 
-def _grow(config: Topology, rows: Sequence[Row], *, events_too: bool = False) -> int:
+def _measure_growth(config: Topology, rows: Sequence[Row], *, events_too: bool = False) -> int:
     """Return the memory that a stage takes for the rows, or that their events take."""
     stage, events = Stage(config, [REORDER, MERGE]), [] if events_too else to_events(rows)
     tracemalloc.start()
@@ -117,7 +117,7 @@ def tables(asked: Asked) -> Tables:
     events = 300_000 if asked.full else 20_000
     yield (
         "core",
-        lambda: figures(
+        lambda: compare_trees(
             asked, "the core alone", "benchmarks.core:measure", events=events, batches=sizes
         ),
     )

@@ -95,7 +95,7 @@ def show(page: Page, name: str, table: Callable[[], Table]) -> None:
         page.say(f"{name}: left out: {absent}")
 
 
-def turns(
+def run_in_turns(
     entries: Mapping[str, Callable[[], Found]], rounds: int = 1, say: Callable[[str], None] = print
 ) -> dict[str, list[Found]]:
     """Return the results of each entry in each round, without entries that are unavailable here."""
@@ -110,14 +110,16 @@ def turns(
     return found
 
 
-def contest(
+def compare_entries(
     title: str, entries: Mapping[str, Callable[[], object]], columns: Columns, base: str = ""
 ) -> Table:
     """Return the table in which each entry is measured once."""
-    return score(title, {name: one for name, (one,) in turns(entries).items()}, columns, base)
+    return make_table(
+        title, {name: one for name, (one,) in run_in_turns(entries).items()}, columns, base
+    )
 
 
-def score(title: str, found: Mapping[str, object], columns: Columns, base: str = "") -> Table:
+def make_table(title: str, found: Mapping[str, object], columns: Columns, base: str = "") -> Table:
     """Return a table with a row for each entry, compared with the entry `base` or the first."""
     table = Table(title, ("", *columns))
     beside = found[base] if base else next(iter(found.values()))
@@ -141,24 +143,24 @@ def cpu_s(work: Callable[[], object]) -> float:
         gc.unfreeze()
 
 
-def figures(asked: Asked, title: str, call: str, **options: object) -> Table:
+def compare_trees(asked: Asked, title: str, call: str, **options: object) -> Table:
     """Return the medians of the figures of `call` (`module:function`) in each tree, in turns."""
     trees = [ROOT] if asked.beside is None else [ROOT, asked.beside]
-    entries = {str(tree): partial(elsewhere, tree, call, options) for tree in trees}
+    entries = {str(tree): partial(run_in_tree, tree, call, options) for tree in trees}
     medians = [
         {name: median(run[name] for run in runs) for name in runs[0]}
-        for runs in turns(entries, asked.rounds).values()
+        for runs in run_in_turns(entries, asked.rounds).values()
     ]
     names = ("this tree",) if len(trees) == 1 else ("this tree", trees[1].name, "ratio")
     table = Table(title, ("", *names))
     for name, ours in medians[0].items():
-        cells = [spell(one[name]) for one in medians]
+        cells = [format_figure(one[name]) for one in medians]
         ratio = [f"{ours / one[name]:.3f}" if one[name] else "-" for one in medians[1:]]
         table.add(name, *cells, *ratio)
     return table
 
 
-def elsewhere(tree: Path, call: str, options: Mapping[str, object]) -> Figures:
+def run_in_tree(tree: Path, call: str, options: Mapping[str, object]) -> Figures:
     """Return the figures of a call in a separate process, with the core of another tree."""
     argv = [sys.executable, "-c", CHILD, str(tree.absolute()), call, json.dumps(options)]
     with tempfile.TemporaryFile("w+") as said:
@@ -168,7 +170,7 @@ def elsewhere(tree: Path, call: str, options: Mapping[str, object]) -> Figures:
         return measured
 
 
-def spell(figure: float) -> str:
+def format_figure(figure: float) -> str:
     return count(figure) if figure >= 1_000 else f"{figure:.3g}"
 
 

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Final, Protocol
 
 from benchmarks.harness import Columns, mean, quantile
-from benchmarks.tables import count, ms, share
+from benchmarks.tables import count, format_ms, format_share
 from benchmarks.workloads.rows import Row
 from topology.model.event import DATA, Event
 from topology.model.outcome import Gap, Late, Step
@@ -52,7 +52,7 @@ class Holding:
     def take_step(self, step: Step) -> None:
         for event in step.released:
             if event.kind == DATA:
-                self._release(event)
+                self._count_released(event)
         for report in step.reports:
             if isinstance(report, Gap):
                 self.gaps += 1
@@ -60,7 +60,7 @@ class Holding:
             elif isinstance(report, Late):
                 self.aside += 1
 
-    def _release(self, event: Event) -> None:
+    def _count_released(self, event: Event) -> None:
         self.released += 1
         self.holds_ns.append(event.at_ns - event.arrival_ns)
         if event.late:
@@ -93,20 +93,20 @@ class Holding:
 COLUMNS: Final[Columns] = {
     "left": lambda one, _: count(one.descents),
     "late": lambda one, _: count(one.late),
-    "late %": lambda one, _: share(one.late, one.released),
+    "late %": lambda one, _: format_share(one.late, one.released),
     "aside": lambda one, _: count(one.aside),
     "gaps": lambda one, _: count(one.gaps),
     "never came": lambda one, _: count(one.never_came),
-    "mean ms": lambda one, _: ms(one.mean_ns),
-    "p50 ms": lambda one, _: ms(one.quantile_ns(0.5)),
-    "p99 ms": lambda one, _: ms(one.quantile_ns(0.99)),
-    "max ms": lambda one, _: ms(one.quantile_ns(1)),
+    "mean ms": lambda one, _: format_ms(one.mean_ns),
+    "p50 ms": lambda one, _: format_ms(one.quantile_ns(0.5)),
+    "p99 ms": lambda one, _: format_ms(one.quantile_ns(0.99)),
+    "max ms": lambda one, _: format_ms(one.quantile_ns(1)),
 }
 
 Make = Callable[[Row, int], Event]
 
 
-def event_of(epoch: int = 0) -> Make:
+def make_event_factory(epoch: int = 0) -> Make:
     def make(row: Row, offset: int) -> Event:
         return Event("default", row.source, epoch, row.seq, row.ts_ns, row.arrival_ns, offset)
 
@@ -133,7 +133,7 @@ def feed(operator: Fed, events: Iterator[Event], said: Callable[[Step], None]) -
     return now_ns
 
 
-def inject(rows: Iterable[Any]) -> int:
+def count_source_descents(rows: Iterable[Any]) -> int:
     """Count the descents within each source, as the rows arrive."""
     last_ns: dict[str, int] = {}
     found = 0

@@ -45,19 +45,19 @@ from benchmarks.backlog import (
     PARTITIONS,
     TOOL,
     Setting,
-    as_telemetry,
-    by_contract,
     produce,
+    set_up_as_installed,
     settle,
-    settle_as_installed,
+    to_contract_record,
+    to_telemetry_record,
 )
-from benchmarks.harness import ROOT, Asked, Columns, Tables, score, turns
+from benchmarks.harness import ROOT, Asked, Columns, Tables, make_table, run_in_turns
 from benchmarks.peers import bring
-from benchmarks.tables import Table, count, thousands
+from benchmarks.tables import Table, count, format_rate
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from cli.local.kafka import create_topic
-from cli.local.process import NotReady, Process, children, stat_fields
+from cli.local.process import NotReady, Process, find_descendants, stat_fields
 from infra.kafka import missing, new_broker
 
 PLAIN_SHARE: Final = 0.15
@@ -97,7 +97,7 @@ class Spent:
     wall_s: float
     pss_bytes: int = 0
 
-    def less(self, start_up: Spent) -> Spent:
+    def subtract(self, start_up: Spent) -> Spent:
         return Spent(
             self.records - start_up.records,
             max(self.cpu_s - start_up.cpu_s, 1e-9),
@@ -176,7 +176,7 @@ def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s:
 def cpu_seconds(pid: int) -> float:
     """Return the user and system time of a process and of its living children."""
     total = 0
-    for each in (pid, *children(pid)):
+    for each in (pid, *find_descendants(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
             fields = stat_fields(Path(f"/proc/{each}/stat"))
             total += int(fields[11]) + int(fields[12])
@@ -186,7 +186,7 @@ def cpu_seconds(pid: int) -> float:
 def pss_bytes(pid: int) -> int:
     """Return the proportional set size of a process and of its living children, in bytes."""
     total = 0
-    for each in (pid, *children(pid)):
+    for each in (pid, *find_descendants(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
             rollup = Path(f"/proc/{each}/smaps_rollup").read_text()
             total += int(rollup.partition("\nPss:")[2].split()[0]) << 10
@@ -208,7 +208,7 @@ class Contender(NamedTuple):
     share: float = 1.0
 
 
-def ours(name: str, codec: str = "", **settings: str) -> Contender:
+def make_own_contender(name: str, codec: str = "", **settings: str) -> Contender:
     def program(folder: Path, bootstrap: str, raw: str) -> Program:
         setting = settle(folder, bootstrap, raw, **settings)
         return worker(setting, folder, bootstrap, {"INORDER_CODEC": codec})
@@ -216,11 +216,13 @@ def ours(name: str, codec: str = "", **settings: str) -> Contender:
     return Contender(name, program)
 
 
-def as_installed(name: str, tree: Path = ROOT, *, has_queries: bool = True) -> Contender:
+def make_installed_contender(
+    name: str, tree: Path = ROOT, *, has_queries: bool = True
+) -> Contender:
     """Return the contender with README.md's topology and the defaults of the revision in `tree`."""
 
     def program(folder: Path, bootstrap: str, raw: str) -> Program:
-        setting = settle_as_installed(folder, bootstrap, raw, tree, has_queries=has_queries)
+        setting = set_up_as_installed(folder, bootstrap, raw, tree, has_queries=has_queries)
         return worker(setting, folder, bootstrap, {"INORDER_CODEC": "", "PYTHONPATH": str(tree)})
 
     return Contender(name, program)
@@ -236,13 +238,13 @@ def worker(
     return Program(command, setting.output, environment)
 
 
-def plain_faust(folder: Path, bootstrap: str, raw: str) -> Program:
+def make_faust_program(folder: Path, bootstrap: str, raw: str) -> Program:
     setting = settle(folder, bootstrap, raw)
     words = (bootstrap, setting.topology.application, str(setting.path))
     return Program([sys.executable, "-m", "benchmarks.peers.plain_faust", *words], setting.output)
 
 
-def peer(program: Callable[[], Sequence[str]], *, is_stateful: bool = True) -> Make:
+def make_peer(program: Callable[[], Sequence[str]], *, is_stateful: bool = True) -> Make:
     """Return a function that makes a peer's program for a folder, brokers and an input topic.
 
     The program takes brokers, group, input, output and, if `is_stateful`, a folder for its state.
@@ -257,47 +259,51 @@ def peer(program: Callable[[], Sequence[str]], *, is_stateful: bool = True) -> M
     return make
 
 
-def kafka_streams() -> Sequence[str]:
+def kafka_streams_command() -> Sequence[str]:
     options = ("-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-    return ("java", *options, "-cp", bring.hold_back(), "HoldBack")
+    return ("java", *options, "-cp", bring.compile_hold_back(), "HoldBack")
 
 
 BARE_LOOP: Final = (sys.executable, "-m", "benchmarks.peers.bare_loop")
 CONTENDERS: Final = {
-    "bare": Contender("bare confluent loop", peer(lambda: BARE_LOOP, is_stateful=False)),
-    "fused": ours("fused, exactly once"),
-    "at-least-once": ours("fused, at least once", delivery="at_least_once"),
-    "memory": ours("fused, exactly once, state: memory", state="memory"),
-    "split": ours("reorder | merge, exactly once", stages="reorder, merge"),
-    "fused-plain": ours("fused, exactly once, codec in Python", codec="plain"),
-    "split-plain": ours("reorder | merge, codec in Python", codec="plain", stages="reorder, merge"),
+    "bare": Contender("bare confluent loop", make_peer(lambda: BARE_LOOP, is_stateful=False)),
+    "fused": make_own_contender("fused, exactly once"),
+    "at-least-once": make_own_contender("fused, at least once", delivery="at_least_once"),
+    "memory": make_own_contender("fused, exactly once, state: memory", state="memory"),
+    "split": make_own_contender("reorder | merge, exactly once", stages="reorder, merge"),
+    "fused-plain": make_own_contender("fused, exactly once, codec in Python", codec="plain"),
+    "split-plain": make_own_contender(
+        "reorder | merge, codec in Python", codec="plain", stages="reorder, merge"
+    ),
     "kafka-streams": Contender(
-        "Kafka Streams, each source in order, exactly once", peer(kafka_streams)
+        "Kafka Streams, each source in order, exactly once", make_peer(kafka_streams_command)
     ),
     "quix": Contender(
         "Quix Streams, each source in order, exactly once",
-        peer(lambda: (str(bring.python()), "-m", "benchmarks.peers.quix")),
+        make_peer(lambda: (str(bring.python()), "-m", "benchmarks.peers.quix")),
         QUIX_SHARE,
     ),
-    "faust": Contender("plain Faust agent", plain_faust, PLAIN_SHARE),
+    "faust": Contender("plain Faust agent", make_faust_program, PLAIN_SHARE),
 }
 INSTALLED: Final = {
     "installed-bare": CONTENDERS["bare"],
-    "installed": as_installed("as installed, with the window"),
-    "installed-no-query": as_installed("as installed, without a query", has_queries=False),
+    "installed": make_installed_contender("as installed, with the window"),
+    "installed-no-query": make_installed_contender(
+        "as installed, without a query", has_queries=False
+    ),
     "installed-kafka-streams": CONTENDERS["kafka-streams"],
     "installed-quix": CONTENDERS["quix"],
 }
 
 
-def installed_beside(tree: Path | None) -> dict[str, Contender]:
+def contenders_beside(tree: Path | None) -> dict[str, Contender]:
     """Return the contenders of the table about ours as installed, beside those of another tree."""
     if tree is None:
         return INSTALLED
     tree = tree.absolute()
     return INSTALLED | {
-        "installed-beside": as_installed(f"{tree.name}, with the window", tree),
-        "installed-beside-no-query": as_installed(
+        "installed-beside": make_installed_contender(f"{tree.name}, with the window", tree),
+        "installed-beside-no-query": make_installed_contender(
             f"{tree.name}, without a query", tree, has_queries=False
         ),
     }
@@ -320,7 +326,7 @@ class Course:
         program = contender.program(self.folder, self.bootstrap, self.raw)
         wanted = int(self.records * NEARLY * contender.share)
         whole = run(program, self.bootstrap, self.folder, wanted, TIMEOUT_S)
-        return start_up, whole.less(start_up)
+        return start_up, whole.subtract(start_up)
 
 
 def prepare(folder: Path, bootstrap: str, records: int, *, is_telemetry: bool = False) -> Course:
@@ -334,7 +340,9 @@ def prepare(folder: Path, bootstrap: str, records: int, *, is_telemetry: bool = 
     course = Course(folder, bootstrap, raw, f"{raw}-single", distinct)
     for topic, rows in ((course.raw, workload.rows), (course.single, first_of(workload.rows))):
         create_topic(bootstrap, topic, PARTITIONS if is_telemetry else 1, config=APPEND_TIME)
-        produce(bootstrap, topic, rows, form=as_telemetry if is_telemetry else by_contract)
+        produce(
+            bootstrap, topic, rows, form=to_telemetry_record if is_telemetry else to_contract_record
+        )
     return course
 
 
@@ -353,7 +361,7 @@ COLUMNS: Final[Columns] = {
     "CPU s": lambda pair, _: f"{pair[1].cpu_s:.2f}",
     "wall s": lambda pair, _: f"{pair[1].wall_s:.2f}",
     "CPU us/record": lambda pair, _: f"{pair[1].cpu_us:.2f}",
-    "records/CPU s": lambda pair, _: thousands(pair[1].per_cpu_second),
+    "records/CPU s": lambda pair, _: format_rate(pair[1].per_cpu_second),
     "wall/CPU": lambda pair, _: f"{pair[1].wall_s / pair[1].cpu_s:.2f}",
     "start-up CPU s": lambda pair, _: f"{pair[0].cpu_s:.2f}",
     "PSS MB": lambda pair, _: f"{pair[1].pss_bytes / 1e6:.0f}",
@@ -370,14 +378,14 @@ def table_of(
         name: sorted(pairs, key=lambda pair: pair[1].cpu_us)[len(pairs) // 2]
         for name, pairs in found.items()
     }
-    return score(title, medians, COLUMNS)
+    return make_table(title, medians, COLUMNS)
 
 
 def tables(asked: Asked) -> Tables:
     """Measure CPU per record of the stage on a real broker, of its peers, and as installed."""
     if absent := missing():
         raise bring.PeerUnavailable(absent)
-    installed = installed_beside(asked.beside)
+    installed = contenders_beside(asked.beside)
     keys = asked.only or ({**CONTENDERS, **installed} if asked.full else QUICK)
     rounds = asked.rounds if asked.full else 1
     with tempfile.TemporaryDirectory() as name, new_broker(Path(name) / "kafka") as broker:
@@ -385,7 +393,7 @@ def tables(asked: Asked) -> Tables:
 
         def measure(course: Course, some: Mapping[str, Contender], *title: str) -> Table:
             entries = {each.name: partial(course.measure_spent, each) for each in some.values()}
-            return table_of(turns(entries, rounds, asked.say), *title)
+            return table_of(run_in_turns(entries, rounds, asked.say), *title)
 
         if some := {key: CONTENDERS[key] for key in CONTENDERS if key in keys}:
             course = prepared(300_000 if asked.full else 30_000)

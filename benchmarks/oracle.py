@@ -27,7 +27,7 @@ def last_arrivals(arrivals: Iterable[tuple[int, int]], every_ns: int) -> dict[in
     return last
 
 
-def oracle(
+def find_oracle_waits(
     arrivals: Iterable[tuple[int, int]],
     every_ns: int,
     delta: float,

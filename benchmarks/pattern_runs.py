@@ -78,7 +78,7 @@ class Cost:
         return self.events / self.seconds
 
 
-def by_engine(queries: Sequence[Compiled], feed: Feed, slack: int = 0) -> Cost:
+def measure_engine(queries: Sequence[Compiled], feed: Feed, slack: int = 0) -> Cost:
     engine = Engine(queries)
     cost = Cost(len(feed), 0.0)
     gc.collect()
@@ -108,7 +108,7 @@ def _count(engine: Engine, cost: Cost) -> None:
     engine.findings.clear()
 
 
-def found_by_engine(query: Compiled, feed: Feed) -> set[Members]:
+def find_engine_matches(query: Compiled, feed: Feed) -> set[Members]:
     """Return the matches of the query that are current at the end of the feed."""
     engine = Engine([query])
     for entry in entries(feed):
@@ -131,7 +131,7 @@ def keyed_query() -> Compiled:
     return Compiled(replace(query, name="abc"))
 
 
-def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
+def measure_operator(events: Sequence[Event], *, is_plain: bool) -> float:
     """Return the CPU seconds of a keyed sequence before the merge, as a worker runs it.
 
     Each batch has `BATCH` events and a watermark. If `is_plain`, events in order may take the plain
@@ -150,16 +150,20 @@ def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
     return cpu_s(work)
 
 
-def by_buffered_nfa(asked: Asked, feed: Feed, slack: int) -> Cost:
+def measure_buffered_nfa(asked: Asked, feed: Feed, slack: int) -> Cost:
     nfa = BufferedNFA(asked, slack)
-    return _by(lambda *event: (len(nfa.accept(*event)), 0), lambda: len(nfa.end()), feed)
+    return _measure_baseline(
+        lambda *event: (len(nfa.accept(*event)), 0), lambda: len(nfa.end()), feed
+    )
 
 
-def by_eager(asked: Asked, feed: Feed, slack: int) -> Cost:
-    return _by(Eager(asked, slack).accept, lambda: 0, feed)
+def measure_eager(asked: Asked, feed: Feed, slack: int) -> Cost:
+    return _measure_baseline(Eager(asked, slack).accept, lambda: 0, feed)
 
 
-def _by(accept: Callable[[int, str], tuple[int, int]], end: Callable[[], int], feed: Feed) -> Cost:
+def _measure_baseline(
+    accept: Callable[[int, str], tuple[int, int]], end: Callable[[], int], feed: Feed
+) -> Cost:
     """Measure a baseline; `accept` returns how many matches an event adds and retracts."""
     cost = Cost(len(feed), 0.0)
     began = time.process_time()

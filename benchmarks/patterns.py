@@ -17,18 +17,18 @@ from typing import Final
 
 from benchmarks import harness
 from benchmarks.baselines.sequence import Sequence
-from benchmarks.harness import Asked, Columns, Figures, Tables, contest, figures
+from benchmarks.harness import Asked, Columns, Figures, Tables, compare_entries, compare_trees
 from benchmarks.pattern_runs import (
     NO_LIMIT,
     Cost,
     Feed,
-    by_buffered_nfa,
-    by_eager,
-    by_engine,
-    by_operator,
     compile_query,
+    measure_buffered_nfa,
+    measure_eager,
+    measure_engine,
+    measure_operator,
 )
-from benchmarks.tables import Table, count, thousands
+from benchmarks.tables import Table, count, format_rate
 from benchmarks.traces import TraceAbsent, folder
 from benchmarks.workloads.keyed import make_keyed
 from benchmarks.workloads.letters import SLACK, letters
@@ -93,12 +93,12 @@ def find_matches(most: int, *, sets: bool) -> Table:
             if sets > any_ or (not sets and truth > most and limit == NO_LIMIT):
                 continue
             query = compile_query(text, within, any_=any_, limit=limit, sets=sets)
-            one, other = by_engine([query], in_order), by_engine([query], late, SLACK)
+            one, other = measure_engine([query], in_order), measure_engine([query], late, SLACK)
             table.add(
                 f"{text} {_mode(any_)}, {within}",
                 count(truth),
                 "out of memory" if theirs is None else count(theirs),
-                *(judge(cost, truth) for cost in (one, other)),
+                *(format_matches(cost, truth) for cost in (one, other)),
                 count(other.updated + other.retracted),
                 f"{one.seconds:.2f}",
                 f"{other.seconds:.2f}",
@@ -110,15 +110,15 @@ def _mode(any_: bool) -> str:
     return "MAXIMAL" if any_ else "ONE"
 
 
-def judge(cost: Cost, truth: int) -> str:
+def format_matches(cost: Cost, truth: int) -> str:
     mark = " +" if cost.overflowed else "" if cost.current == truth else " (WRONG)"
     return f"{count(cost.current)}{mark}"
 
 
 RATES: Final[Columns] = {
-    "events per CPU second": lambda one, _: "-" if one.exploded else thousands(one.rate),
+    "events per CPU second": lambda one, _: "-" if one.exploded else format_rate(one.rate),
     "of ours": lambda one, ours: "-" if one.exploded else f"{one.rate / ours.rate:.2f}",
-    "matches": lambda one, ours: "-" if one.exploded else judge(one, ours.current),
+    "matches": lambda one, ours: "-" if one.exploded else format_matches(one, ours.current),
 }
 
 
@@ -139,11 +139,11 @@ def _compare(
     feed, slack = letters(size, disorder=disorder), SLACK if disorder else 0
     asked = Sequence.of(text, within, any_=any_)
     entries: dict[str, Callable[[], Cost]] = {
-        "ours": lambda: by_engine([compile_query(text, within, any_=any_)], feed, slack),
-        "buffered NFA": lambda: by_buffered_nfa(asked, feed, slack),
-        "eager": lambda: by_eager(asked, feed, slack),
+        "ours": lambda: measure_engine([compile_query(text, within, any_=any_)], feed, slack),
+        "buffered NFA": lambda: measure_buffered_nfa(asked, feed, slack),
+        "eager": lambda: measure_eager(asked, feed, slack),
     }
-    return contest(title, entries, RATES)
+    return compare_entries(title, entries, RATES)
 
 
 def measure(events: int) -> Figures:
@@ -154,7 +154,7 @@ def measure(events: int) -> Figures:
     found = {}
     for delayed in (0.0, 0.12, 0.7):
         for way, is_plain in (("", True), (", general way", False)):
-            seconds = by_operator(make_keyed(events, delayed=delayed), is_plain=is_plain)
+            seconds = measure_operator(make_keyed(events, delayed=delayed), is_plain=is_plain)
             found[f"{delayed:.0%} delayed{way}: us an event"] = 1e6 * seconds / events
     return found
 
@@ -163,7 +163,7 @@ def tables(asked: Asked) -> Tables:
     """Measure pattern queries: the matches found, and the speed, beside two baselines."""
     yield (
         "keyed",
-        lambda: figures(
+        lambda: compare_trees(
             asked,
             "SEQ(A, B, C) of one key within 1 s, before the merge",
             "benchmarks.patterns:measure",

@@ -30,12 +30,12 @@ from benchmarks.closing import (
     ORACLE,
     STRATEGIES,
     Closed,
-    by_oracle,
     judge,
+    judge_oracle,
     run,
 )
-from benchmarks.harness import Asked, Columns, Tables, mean, score
-from benchmarks.tables import Table, ms, share
+from benchmarks.harness import Asked, Columns, Tables, make_table, mean
+from benchmarks.tables import Table, format_ms, format_share
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import CHANGING, STATIC, Stream, stream
 
@@ -67,7 +67,7 @@ def draw(kind: str, seed: int, events: int) -> Stream:
 
 
 @lru_cache(KEPT_RUNS)
-def closings(name: str, world: World, seed: int) -> dict[int, int]:
+def find_closings(name: str, world: World, seed: int) -> dict[int, int]:
     made = STRATEGIES[name](world.delta)
     arrivals = draw(world.kind, seed, world.events)
     return run(arrivals, made, world.f_ms * MS, early=world.early)
@@ -77,7 +77,7 @@ def measure(name: str, world: World) -> Runs:
     """Return the runs of a strategy, one for each seed."""
     is_heedless = name in HEEDLESS
     about = world._replace(delta=0.0, seeds=0) if is_heedless else world
-    take = closings if is_heedless else closings.__wrapped__
+    take = find_closings if is_heedless else find_closings.__wrapped__
     return [
         judge(
             draw(world.kind, seed, world.events),
@@ -94,7 +94,7 @@ def compare(world: World) -> dict[str, Runs]:
     found = {name: measure(name, world) for name in STRATEGIES}
     every_ns = world.f_ms * MS
     found[ORACLE] = [
-        by_oracle(
+        judge_oracle(
             draw(world.kind, seed, world.events),
             every_ns,
             world.delta,
@@ -124,13 +124,13 @@ def _ratio(runs: Runs, event_driven: Runs) -> str:
 
 COLUMNS: Final[Columns] = {
     "mean error %": lambda runs, _: f"{100 * mean(one.error for one in runs):.1f}",
-    "error %": lambda runs, _: share(max(one.error for one in runs), 1),
+    "error %": lambda runs, _: format_share(max(one.error for one in runs), 1),
     "worst prefix - delta, %": lambda runs, _: f"{100 * max(one.worst for one in runs):+.2f}",
     "broken": lambda runs, _: f"{sum(one.settled > 0 for one in runs)} of {len(runs)}",
     "worst 1000 %": lambda runs, _: f"{100 * max(one.worst_stretch for one in runs):.1f}",
-    "wait ms": lambda runs, _: ms(_wait_ns(runs)),
-    "least": lambda runs, _: ms(min(one.wait_ns for one in runs)),
-    "most": lambda runs, _: ms(max(one.wait_ns for one in runs)),
+    "wait ms": lambda runs, _: format_ms(_wait_ns(runs)),
+    "least": lambda runs, _: format_ms(min(one.wait_ns for one in runs)),
+    "most": lambda runs, _: format_ms(max(one.wait_ns for one in runs)),
     "of event-driven": _ratio,
     "way to Oracle %": lambda runs, _: f"{100 * mean(one.way for one in runs):.1f}",
 }
@@ -142,18 +142,21 @@ def table(worlds: Sequence[World]) -> Table:
     for world in worlds:
         for name, runs in compare(world).items():
             found.setdefault(name, []).extend(runs)
-    return score(title(worlds), found, COLUMNS)
+    return make_table(title(worlds), found, COLUMNS)
 
 
 def title(worlds: Sequence[World]) -> str:
-    kinds, fs = _each(one.kind for one in worlds), _each(f"{one.f_ms}" for one in worlds)
+    kinds, fs = (
+        _join_distinct(one.kind for one in worlds),
+        _join_distinct(f"{one.f_ms}" for one in worlds),
+    )
     of = worlds[0]
     early = "" if of.early else ", never early"
     size = f"{of.events} events, {of.seeds} seed{'s' * (of.seeds > 1)}"
     return f"{kinds}: f = {fs} ms, delta = {of.delta:g}{early}, {size}"
 
 
-def _each(words: Iterable[str]) -> str:
+def _join_distinct(words: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(words))
 
 

@@ -17,8 +17,8 @@ from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from benchmarks import harness
-from benchmarks.harness import Asked, Tables, contest
-from benchmarks.holding import COLUMNS, event_of, inject, run
+from benchmarks.harness import Asked, Tables, compare_entries
+from benchmarks.holding import COLUMNS, count_source_descents, make_event_factory, run
 from benchmarks.published.reorder import PacedReorder
 from benchmarks.tables import Table, count
 from benchmarks.traces import TRACES
@@ -73,9 +73,9 @@ def rules(waits: Waits, step: int = 1) -> Iterator[tuple[str, Callable[[], Reord
     """Yield the settings to try with their names, using every `step`-th value of the grids."""
     for ppm in MISS_PPM[::step]:
         name = f"miss {ppm / 1e6:.0e}".replace("e-0", "e-")
-        yield name, by("miss", waits.cap_ns, ppm)
+        yield name, make_reorder_factory("miss", waits.cap_ns, ppm)
     for wait_ms in waits.fixed_ms[::-step][::-1]:
-        yield f"fixed {count(wait_ms)} ms", by("fixed", wait_ms * MS)
+        yield f"fixed {count(wait_ms)} ms", make_reorder_factory("fixed", wait_ms * MS)
     for rule in PUBLISHED:
         for clock in CLOCKS:
             made = partial(
@@ -88,7 +88,9 @@ def rules(waits: Waits, step: int = 1) -> Iterator[tuple[str, Callable[[], Reord
             yield f"{rule}, {clock} clock", made
 
 
-def by(rule: Literal["miss", "fixed"], max_wait_ns: int, ppm: int = 1_000) -> Callable[[], Reorder]:
+def make_reorder_factory(
+    rule: Literal["miss", "fixed"], max_wait_ns: int, ppm: int = 1_000
+) -> Callable[[], Reorder]:
     config = ReorderConfig(rule=rule, miss_target_ppm=ppm, max_wait_ns=max_wait_ns)
     return partial(Reorder, "default", config)
 
@@ -96,13 +98,13 @@ def by(rule: Literal["miss", "fixed"], max_wait_ns: int, ppm: int = 1_000) -> Ca
 def measure(name: str, rows: Sequence[Row], step: int = 1) -> Table:
     epoch = NO_EPOCH if name in RECORDED else 0
     entries = {
-        rule: partial(lambda made: run(made(), rows, event_of(epoch)), made)
+        rule: partial(lambda made: run(made(), rows, make_event_factory(epoch)), made)
         for rule, made in rules(RECORDED.get(name, USUAL), step)
     }
-    before = inject(rows)
+    before = count_source_descents(rows)
     title = f"{name}: {count(len(rows))} events, {count(before)} descents injected"
     accuracy = {"accuracy %": lambda one, _: f"{100 * one.accuracy(before):.2f}"}
-    return contest(title, entries, {**accuracy, **COLUMNS})
+    return compare_entries(title, entries, {**accuracy, **COLUMNS})
 
 
 def tables(asked: Asked) -> Tables:

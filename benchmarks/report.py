@@ -23,11 +23,18 @@ from typing import Final, NamedTuple
 
 from benchmarks.disorder import run as disorder
 from benchmarks.disorder.run import ENGINES, ENTRIES, HERE, OURS, Measured
-from benchmarks.disorder.worlds import RATE, RECORDED, Arrival, laid_over, write, write_world
-from benchmarks.harness import ROOT, Columns, score
+from benchmarks.disorder.worlds import (
+    RATE,
+    RECORDED,
+    Arrival,
+    overlay_recording,
+    write,
+    write_world,
+)
+from benchmarks.harness import ROOT, Columns, make_table
 from benchmarks.peers import bring
-from benchmarks.tables import Page, Table, count, share
-from benchmarks.traces import TraceAbsent, jr_umts
+from benchmarks.tables import Page, Table, count, format_share
+from benchmarks.traces import TraceAbsent, read_jr_umts
 from cli.local.maven import Jars
 
 CSV: Final = ROOT / "benchmarks" / "report.csv"
@@ -60,8 +67,8 @@ def programs() -> tuple[dict[str, str], list[str]]:
         missing.append("Spark: pyspark is not installed; `make spark-setup`")
     ways: dict[str, Callable[[], object]] = {
         "peers": bring.python,
-        "compiled": bring.compiled_core,
-        **{engine: partial(_class_path, engine) for engine in ENGINES},
+        "compiled": bring.build_core,
+        **{engine: partial(_compile_engine, engine) for engine in ENGINES},
     }
     for name, way in ways.items():
         try:
@@ -71,7 +78,7 @@ def programs() -> tuple[dict[str, str], list[str]]:
     return there, missing
 
 
-def _class_path(engine: str) -> str:
+def _compile_engine(engine: str) -> str:
     folder = HERE / "entries" / engine
     return bring.compile_program(
         Jars(folder / "pom.xml", f"disorder-{engine}"), folder / "Entry.java"
@@ -81,13 +88,13 @@ def _class_path(engine: str) -> str:
 def record(folder: Path, seed: int) -> str:
     """Write the world `recorded`; return why it is unavailable, or an empty text if it is not."""
     try:
-        rows = jr_umts(SESSION)
+        rows = read_jr_umts(SESSION)
     except TraceAbsent as absent_trace:
         return f"{RECORDED}: {absent_trace}"
     arrivals = [
         Arrival(row.arrival_ns // 1_000, row.source, row.seq, row.ts_ns // 1_000) for row in rows
     ]
-    write_world(folder, RECORDED, laid_over(arrivals, seed))
+    write_world(folder, RECORDED, overlay_recording(arrivals, seed))
     return ""
 
 
@@ -95,13 +102,13 @@ def measure(
     folder: Path, asked: argparse.Namespace, there: Mapping[str, str], failures: list[str]
 ) -> list[Part]:
     parts: dict[tuple[str, str], list[Measured]] = {}
-    for one in disorder.results(folder, asked, there, failures):
+    for one in disorder.measure_all(folder, asked, there, failures):
         parts.setdefault((one.world, one.query), []).append(one)
         print(f"{one.world}, {one.query}: {one.entry}", file=sys.stderr, flush=True)
     return [Part(*place, found) for place, found in parts.items()]
 
 
-def costs(
+def measure_costs(
     folder: Path, asked: argparse.Namespace, there: Mapping[str, str], failures: list[str]
 ) -> list[Part]:
     """Measure the CPU of `CPU_OF` at the higher rate, then at the lower one."""
@@ -118,7 +125,7 @@ def costs(
 
 COLUMNS: Final[Columns] = {
     "wrong at first": lambda one, _: (
-        f"{one.score.wrong_first} ({share(one.score.wrong_first, one.score.expected)} %)"
+        f"{one.score.wrong_first} ({format_share(one.score.wrong_first, one.score.expected)} %)"
     ),
     "wrong at the end": lambda one, _: str(one.score.wrong_end),
     "first: mean ms": lambda one, _: _round(one.score.first_mean_ms),
@@ -133,7 +140,7 @@ COLUMNS: Final[Columns] = {
 def table_of(part: Part) -> Table:
     title = f"{part.world}, {part.query}: {count(part.found[0].score.expected)} answers"
     note = f"A row: `make bench-all ARGS='--world {part.world} --query {part.query} --entry \"…\"'`"
-    table = score(title, {one.entry: one for one in part.found}, COLUMNS)
+    table = make_table(title, {one.entry: one for one in part.found}, COLUMNS)
     table.note = f"{judge(part)}\n\n{note}"
     return table
 
@@ -159,8 +166,8 @@ def overview(parts: Sequence[Part], taken: Sequence[Part] = ()) -> Table:
         answers = sum(score.expected for score in scores)
         waits_ms = [score.first_mean_ms or 0 for score in scores if not score.wrong_end]
         wait_ms = mean(waits_ms) if waits_ms else None
-        wrong_end = share(sum(score.wrong_end for score in scores), answers)
-        wrong_first = share(sum(score.wrong_first for score in scores), answers)
+        wrong_end = format_share(sum(score.wrong_end for score in scores), answers)
+        wrong_first = format_share(sum(score.wrong_first for score in scores), answers)
         kilo = [_round(speed and speed / 1_000) for speed in (each.get(name) for each in speeds)]
         cells = (name, f"{right}/{len(found)}", wrong_end, wrong_first, _round(wait_ms), *kilo)
         lines.append((-right / len(found), wait_ms or 0, cells))
@@ -235,7 +242,7 @@ def run(arguments: Sequence[str]) -> int:
         if lacks := record(Path(name), asked.seed):
             missing.append(lacks)
         parts = measure(Path(name), asked, there, failures)
-        taken = costs(Path(name), asked, there, failures) if is_whole else []
+        taken = measure_costs(Path(name), asked, there, failures) if is_whole else []
     page = Page()
     if is_whole:
         with CSV.open("w", newline="") as file:

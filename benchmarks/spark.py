@@ -53,7 +53,7 @@ from benchmarks import harness
 from benchmarks.backlog import Setting, produce, settle
 from benchmarks.harness import ROOT, Asked, Tables
 from benchmarks.peers.bring import PeerUnavailable
-from benchmarks.tables import Table, count, ms, share
+from benchmarks.tables import Table, count, format_ms, format_share
 from benchmarks.workloads import crowd
 from cli.local.process import NotReady, Process
 from infra.kafka import missing, new_broker
@@ -147,8 +147,8 @@ def prepare(folder: Path, bootstrap: str, recipe: Recipe, seconds: int) -> Cours
     produce(bootstrap, raw, rows, speed=1 / recipe.slower)
     different = len({(row.source, row.seq) for row in rows})
     ordered = _put_in_order(folder / raw, bootstrap, setting, different)
-    with _reading(bootstrap, raw) as messages:
-        return Course(bootstrap, recipe, setting, [_raw(m) for m in messages], ordered)
+    with _open_reader(bootstrap, raw) as messages:
+        return Course(bootstrap, recipe, setting, [_read_raw(m) for m in messages], ordered)
 
 
 def clock_at(records: list[Record], end_offset: int) -> int:
@@ -158,7 +158,7 @@ def clock_at(records: list[Record], end_offset: int) -> int:
 
 
 @contextmanager
-def session(folder: Path) -> Iterator[SparkSession]:
+def open_session(folder: Path) -> Iterator[SparkSession]:
     from spark_analytics.session import new_session
     from spark_analytics.tables.catalog import settings as lake_settings
 
@@ -166,7 +166,7 @@ def session(folder: Path) -> Iterator[SparkSession]:
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    jars = [*cli.spark.jars.jars(), *cli.spark.jars.lake_jars("iceberg")]
+    jars = [*cli.spark.jars.fetch_connector_jars(), *cli.spark.jars.lake_jars("iceberg")]
     wanted = {**SETTINGS, **lake_settings("iceberg"), **own}
     spark = new_session("inorder benchmarks", jars, wanted)
     try:
@@ -187,7 +187,7 @@ def _put_in_order(folder: Path, bootstrap: str, setting: Setting, different: int
     try:
         deadline_s = time.monotonic() + OUT_TIMEOUT_S
         while True:
-            with _reading(bootstrap, setting.output) as messages:
+            with _open_reader(bootstrap, setting.output) as messages:
                 found = [_read_ordered(message) for message in messages]
             out = sum(record.is_event for record in found)
             if out >= different:
@@ -200,7 +200,7 @@ def _put_in_order(folder: Path, bootstrap: str, setting: Setting, different: int
 
 
 @contextmanager
-def _reading(bootstrap: str, topic: str) -> Iterator[Iterator[Any]]:
+def _open_reader(bootstrap: str, topic: str) -> Iterator[Iterator[Any]]:
     """Provide the committed records of the topic's only partition, up to its present end."""
     consumer = Consumer(
         {
@@ -230,7 +230,7 @@ def _messages(consumer: Consumer) -> Iterator[Any]:
     raise NotReady("the end of the topic was not reached in time")
 
 
-def _raw(message: Any) -> Record:
+def _read_raw(message: Any) -> Record:
     headers = dict(message.headers())
     clock_ns = message.timestamp()[1] * NS_PER_MS
     source, seq = headers["sourceId"].decode(), int(headers["seqNum"])
@@ -276,7 +276,7 @@ class Truth:
     records: Mapping[Cell, int]
 
 
-def truth(raw: Sequence[Record], ahead_ns: Mapping[str, int]) -> Truth:
+def count_truth(raw: Sequence[Record], ahead_ns: Mapping[str, int]) -> Truth:
     """Count the truth; `ahead_ns` is how far the timestamps of some sources are ahead."""
     events: Counter[Cell] = Counter()
     records: Counter[Cell] = Counter()
@@ -293,12 +293,12 @@ def truth(raw: Sequence[Record], ahead_ns: Mapping[str, int]) -> Truth:
 def measure(spark: SparkSession, course: Course) -> Table:
     recipe, found = course.recipe, {}
     for delay_ms in recipe.delays_ms:
-        rows = _on_raw(spark, course, delay_ms, copies=True)
-        found[_spell(delay_ms)] = _run(rows, course.raw)
-    rows = _on_raw(spark, course, recipe.no_copies_ms, copies=False)
-    found[f"{_spell(recipe.no_copies_ms)}, without copies"] = _run(rows, course.raw)
-    found["ordered topic, delay 0"] = _run(_on_ordered(spark, course), course.ordered)
-    return table_of(found, truth(course.raw, recipe.ahead_ns), recipe.name)
+        rows = _count_on_raw(spark, course, delay_ms, copies=True)
+        found[_name_run(delay_ms)] = _run(rows, course.raw)
+    rows = _count_on_raw(spark, course, recipe.no_copies_ms, copies=False)
+    found[f"{_name_run(recipe.no_copies_ms)}, without copies"] = _run(rows, course.raw)
+    found["ordered topic, delay 0"] = _run(_count_on_ordered(spark, course), course.ordered)
+    return table_of(found, count_truth(course.raw, recipe.ahead_ns), recipe.name)
 
 
 def table_of(found: Mapping[str, Closed], known: Truth, title: str) -> Table:
@@ -324,30 +324,30 @@ def table_of(found: Mapping[str, Closed], known: Truth, title: str) -> Table:
         table.add(
             name,
             count(lost),
-            share(lost, within),
+            format_share(lost, within),
             count(doubled),
             count(wrong),
-            share(wrong, len(cells)),
-            ms(median(after_ns)),
-            ms(after_ns[ceil(0.99 * len(after_ns)) - 1]),
+            format_share(wrong, len(cells)),
+            format_ms(median(after_ns)),
+            format_ms(after_ns[ceil(0.99 * len(after_ns)) - 1]),
             f"{closed.batch_ms:.0f}",
         )
     return table
 
 
-def _spell(delay_ms: int) -> str:
+def _name_run(delay_ms: int) -> str:
     return f"raw topic, watermark delay {delay_ms} ms" if delay_ms else "raw topic, delay 0"
 
 
-def _on_raw(spark: SparkSession, course: Course, delay_ms: int, *, copies: bool) -> DataFrame:
+def _count_on_raw(spark: SparkSession, course: Course, delay_ms: int, *, copies: bool) -> DataFrame:
     """Return the counts as in Spark's guide: a watermark on the source's time, then windows."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from spark_analytics import decode
 
     headers = course.setting.topology.streams["default"].headers
-    records = _topics(spark, course).records(course.raw_topic)
-    rows = decode.sound(decode.raw(records, headers)).withWatermark(
+    records = _open_topics(spark, course).records(course.raw_topic)
+    rows = decode.select_sound(decode.decode_raw(records, headers)).withWatermark(
         "ref_time", f"{delay_ms} milliseconds"
     )
     if not copies:
@@ -357,17 +357,17 @@ def _on_raw(spark: SparkSession, course: Course, delay_ms: int, *, copies: bool)
     return counted.select(F.col("w.start").alias("start_time"), "source", "n")
 
 
-def _on_ordered(spark: SparkSession, course: Course) -> DataFrame:
+def _count_on_ordered(spark: SparkSession, course: Course) -> DataFrame:
     from spark_analytics.aggregates import Windows
-    from spark_analytics.jobs.definitions import rates
+    from spark_analytics.jobs.definitions import rates_tables
     from spark_analytics.jobs.work import Options
 
     wanted = Options(windows=Windows("tumbling", f"{WINDOW_MS} milliseconds"))
-    tables = rates(_topics(spark, course), course.setting.topology, wanted)
+    tables = rates_tables(_open_topics(spark, course), course.setting.topology, wanted)
     return next(table for table in tables if table.name == "windows-default").rows
 
 
-def _topics(spark: SparkSession, course: Course) -> Any:
+def _open_topics(spark: SparkSession, course: Course) -> Any:
     from spark_analytics.jobs.topics import KafkaTopics
 
     records = RATE // course.recipe.slower
@@ -377,7 +377,7 @@ def _topics(spark: SparkSession, course: Course) -> Any:
 def _run(rows: DataFrame, records: list[Record]) -> Closed:
     """Run a query over the whole topic, slice by slice, and return its result."""
     given: list[tuple[int, Cell, int]] = []
-    stream = rows.writeStream.outputMode("append").foreachBatch(_keeper(given))
+    stream = rows.writeStream.outputMode("append").foreachBatch(_make_collector(given))
     query = stream.trigger(availableNow=True).start()
     try:
         query.awaitTermination()
@@ -393,13 +393,13 @@ def _run(rows: DataFrame, records: list[Record]) -> Closed:
     return Closed(cells, median(lengths_ms))
 
 
-def _keeper(given: list[tuple[int, Cell, int]]) -> Callable[[DataFrame, int], None]:
-    def keep(rows: DataFrame, batch: int) -> None:
+def _make_collector(given: list[tuple[int, Cell, int]]) -> Callable[[DataFrame, int], None]:
+    def collect_batch(rows: DataFrame, batch: int) -> None:
         for row in rows.select("start_time", "source", "n").collect():
             start_ns = round(row.start_time.timestamp() * 1e6) * 1_000
             given.append((batch, (start_ns, row.source), row.n))
 
-    return keep
+    return collect_batch
 
 
 def tables(asked: Asked) -> Tables:
@@ -408,7 +408,7 @@ def tables(asked: Asked) -> Tables:
         raise PeerUnavailable(absent)
     with tempfile.TemporaryDirectory() as name:
         folder, seconds = Path(name), 20 if asked.full else 4
-        with new_broker(folder / "kafka") as broker, session(folder) as spark:
+        with new_broker(folder / "kafka") as broker, open_session(folder) as spark:
 
             def table(recipe: Recipe) -> Table:
                 return measure(spark, prepare(folder, broker.bootstrap, recipe, seconds))

@@ -37,12 +37,12 @@ import orjson
 
 from benchmarks import harness
 from benchmarks.baselines.alpha import Fixed, Load, Policy, Tcp
-from benchmarks.harness import Asked, Columns, Tables, mean, quantile, score
+from benchmarks.harness import Asked, Columns, Tables, make_table, mean, quantile
 from benchmarks.tables import Table, count
 from topology.answer.budget import Budget
 from topology.answer.spending import WHOLE
 from topology.detector.detector import Detector, Found, behaviour_of
-from topology.detector.item import LogEntry, Seen, before, behind
+from topology.detector.item import LogEntry, Seen, behind, key_before_all_at
 from topology.detector.unit import EXPIRED, Unit
 from topology.model.result import EMIT, RETRACT
 
@@ -113,7 +113,7 @@ def _lag(dice: Random, kind: str, source: str) -> int:
 State = tuple[Any, tuple[tuple[int, int, int], ...]]
 
 
-def _hit(state: State, event: Seen) -> tuple[State, None]:
+def _detect_hit(state: State, event: Seen) -> tuple[State, None]:
     """Detect a hit: the last player who came near, and did not leave, hits the ball at a peak.
 
     It is emitted 100 to 300 ms later, as if it took that long to be certain.
@@ -129,7 +129,7 @@ def _hit(state: State, event: Seen) -> tuple[State, None]:
     return (near, pending), None
 
 
-def _pass(state: State, event: Seen) -> tuple[State, None]:
+def _detect_pass(state: State, event: Seen) -> tuple[State, None]:
     """Detect a pass from one player to another, unless the ball was out in between."""
     last, pending = state
     if event.type == "out":
@@ -150,8 +150,8 @@ def _publish(state: State, _: int) -> tuple[State, Found]:
     return (state[0], tuple(rest)), found
 
 
-HIT = Detector(_hit, ((), ()), _due, _publish)
-PASS = Detector(_pass, (None, ()), _due, _publish)
+HIT = Detector(_detect_hit, ((), ()), _due, _publish)
+PASS = Detector(_detect_pass, (None, ()), _due, _publish)
 
 
 # -- a run -----------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Level:
             since = min(log.dirty)
             self.affected += sum(each.cause >= since for each in log.outs)
         begun = self.unit.counts.replayed
-        records = self.unit.advance(behind(read_ns), before(final_ns + 1))
+        records = self.unit.advance(behind(read_ns), key_before_all_at(final_ns + 1))
         if isinstance(self.policy, Budget):
             self.policy.spending.spend((self.unit.counts.replayed - begun) * step_ns)
         self.changed += sum(record.op != EMIT for record in records)
@@ -301,7 +301,7 @@ def weigh(
     """End a span of the policy, which took `first_ns` without the items that were read again."""
     if isinstance(policy, Budget):
         policy.others_ppm = (first_ns - items * step_ns) * WHOLE // SPAN
-        policy.weigh(SPAN, items * step_ns, ahead_ns, items, again)
+        policy.end_span(SPAN, items * step_ns, ahead_ns, items, again)
     else:
         policy.observe(Load(first_ns, again * step_ns, SPAN), ahead_ns)
 
@@ -346,7 +346,7 @@ def fit(arrivals: Sequence[Arrival]) -> tuple[tuple[int, int], int]:
 
 
 COLUMNS: Columns = {
-    "unlike": lambda one, pure: count(unlike(pure, one)),
+    "unlike": lambda one, pure: count(count_differences(pure, one)),
     "late": lambda one, _: count(one.total(lambda level: level.late)),
     "first": lambda one, _: f"{mean(one.first_ns.values()) / MS:.0f}",
     "settled": lambda one, _: f"{mean(one.waits_ns) / MS:.0f}",
@@ -374,7 +374,7 @@ RUNS: dict[str, tuple[Callable[[], Policy | Budget], bool, bool]] = {
 """The runs by name: the policy, whether it uses a K, and whether each event is a separate call."""
 
 
-def runs(arrivals: Sequence[Arrival]) -> dict[str, Output]:
+def run_all(arrivals: Sequence[Arrival]) -> dict[str, Output]:
     ks_ns, step_ns = fit(arrivals)
     return {
         name: run(
@@ -389,7 +389,7 @@ def runs(arrivals: Sequence[Arrival]) -> dict[str, Output]:
     }
 
 
-def unlike(one: Output, other: Output) -> int:
+def count_differences(one: Output, other: Output) -> int:
     """Count the passes in which two runs differ, without the last ones, which may be pending."""
     until_ns = one.end_ns - 5 * SECOND
     some, others = (
@@ -399,7 +399,7 @@ def unlike(one: Output, other: Output) -> int:
     return sum(some.get(id_) != others.get(id_) for id_ in some.keys() | others.keys())
 
 
-def step_response() -> Table:
+def measure_load_step() -> Table:
     """Measure a step of the processor's load: half, then nine tenths for 15 s, then half again."""
     found = Table("a load step at 30 s, back at 45 s", ("", *(str(at // 2) for at in SHOWN)))
     arrivals = stream(70, "stalls", 3)
@@ -419,11 +419,11 @@ def tables(asked: Asked) -> Tables:
     seconds = 900 if asked.full else 60
 
     def table(kind: str) -> Table:
-        return score(f"{kind}: {seconds} s, ms", runs(stream(seconds, kind, 1)), COLUMNS)
+        return make_table(f"{kind}: {seconds} s, ms", run_all(stream(seconds, kind, 1)), COLUMNS)
 
     for kind in ("stalls", "jitter"):
         yield kind, partial(table, kind)
-    yield "load step", step_response
+    yield "load step", measure_load_step
 
 
 command = harness.command(tables)

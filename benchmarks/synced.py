@@ -74,13 +74,13 @@ def run(
     """
     truth = Truth(settled_ns)
     samples = rounds(dials, span.first_ns, span.last_ns, method.pauses_s)
-    sent = through(stamp(rows, dials), tuple(dials), samples, method, truth.take_step)
+    sent = run_events(stamp(rows, dials), tuple(dials), samples, method, truth.take_step)
     if truth.released != sent:
         raise RuntimeError(f"{method.name}: {sent} events sent, {truth.released} emitted")
     return truth
 
 
-def through(
+def run_events(
     events: Iterator[Event],
     sources: tuple[str, ...],
     samples: Iterable[Sample],
@@ -117,7 +117,7 @@ def stamp(rows: Iterable[Row], dials: dict[str, Dial]) -> Iterator[Event]:
         yield Event("default", source, 0, seq, ts_ns, arrival_ns, offset, true_ns)
 
 
-def sources_of(single: Sequence[Row], sources: int) -> Iterator[Row]:
+def replicate_stream(single: Sequence[Row], sources: int) -> Iterator[Row]:
     """Yield the same stream from each source, with source i shifted by 3 ms * i.
 
     The rows, which may be twenty million, are not stored in a list.

@@ -86,7 +86,7 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def ms(ns: float) -> str:
+def format_ms(ns: float) -> str:
     """Format a time in ms, to three significant digits but not finer than a microsecond."""
     value = ns / NS_PER_MS
     if value == 0:
@@ -95,11 +95,11 @@ def ms(ns: float) -> str:
     return f"{value:,.{digits}f}".replace(",", " ")
 
 
-def us(ns: float) -> str:
+def format_us(ns: float) -> str:
     return count(ns / 1e3) if ns >= 1e5 else f"{ns / 1e3:.1f}"
 
 
-def share(part: float, whole: float) -> str:
+def format_share(part: float, whole: float) -> str:
     """Format `part` of `whole` in per cent, with as many digits as a small share needs."""
     if not whole:
         return "-"
@@ -113,7 +113,7 @@ def count(number: float) -> str:
     return f"{number:,.0f}".replace(",", " ")
 
 
-def thousands(number: float) -> str:
+def format_rate(number: float) -> str:
     """Format a rate: 123 456 is `123 k`, 1 234 567 is `1.23 M`."""
     if number >= 1e6:
         return f"{number / 1e6:.2f} M"

@@ -34,15 +34,23 @@ from statistics import NormalDist
 from typing import Final
 
 from benchmarks import aggregates, harness
-from benchmarks.harness import Asked, Tables, contest, score
+from benchmarks.harness import Asked, Tables, compare_entries, make_table
 from benchmarks.holding import COLUMNS as HELD
-from benchmarks.holding import Driven, Holding, event_of, feed, run
+from benchmarks.holding import Driven, Holding, feed, make_event_factory, run
 from benchmarks.published.aq_k_slack import AQKSlack
 from benchmarks.published.mp_k_slack import MPKSlack
-from benchmarks.reorder import by
-from benchmarks.synced import AS_CLIENT_DOES, METHODS, POLYGON, TRUST, sources_of, span_of, stamp
+from benchmarks.reorder import make_reorder_factory
+from benchmarks.synced import (
+    AS_CLIENT_DOES,
+    METHODS,
+    POLYGON,
+    TRUST,
+    replicate_stream,
+    span_of,
+    stamp,
+)
 from benchmarks.synced import run as run_stage
-from benchmarks.tables import Table, count, ms
+from benchmarks.tables import Table, count, format_ms
 from benchmarks.truth import COLUMNS, Truth
 from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.clocks import HEAD_START_NS, Dial, steady, unlike_dials
@@ -126,13 +134,13 @@ def rivals() -> Iterator[tuple[str, Callable[[], Driven]]]:
     for wanted in (0.98, 0.999):
         slack = partial(AQKSlack, 10 * AQ_WINDOW_NS, wanted)
         yield f"{AQ}, {wanted} of 100 ms", by_time(slack)
-    yield FIXED, by("fixed", CAP_NS)
+    yield FIXED, make_reorder_factory("fixed", CAP_NS)
     for ppm in MISS_PPM:
-        yield f"miss {ppm / 1e6:g}", by("miss", CAP_NS, ppm)
+        yield f"miss {ppm / 1e6:g}", make_reorder_factory("miss", CAP_NS, ppm)
 
 
 def measure_rivals(rows: Sequence[Row]) -> dict[str, Holding]:
-    return {name: run(make(), rows, event_of()) for name, make in rivals()}
+    return {name: run(make(), rows, make_event_factory()) for name, make in rivals()}
 
 
 def rivals_table(recipe: Recipe) -> Table:
@@ -142,7 +150,7 @@ def rivals_table(recipe: Recipe) -> Table:
         **HELD,
     }
     title = f"rivals, {recipe.name}: {count(recipe.n)} events, {count(recipe.descents)} descents"
-    table = score(title, measure_rivals(soccer(recipe).rows), columns, MP)
+    table = make_table(title, measure_rivals(soccer(recipe).rows), columns, MP)
     return table.print(PRINTED, THESIS[recipe.name])
 
 
@@ -155,7 +163,7 @@ def measure_sources(single: Sequence[Row], sources: int) -> dict[str, Truth]:
     right = dict.fromkeys(names, Dial())
     wrong = unlike_dials(names, span.first_ns - HEAD_START_NS)
     found = {
-        name: run_stage(sources_of(single, sources), span, dials, method)
+        name: run_stage(replicate_stream(single, sources), span, dials, method)
         for name, dials, method in (
             (RIGHT, right, TRUST),
             ("stage, off, synced", wrong, POLYGON),
@@ -163,11 +171,11 @@ def measure_sources(single: Sequence[Row], sources: int) -> dict[str, Truth]:
         )
     }
     for name, policy in ((MP, MPKSlack), (AQ, partial(AQKSlack, AQ_WINDOW_NS, AQ_COVERAGE))):
-        found[name] = run_one(by_time(policy)(), sources_of(single, sources), right)
+        found[name] = run_on_dials(by_time(policy)(), replicate_stream(single, sources), right)
     return found
 
 
-def run_one(operator: Driven, rows: Iterator[Row], dials: dict[str, Dial]) -> Truth:
+def run_on_dials(operator: Driven, rows: Iterator[Row], dials: dict[str, Dial]) -> Truth:
     truth = Truth()
     truth.take_step(operator.on_end(feed(operator, stamp(rows, dials), truth.take_step)))
     return truth
@@ -183,7 +191,7 @@ def sources_table(recipe: Recipe, sources: int) -> Table:
     }
     title = f"{sources} sources, tables 5.8, 5.9: each {count(recipe.n)} events, stamps in ns"
     found = measure_sources(soccer(recipe).rows, sources)
-    return score(title, found, columns, MP).print(PRINTED, THESIS_SOURCES[sources])
+    return make_table(title, found, columns, MP).print(PRINTED, THESIS_SOURCES[sources])
 
 
 Offsets = dict[tuple[str, int], Truth]
@@ -196,21 +204,23 @@ def measure_offsets(single: Sequence[Row], step_ns: int, offsets_ns: Sequence[in
     for method in METHODS:
         for offset_ns in offsets_ns:
             dials = {"0": Dial(step_ns=step_ns), "1": Dial(offset_ns, step_ns=step_ns)}
-            found[method.name, offset_ns] = run_stage(sources_of(single, 2), span, dials, method)
+            found[method.name, offset_ns] = run_stage(
+                replicate_stream(single, 2), span, dials, method
+            )
     return found
 
 
 def offsets_table(recipe: Recipe, step_ns: int) -> Table:
     found = measure_offsets(soccer(recipe).rows, step_ns, OFFSETS_NS)
-    rows = {f"{method}, {ms(off_ns)} ms": truth for (method, off_ns), truth in found.items()}
+    rows = {f"{method}, {format_ms(off_ns)} ms": truth for (method, off_ns), truth in found.items()}
     unit = "ns" if step_ns == 1 else "whole ms"
     title = f"offsets, table 5.10, stamps in {unit}: two sources of {count(recipe.n)} events"
     known = {
-        f"{method}, {ms(off_ns)} ms": (left,)
+        f"{method}, {format_ms(off_ns)} ms": (left,)
         for method, lefts in THESIS_LEFT.items()
         for off_ns, left in zip(OFFSETS_NS, lefts, strict=True)
     }
-    return score(title, rows, COLUMNS).print(("thesis: left",), known)
+    return make_table(title, rows, COLUMNS).print(("thesis: left",), known)
 
 
 def skew_table(seconds: int) -> Table:
@@ -225,7 +235,7 @@ def skew_table(seconds: int) -> Table:
         for ppm in SKEWS_PPM
     }
     title = f"skew: {SKEWED} sources at {SKEWED_HZ} Hz for {seconds / 3600:.2g} h"
-    return contest(title, entries, COLUMNS)
+    return compare_entries(title, entries, COLUMNS)
 
 
 def skew(ppm: int, start_ns: int) -> dict[str, Dial]:
@@ -238,18 +248,18 @@ def skew(ppm: int, start_ns: int) -> dict[str, Dial]:
 def tables(asked: Asked) -> Tables:
     """Measure the cost of waiting beside K-Slack, and the disorder left by wrong clocks."""
 
-    def short(recipe: Recipe, divisor: int) -> Recipe:
+    def shorten(recipe: Recipe, divisor: int) -> Recipe:
         return recipe if asked.full else recipe.shorten(divisor)
 
     for recipe in (D1, D2, D3):
-        yield f"rivals, {recipe.name}", partial(rivals_table, short(recipe, 40))
+        yield f"rivals, {recipe.name}", partial(rivals_table, shorten(recipe, 40))
     for sources in THESIS_SOURCES if asked.full else (2, 5):
-        yield f"sources: {sources}", partial(sources_table, short(D3, 200), sources)
+        yield f"sources: {sources}", partial(sources_table, shorten(D3, 200), sources)
     yield from aggregates.tables_of(
-        short(D3, 60), 3 if asked.full else 1, aggregates.SIZES_NS[0 if asked.full else 1 :]
+        shorten(D3, 60), 3 if asked.full else 1, aggregates.SIZES_NS[0 if asked.full else 1 :]
     )
     for step_ns in (MS, 1):
-        yield f"offsets in steps of {step_ns} ns", partial(offsets_table, short(D3, 200), step_ns)
+        yield f"offsets in steps of {step_ns} ns", partial(offsets_table, shorten(D3, 200), step_ns)
     yield "skew", partial(skew_table, 7_200 if asked.full else 60)
 
 

@@ -94,7 +94,7 @@ def to_events(rows: Sequence[TraceRow], stream: str = "default", epoch: int = 0)
     return events
 
 
-def mesh_sensors(experiment: str = "tdma_interference") -> list[TraceRow]:
+def read_mesh_sensors(experiment: str = "tdma_interference") -> list[TraceRow]:
     """Read `tdma_interference` or `shared_high_load`: loss, duplicates, disorder, restarts."""
 
     def of(fields: Fields) -> TraceRow:
@@ -105,7 +105,7 @@ def mesh_sensors(experiment: str = "tdma_interference") -> list[TraceRow]:
     return _clamp(of(fields) for fields in _read(f"mesh_sensors/{experiment}.csv.gz"))
 
 
-def jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
+def read_jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
     """Read session `d1`, `d2` or `d4`.
 
     With `own_clocks` the timestamps are those of the phones' clocks, up to 30 s apart; otherwise
@@ -121,7 +121,7 @@ def jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
     return _clamp(of(fields) for fields in _read(f"jr_umts/{session}.csv.gz"))
 
 
-def lorawan_gateways() -> list[TraceRow]:
+def read_lorawan_gateways() -> list[TraceRow]:
     """Read LoRaWAN gateways, with dozens of duplicates, and clocks that are years off or absent."""
 
     def of(fields: Fields) -> TraceRow:
@@ -132,7 +132,7 @@ def lorawan_gateways() -> list[TraceRow]:
     return _clamp(of(fields) for fields in _read("lorawan_gateways/station.csv.gz"))
 
 
-def balloon_clocks() -> list[TraceRow]:
+def read_balloon_clocks() -> list[TraceRow]:
     """Read three loggers whose clocks are 83 to 142 s behind GPS time."""
 
     def of(fields: Fields) -> TraceRow:
@@ -147,7 +147,7 @@ def balloon_clocks() -> list[TraceRow]:
     )
 
 
-def usgs_quakes() -> list[TraceRow]:
+def read_usgs_quakes() -> list[TraceRow]:
     """Read one week of earthquakes, which are up to days late."""
     quakes = list(_read("usgs_quakes/quakes.csv.gz"))
     rank: dict[str, int] = {}
@@ -164,7 +164,7 @@ def usgs_quakes() -> list[TraceRow]:
     return _clamp(map(of, quakes))
 
 
-def kafka_brokers() -> list[TraceRow]:
+def read_kafka_brokers() -> list[TraceRow]:
     """Read the state changes of three brokers, with long silences and many equal times."""
 
     def of(fields: Fields) -> TraceRow:
@@ -177,7 +177,7 @@ def kafka_brokers() -> list[TraceRow]:
     return _merge(map(_clamp, by_broker.values()))
 
 
-def quic_two_endpoints() -> list[TraceRow]:
+def read_quic_two_endpoints() -> list[TraceRow]:
     """Read one connection as seen from both ends.
 
     The five lost packets are the last ones, so the numbers that arrived do not show that any is
@@ -202,7 +202,7 @@ def quic_two_endpoints() -> list[TraceRow]:
     return _merge(map(_clamp, by_direction.values()))
 
 
-def limecep(disorder: str = "micro_ooo") -> list[TraceRow]:
+def read_limecep(disorder: str = "micro_ooo") -> list[TraceRow]:
     """Read LimeCEP's stream `micro_ooo` or `micro_inorder`."""
 
     def of(fields: Fields) -> TraceRow:
@@ -212,7 +212,7 @@ def limecep(disorder: str = "micro_ooo") -> list[TraceRow]:
     return _clamp(map(of, _read(f"limecep/{disorder}.csv.gz")))
 
 
-def soccer_tagging() -> list[TraceRow]:
+def read_soccer_tagging() -> list[TraceRow]:
     numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
 
     def of(fields: Fields) -> TraceRow:
@@ -247,15 +247,15 @@ def _merge(lists: Iterable[list[TraceRow]]) -> list[TraceRow]:
 
 
 TRACES: Final[dict[str, Callable[[], list[TraceRow]]]] = {
-    "mesh_sensors/tdma_interference": lambda: mesh_sensors("tdma_interference"),
-    "mesh_sensors/shared_high_load": lambda: mesh_sensors("shared_high_load"),
-    "jr_umts/d1": lambda: jr_umts("d1"),
-    "jr_umts/d2": lambda: jr_umts("d2"),
-    "jr_umts/d4": lambda: jr_umts("d4"),
-    "lorawan_gateways": lorawan_gateways,
-    "balloon_clocks": balloon_clocks,
-    "usgs_quakes": usgs_quakes,
-    "kafka_brokers": kafka_brokers,
-    "quic_two_endpoints": quic_two_endpoints,
+    "mesh_sensors/tdma_interference": lambda: read_mesh_sensors("tdma_interference"),
+    "mesh_sensors/shared_high_load": lambda: read_mesh_sensors("shared_high_load"),
+    "jr_umts/d1": lambda: read_jr_umts("d1"),
+    "jr_umts/d2": lambda: read_jr_umts("d2"),
+    "jr_umts/d4": lambda: read_jr_umts("d4"),
+    "lorawan_gateways": read_lorawan_gateways,
+    "balloon_clocks": read_balloon_clocks,
+    "usgs_quakes": read_usgs_quakes,
+    "kafka_brokers": read_kafka_brokers,
+    "quic_two_endpoints": read_quic_two_endpoints,
 }
 """The functions that read each trace, by name."""

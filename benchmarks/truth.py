@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.harness import Columns
-from benchmarks.tables import count, ms, us
+from benchmarks.tables import count, format_ms, format_us
 from topology.model.event import DATA
 from topology.model.outcome import Step
 
@@ -72,20 +72,20 @@ class Truth:
             holds_us[hold_ns // NS_PER_US] += 1
             self.released += 1
             if true_ns < self._last_ns:
-                self._fell(true_ns)
+                self._count_descent(true_ns)
             self._last_ns = true_ns
             self.behind += true_ns < self._newest_ns
             if event.late:
                 self.late += 1
             else:
-                self._in_order(true_ns, error_ns)
+                self._count_in_order(true_ns, error_ns)
 
-    def _fell(self, true_ns: int) -> None:
+    def _count_descent(self, true_ns: int) -> None:
         self.left += 1
         self.left_by_ms += true_ns <= self._last_ns - NS_PER_MS
         self.left_settled += true_ns >= self.settled_ns
 
-    def _in_order(self, true_ns: int, error_ns: int) -> None:
+    def _count_in_order(self, true_ns: int, error_ns: int) -> None:
         """Count an event that is not marked late."""
         self.worst_ns = max(self.worst_ns, self._newest_ns - true_ns)
         self._newest_ns = max(self._newest_ns, true_ns)
@@ -122,12 +122,12 @@ COLUMNS: Final[Columns] = {
     "by 1 ms": lambda one, _: count(one.left_by_ms),
     "settled": lambda one, _: count(one.left_settled),
     "behind": lambda one, _: count(one.behind),
-    "worst ms": lambda one, _: ms(one.worst_ns),
+    "worst ms": lambda one, _: format_ms(one.worst_ns),
     "beyond": lambda one, _: count(one.beyond),
     "broken": lambda one, _: count(one.broken),
-    "off us": lambda one, _: us(one.off_ns),
-    "bound us": lambda one, _: us(one.bound_ns),
+    "off us": lambda one, _: format_us(one.off_ns),
+    "bound us": lambda one, _: format_us(one.bound_ns),
     "late": lambda one, _: count(one.late),
-    "mean ms": lambda one, _: ms(one.hold_ns),
-    "p99 ms": lambda one, _: ms(one.hold_quantile_ns(0.99)),
+    "mean ms": lambda one, _: format_ms(one.hold_ns),
+    "p99 ms": lambda one, _: format_ms(one.hold_quantile_ns(0.99)),
 }

@@ -15,9 +15,9 @@ class CommandGroup(click.Group):
         name = args[0]
         is_option = name.startswith("-")
         if not is_option and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
-            from cli.printable import printable
-            from topology.spelling.problem import meant
+            from cli.printable import escape_unprintable
+            from topology.spelling.problem import suggest
 
-            remedy = meant(name, self.list_commands(ctx))
-            ctx.fail(f"no such command `{printable(name)}`; {remedy}")
+            remedy = suggest(name, self.list_commands(ctx))
+            ctx.fail(f"no such command `{escape_unprintable(name)}`; {remedy}")
         return super().resolve_command(ctx, args)

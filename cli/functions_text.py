@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from topology.config.user_functions import KINDS, defines_some, nowhere
-from topology.config.written_functions import check_name, texts_of, written_entries
+from topology.config.user_functions import KINDS, missing_file_error, require_definitions
+from topology.config.written_functions import check_name, read_entries, texts_of
 from topology.detector.detector import Detector
 from topology.model.user_functions import BadFunctions, UserFunctions
 from topology.pattern.compile.values import FUNCTIONS
@@ -46,7 +46,7 @@ class Unread:
         )
 
 
-def reading(folder: Path) -> Callable[[str], UserFunctions]:
+def make_reader(folder: Path) -> Callable[[str], UserFunctions]:
     """Return a function that reads the file at a path relative to `folder`."""
     return lambda path: read(folder / path)
 
@@ -58,10 +58,10 @@ def read(path: Path) -> UserFunctions:
     out.
     """
     text = _text(path)
-    tree = _tree(path, text)
+    tree = _parse_tree(path, text)
     defined = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
-    found = {name: written_entries(path, tree, name) for name in KINDS}
-    defines_some(path, found)
+    found = {name: read_entries(path, tree, name) for name in KINDS}
+    require_definitions(path, found)
     for name in found["aggregates"]:
         check_name(path, name, BUILT_IN)
     for name, value in found["functions"].items():
@@ -74,7 +74,10 @@ def read(path: Path) -> UserFunctions:
     nothing = Unread(None)
     return UserFunctions(
         dict.fromkeys(found["aggregates"], Function(nothing, nothing, nothing)),
-        {name: Unread(_definition(value, defined)) for name, value in found["functions"].items()},
+        {
+            name: Unread(_find_definition(value, defined))
+            for name, value in found["functions"].items()
+        },
         dict.fromkeys(found["detectors"], Detector(nothing)),
         texts_of(text, found),
     )
@@ -82,7 +85,7 @@ def read(path: Path) -> UserFunctions:
 
 def _text(path: Path) -> bytes:
     if not path.is_file():
-        raise nowhere(path)
+        raise missing_file_error(path)
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
@@ -93,7 +96,7 @@ def _text(path: Path) -> bytes:
     return text
 
 
-def _tree(path: Path, text: bytes) -> ast.Module:
+def _parse_tree(path: Path, text: bytes) -> ast.Module:
     try:
         return ast.parse(text, str(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:
@@ -101,7 +104,7 @@ def _tree(path: Path, text: bytes) -> ast.Module:
         raise BadFunctions(f"{path} is not Python ({reason})", "correct it") from wrong
 
 
-def _definition(value: ast.expr, defined: dict[str, ast.FunctionDef]) -> Defined | None:
+def _find_definition(value: ast.expr, defined: dict[str, ast.FunctionDef]) -> Defined | None:
     if isinstance(value, ast.Lambda):
         return value
     found = defined.get(value.id) if isinstance(value, ast.Name) else None

@@ -9,11 +9,17 @@ import os
 import urllib.error
 import urllib.request
 
-from agents.watch.port.token import FILE_VARIABLE, VARIABLE, TokenRefused, bearing, token_in
+from agents.watch.port.token import (
+    FILE_VARIABLE,
+    VARIABLE,
+    TokenRefused,
+    make_bearer_headers,
+    token_in,
+)
 from cli.topology_file import refusing
 
 
-def http_token() -> str | None:
+def read_http_token() -> str | None:
     """Return the token that clients of the HTTP port must send, or None if none is set.
 
     Raises `Refused` if the token in the environment is not valid.
@@ -27,7 +33,9 @@ def fetch(address: str, path: str, timeout_s: float) -> tuple[int, str]:
 
     Raises `OSError` if nobody listens there.
     """
-    request = urllib.request.Request(f"http://{address}{path}", headers=bearing(http_token()))
+    request = urllib.request.Request(
+        f"http://{address}{path}", headers=make_bearer_headers(read_http_token())
+    )
     try:
         with urllib.request.urlopen(request, timeout=timeout_s) as response:
             return response.status, response.read().decode()
@@ -36,7 +44,7 @@ def fetch(address: str, path: str, timeout_s: float) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def hand_on(token: str | None) -> None:
+def export_token(token: str | None) -> None:
     """Pass the token itself in the environment of the stages, because its file may change."""
     if token is not None:
         os.environ[VARIABLE] = token

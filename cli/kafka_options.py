@@ -31,8 +31,8 @@ class Kafka(NamedTuple):
         return security(self.path)
 
     def brokers(self, wait_s: float = 0.0) -> Brokers:
-        """Return the brokers once one answers, as `reach` does; raise `Refused` otherwise."""
-        return reach(self.servers, self.access, wait_s)
+        """Return the brokers once one answers (`connect_brokers`), or raise `Refused`."""
+        return connect_brokers(self.servers, self.access, wait_s)
 
     def why_hidden(self, *topics: str) -> str | None:
         """Return which right to see these topics is refused; None if they just do not exist."""
@@ -72,21 +72,21 @@ def forget_security() -> None:
         del os.environ[name]
 
 
-def reach(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
+def connect_brokers(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
     """Return the brokers; raise `Refused` if none answers in time. Blocks.
 
     The wait lasts some seconds, or `wait_s` if that is not 0. Without `wait_s`, lines on standard
     error report that the command waits.
     """
-    from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
+    from agents.kafka.brokers import BrokersUnavailable, await_brokers, find_brokers
 
-    def waits(absent: BrokersUnavailable, left_s: float) -> None:
+    def report_wait(absent: BrokersUnavailable, left_s: float) -> None:
         click.echo(f"waiting for brokers, at most {left_s:.0f} s more: {absent}", err=True)
 
     with refusing(BrokersUnavailable):
         if wait_s:
             return asyncio.run(await_brokers(servers, access, wait_s))
-        return brokers_at(servers, access, waits)
+        return find_brokers(servers, access, report_wait)
 
 
 def seconds(_: click.Context, option: click.Parameter, text: str) -> float:

@@ -20,7 +20,7 @@ import click
 import orjson
 from click.core import ParameterSource
 
-from cli.printable import printable
+from cli.printable import escape_unprintable
 
 TEXT: Final = "text"
 JSON: Final = "json"
@@ -40,7 +40,7 @@ SET_IN: Final = "\n  "
 CONTRARY: Final = {"quiet": "verbose", "verbose": "quiet"}
 
 
-def _not_both(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+def _refuse_both(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
     """Refuse both options at once; the command line takes precedence over the environment."""
     assert parameter.name is not None
     other = CONTRARY[parameter.name]
@@ -56,13 +56,13 @@ quiet_option = click.option(
     "--quiet",
     is_flag=True,
     envvar="INORDER_QUIET",
-    callback=_not_both,
+    callback=_refuse_both,
     help="Log problems only.",
 )
 verbose_option = click.option(
     "--verbose",
     is_flag=True,
-    callback=_not_both,
+    callback=_refuse_both,
     help="Log more, with stack traces, to report a fault.",
 )
 
@@ -104,7 +104,7 @@ class _Text(_Named):
         if record.exc_info:
             lines += self.formatException(record.exc_info).split("\n")
         begin = f"{self.formatTime(record)} {self._name} {record.levelname} "
-        return begin + SET_IN.join(map(printable, lines))
+        return begin + SET_IN.join(map(escape_unprintable, lines))
 
 
 class _Json(_Named):

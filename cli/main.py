@@ -84,9 +84,9 @@ class Commands(CommandGroup):
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the command line, which may print the help or the version."""
-        from cli.output import whole_output
+        from cli.output import ensure_whole_output
 
-        with whole_output():
+        with ensure_whole_output():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -96,19 +96,19 @@ class Commands(CommandGroup):
             import logging
 
             from cli.logs import has_log
-            from cli.printable import printable
+            from cli.printable import escape_unprintable
 
-            error.message = "\n".join(map(printable, error.message.split("\n")))
+            error.message = "\n".join(map(escape_unprintable, error.message.split("\n")))
             if not has_log(ctx):
                 raise
             logging.getLogger("inorder").error("%s", error.format_message())
             raise SystemExit(error.exit_code) from error
 
     def _invoke(self, ctx: click.Context) -> Any:
-        from cli.output import whole_output
+        from cli.output import ensure_whole_output
 
         try:
-            with whole_output():
+            with ensure_whole_output():
                 return super().invoke(ctx)
         except ModuleNotFoundError as error:
             extra = EXTRAS.get((error.name or "").partition(".")[0])

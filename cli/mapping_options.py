@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cli.option_group import option, option_group, options_of
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, encoding_of
 from inorder.contract import DEFAULT_STREAM, TimeUnit
@@ -23,9 +23,9 @@ from recordings.plausible import AsRead
 from topology.config import StreamConfig, Topology
 from topology.wire.checker import Reading
 from topology.wire.mapping import DecimalSign, Fields
-from topology.wire.time_forms import time_form
-from topology.wire.times import zone_meant, zone_of
-from topology.wire.values import walk
+from topology.wire.time_forms import make_time_form
+from topology.wire.times import suggest_zone, zone_of
+from topology.wire.values import follow_path
 from topology.wire.where import Where, parse_where
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ FIELD_OPTIONS: Final = ("source", "seq", "ts", "type", "epoch", "stream", "id")
 """The options that state where a field of an event is found."""
 
 
-def _where(name: str, words: str) -> Any:
+def _where_option(name: str, words: str) -> Any:
     return option(f"--{name}", metavar="WHERE", help=words)
 
 
@@ -47,20 +47,20 @@ def _where(name: str, words: str) -> Any:
 class MappingOptions:
     """The given options as text; an option that was not given is None or ""."""
 
-    source: str | None = _where(
+    source: str | None = _where_option(
         "source", "Place of the source's name; in a file, a bare name is a column or key."
     )
-    seq: str | None = _where(
+    seq: str | None = _where_option(
         "seq", "Place of the sequence number; without it, each source is ordered by its time."
     )
-    ts: str | None = _where("ts", "Place of the time by the source's clock.")
-    type: str | None = _where("type", "Place of the type.")
-    epoch: str | None = _where("epoch", "Place of the epoch.")
-    stream: str | None = _where("stream", "Place of the stream's name.")
-    id: str | None = _where(
+    ts: str | None = _where_option("ts", "Place of the time by the source's clock.")
+    type: str | None = _where_option("type", "Place of the type.")
+    epoch: str | None = _where_option("epoch", "Place of the epoch.")
+    stream: str | None = _where_option("stream", "Place of the stream's name.")
+    id: str | None = _where_option(
         "id", "Place of the record's id, by which copies are found without sequence numbers."
     )
-    arrival: str | None = _where("arrival", "Place of the arrival time, in a file.")
+    arrival: str | None = _where_option("arrival", "Place of the arrival time, in a file.")
     ts_unit: TimeUnit | None = option(  # noqa: RUF009 - it is a field
         "--ts-unit",
         type=click.Choice(UNITS),
@@ -109,12 +109,12 @@ class MappingOptions:
         try:
             zone_of(self.ts_zone)
         except ValueError as wrong:
-            named = f"--ts-zone {printable(self.ts_zone)}"
-            zone = zone_meant(self.ts_zone, "Europe/Berlin or UTC")
+            named = f"--ts-zone {escape_unprintable(self.ts_zone)}"
+            zone = suggest_zone(self.ts_zone, "Europe/Berlin or UTC")
             raise Refused(f"{named}: {wrong}; write {zone}") from None
         if self.ts_format:
-            with refusing(ValueError, at=f"--ts-format {printable(self.ts_format)}: "):
-                time_form(self.ts_format)
+            with refusing(ValueError, at=f"--ts-format {escape_unprintable(self.ts_format)}: "):
+                make_time_form(self.ts_format)
             if self.ts_unit:
                 raise Refused("--ts-unit: is for numbers, but --ts-format is given; leave it out")
 
@@ -122,9 +122,13 @@ class MappingOptions:
         """Return the layout of a CSV file; raise `Refused` if a column's name is missing."""
         names = tuple(name.strip() for name in self.header.split(",")) if self.header else ()
         if not all(names):
-            raise Refused(f"--header {printable(self.header)}: a name is empty; write a name each")
+            raise Refused(
+                f"--header {escape_unprintable(self.header)}: a name is empty; write a name each"
+            )
         if len(set(names)) < len(names):
-            raise Refused(f"--header {printable(self.header)}: two names are equal; rename one")
+            raise Refused(
+                f"--header {escape_unprintable(self.header)}: two names are equal; rename one"
+            )
         return CsvLayout(self.skip_lines, names)
 
     def refuse_layout(self) -> None:
@@ -165,7 +169,7 @@ class MappingOptions:
             decimal=self.decimal or ".",
         )
 
-    def on_file(
+    def find_file_mapping(
         self, topology: Topology | None, path: str, value_format: ValueFormat
     ) -> FileMapping | None:
         """Return the mapping by which the file is read; None if its lines have our own form.
@@ -174,9 +178,9 @@ class MappingOptions:
         `format`.
         """
         fields, arrival = self.fields(on_file=True), self.arrives()
-        encoding = value_format.of_file(path)
+        encoding = value_format.encoding_for_file(path)
         if fields is None and self.values:
-            stream = _of_topology(topology)
+            stream = _find_mapped_stream(topology)
             fields = stream.mapping()
             if stream.fields is not None:
                 arrival = replace(self, arrival=stream.fields.arrival).arrives()
@@ -200,20 +204,22 @@ class MappingOptions:
             )
         return FileMapping(fields, arrival, encoding, self.layout())
 
-    def as_read(self, values: FileMapping | None, reading: Reading) -> AsRead:
+    def describe_reading(self, values: FileMapping | None, reading: Reading) -> AsRead:
         """Return how the times of a file are read, by its mapping if it has one."""
         if values is None:
             return AsRead(reading)
         return AsRead(reading, values.fields.ts_unit, option=self.source is not None)
 
-    def imply(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
+    def with_implied_values(
+        self, topology: Topology | None, path: str, form: ValueFormat
+    ) -> MappingOptions:
         """Return the options, with `values` set if the file has values for the topology's `fields`.
 
         Input that can be read only once is not examined.
         """
         by_topology = replace(self, values=True)
         try:
-            found = by_topology.on_file(topology, path, form)
+            found = by_topology.find_file_mapping(topology, path, form)
             has_values = found is not None and Path(path).is_file() and found.has_values(path)
         except (Refused, InputError):
             return self
@@ -226,7 +232,7 @@ def where_of(option: str, text: str, *, on_file: bool) -> Where:
         return parse_where(text, option, on_file=on_file)
 
 
-def reading_alone(values: FileMapping | None) -> Reading:
+def reading_of_mapping(values: FileMapping | None) -> Reading:
     """Return the way to read rows without a topology: by time if the mapping names no numbers."""
     numbered = values is None or values.fields.seq is not None
     return Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
@@ -246,10 +252,10 @@ def reading_of(topology: Topology, values: FileMapping | None) -> Reading:
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
     """Return the value at this position in each decoded record, for `recordings.guess`."""
     path = where.path if on_file else (where.place, *where.path)
-    return [walk(row, path) for row in rows]
+    return [follow_path(row, path) for row in rows]
 
 
-def _of_topology(topology: Topology | None) -> StreamConfig:
+def _find_mapped_stream(topology: Topology | None) -> StreamConfig:
     """Return a stream that has `fields`; raise `Refused` if they differ between streams."""
     if topology is None:
         raise Refused("--values needs the `fields` of a topology; give --topology, or --source")

@@ -15,10 +15,10 @@ OPTION: Final = "option"
 
 def option(*words: str, **how: Any) -> Any:
     """Return a dataclass field whose value comes from a new option (see `click.option`)."""
-    return given_by(click.option(*words, **how), how.get("default"))
+    return field_given_by(click.option(*words, **how), how.get("default"))
 
 
-def given_by(added: Any, default: Any = None) -> Any:
+def field_given_by(added: Any, default: Any = None) -> Any:
     """Return a dataclass field whose value comes from the existing option `added`."""
     return field(default=default, metadata={OPTION: added})
 
@@ -28,7 +28,7 @@ def options_of(kind: type[Any]) -> list[Any]:
     return [each.metadata[OPTION] for each in fields(kind) if OPTION in each.metadata]
 
 
-def together(options: Sequence[Any]) -> Callable[[Any], Any]:
+def add_options(options: Sequence[Any]) -> Callable[[Any], Any]:
     """Return a decorator that adds the options to a command, in the given order."""
     return lambda command: functools.reduce(lambda so_far, add: add(so_far), options[::-1], command)
 
@@ -48,6 +48,6 @@ def option_group(
             own = {field: values.pop(field) for field in of_group}
             return command(**{name: kind(**own)}, **values)
 
-        return together(options)(call)
+        return add_options(options)(call)
 
     return with_options

@@ -29,25 +29,25 @@ class NotWritten(click.ClickException):
 
 
 @contextmanager
-def whole_output() -> Iterator[None]:
+def ensure_whole_output() -> Iterator[None]:
     """Flush the output at the end, and report an error of the operating system in a sentence."""
     try:
-        _prepare()
+        _buffer_stdout()
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget()  # The reader of the pipe has ended and needs no more output.
+        _discard_output()  # The reader of the pipe has ended and needs no more output.
         raise SystemExit(Exit.FAILED) from None
     except OSError as error:
         reason = error.strerror or str(error)
         if error.filename is None and error.errno in UNWRITABLE:
-            _forget()
+            _discard_output()
             raise NotWritten(f"standard output cannot be written: {reason}") from error
         where = "" if error.filename is None else f"{error.filename}: "
         raise click.ClickException(f"{where}{reason}") from error
 
 
-def _prepare() -> None:
+def _buffer_stdout() -> None:
     """Give standard output a buffer if Python runs unbuffered (`-u`, PYTHONUNBUFFERED).
 
     Without a buffer, a write may silently write only a part. A buffer writes the rest, and gets the
@@ -62,7 +62,7 @@ def _prepare() -> None:
         )
 
 
-def _forget() -> None:
+def _discard_output() -> None:
     """Discard further output; otherwise Python would write again at exit and report an error."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)

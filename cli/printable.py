@@ -9,7 +9,7 @@ written to topics, has the names unchanged.
 from __future__ import annotations
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Return the text with line breaks and other unprintable characters escaped, in O(length).
 
     Letters of any script are unchanged.

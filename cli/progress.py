@@ -16,10 +16,10 @@ PLAIN_EVERY_S: Final = 10.0
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int], None]]:
+def show_count(what: str) -> Iterator[Callable[[int], None]]:
     """Yield a function that adds to the count of `what`, which standard error shows."""
     if not sys.stderr.isatty() or sys.stdout.isatty():
-        yield _in_lines(what)
+        yield _count_in_lines(what)
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -34,7 +34,7 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
         yield lambda count: progress.advance(task, count)
 
 
-def _in_lines(what: str) -> Callable[[int], None]:
+def _count_in_lines(what: str) -> Callable[[int], None]:
     """Return a function that counts, and prints a line at most every `PLAIN_EVERY_S`.
 
     Nothing is printed if the work takes less time.

@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from agents.exits import Exit
-from cli.topology_file import ending
+from cli.topology_file import end_command
 from recordings.file import InputError
 
 
@@ -17,5 +17,5 @@ class Unreadable(click.ClickException):
     exit_code = Exit.UNREADABLE
 
 
-readable = partial(ending, Unreadable, InputError)
+readable = partial(end_command, Unreadable, InputError)
 """A context that ends the command with `Unreadable` if its body cannot read a recording."""

@@ -8,9 +8,9 @@ Without `ssl_ca_certs`, the machine's own authorities are used. `ssl_certfile` a
 belong together, for a server that asks for a certificate. The files must exist and be valid.
 Secrets come from the environment or a file, and none is shown.
 
-`let_in` connects once. A server that does not answer is only logged, because sinks and stages wait
-for it. If the server refuses the connection, waiting cannot help, so the command is refused at the
-start.
+`check_access` connects once. A server that does not answer is only logged, because sinks and stages
+wait for it. If the server refuses the connection, waiting cannot help, so the command is refused at
+the start.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KNOCK_S: Final = 3.0
 DEFAULT_PORT: Final = 6379
 
 
-def redis_url(url: str) -> str:
+def add_redis_password(url: str) -> str:
     """Return the URL with the password from the environment added.
 
     Raises `Refused` if URL and environment both have a password, or if the files that the URL names
@@ -50,8 +50,8 @@ def redis_url(url: str) -> str:
                 " rediss://"
             )
     if encrypts:
-        _context(given)
-    password = _password()
+        _make_ssl_context(given)
+    password = _read_password()
     if password is None:
         return url
     if place.password is not None or "password" in given:
@@ -60,7 +60,7 @@ def redis_url(url: str) -> str:
     return place._replace(netloc=f"{before}:{quote(password, safe='')}@{host}").geturl()
 
 
-def _context(given: dict[str, str]) -> ssl.SSLContext:
+def _make_ssl_context(given: dict[str, str]) -> ssl.SSLContext:
     for name in FILES:
         if name in given and not Path(given[name]).is_file():
             raise Refused(f"the URL of Redis: {name}: there is no file {given[name]}")
@@ -75,7 +75,7 @@ def _context(given: dict[str, str]) -> ssl.SSLContext:
         return context
 
 
-def _password() -> str | None:
+def _read_password() -> str | None:
     given, path = os.environ.get(PASSWORD), os.environ.get(PASSWORD_FILE)
     if given is not None and path is not None:
         raise Refused(f"{PASSWORD} and {PASSWORD_FILE} are both set; leave one out")
@@ -84,7 +84,7 @@ def _password() -> str | None:
     return text_of(path, f"{PASSWORD_FILE}: {path}").strip("\r\n")
 
 
-def let_in(url: str) -> None:
+def check_access(url: str) -> None:
     """Connect to Redis once, and raise `Refused` if the server refuses the connection.
 
     Blocks for seconds at most. A server that does not answer is only logged.
@@ -99,7 +99,7 @@ def let_in(url: str) -> None:
         socket_timeout=KNOCK_S,
         retry=Retry(NoBackoff(), 0),
     )
-    where = _where(client)
+    where = _address_of(client)
     try:
         client.ping()
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
@@ -109,7 +109,7 @@ def let_in(url: str) -> None:
         ) from error
     except redis.RedisError as error:
         fault = _handshake_fault(url) or str(error)
-        if remedy := _misfit(fault):
+        if remedy := _tls_remedy_for(fault):
             raise Refused(f"Redis at {where}: {fault}; {remedy}") from error
         hint = "; if it runs, check that it speaks TLS there" if url.startswith("rediss") else ""
         log.warning("Redis at %s does not answer: %s%s", where, error, hint)
@@ -117,7 +117,7 @@ def let_in(url: str) -> None:
         client.close()
 
 
-def _where(client: Any) -> str:
+def _address_of(client: Any) -> str:
     settings = client.connection_pool.connection_kwargs
     return settings.get("path") or f"{settings.get('host')}:{settings.get('port')}"
 
@@ -131,7 +131,7 @@ def _handshake_fault(url: str) -> str:
     if place.scheme != "rediss":
         return ""
     host, port = place.hostname or "localhost", place.port or DEFAULT_PORT
-    context = _context(dict(parse_qsl(place.query)))
+    context = _make_ssl_context(dict(parse_qsl(place.query)))
     try:
         with (
             socket.create_connection((host, port), KNOCK_S) as opened,
@@ -146,7 +146,7 @@ def _handshake_fault(url: str) -> str:
     return ""
 
 
-def _misfit(reason: str) -> str:
+def _tls_remedy_for(reason: str) -> str:
     """Return the remedy for a TLS error between client and server, or "" for any other error.
 
     `reason` is the text of the error.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from agents.watch.port.http import Health, HttpServer, address
-from cli.http_token import http_token
+from agents.watch.port.http import Health, HttpServer, parse_address
+from cli.http_token import read_http_token
 from cli.topology_file import refusing
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ http_option = click.option(
 )
 
 
-def listening(option: str, text: str) -> tuple[str, int]:
+def parse_listen_address(option: str, text: str) -> tuple[str, int]:
     """Parse HOST:PORT; raise `Refused`, which names the option, if the text is not valid."""
     with refusing(ValueError, at=f"{option} {text}: "):
-        return address(text)
+        return parse_address(text)
 
 
 class Serving(Protocol):
@@ -46,7 +46,7 @@ class Serving(Protocol):
 
 
 @asynccontextmanager
-async def asked_by_http(
+async def serve_http(
     serving: Serving,
     at: tuple[str, int],
     collector: Collector,
@@ -61,12 +61,12 @@ async def asked_by_http(
     """
     from prometheus_client import CollectorRegistry
 
-    def reasons() -> tuple[str, ...]:
+    def find_reasons() -> tuple[str, ...]:
         silent_s = time.monotonic() - serving.turned_s
         return () if silent_s <= stuck_s else (f"the loop has not turned for {silent_s:.0f} s",)
 
-    def health(*more: str | None) -> Health:
-        found = (*reasons(), *(each for each in more if each))
+    def make_health(*more: str | None) -> Health:
+        found = (*find_reasons(), *(each for each in more if each))
         return Health(ok=not found, reasons=found)
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -75,12 +75,12 @@ async def asked_by_http(
     registry.register(collector)
     http = HttpServer(
         registry=registry,
-        live=health,
-        ready=lambda: health(trouble()),
+        live=make_health,
+        ready=lambda: make_health(trouble()),
         explain=explained,
         host=at[0],
         port=at[1],
-        token=http_token(),
+        token=read_http_token(),
     )
     where = "http://{}:{}/ready /live /metrics /explain".format(*await http.start())
     try:

@@ -18,8 +18,8 @@ from typing import Any, Final
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions, values_at, where_of
 from cli.topology_file import Refused
 from inorder.contract import TimeUnit
-from recordings.guess import Guess, Proposal, guess_fields, spell
-from recordings.time_guess import TimesSeen, times_seen
+from recordings.guess import Guess, Proposal, format_field, guess_fields
+from recordings.time_guess import TimesSeen, guess_times
 from recordings.values import FileMapping
 from topology.wire.mapping import Fields
 from topology.wire.values import Decode, ValueFault
@@ -88,8 +88,8 @@ def take(
             name == "seq" and options.source and guess is not None and guess.sure == "uncertain"
         )
         if name not in said and guess is not None and not unsure:
-            texts[name] = spell(guess.path, on_file=on_file)
-            said[name] = _words(guess, on_file=on_file)
+            texts[name] = format_field(guess.path, on_file=on_file)
+            said[name] = _describe_guess(guess, on_file=on_file)
     if "source" not in texts:
         if otherwise is None:
             raise Refused(f"--source is missing, and nothing looks like one{_names(rows)}")
@@ -108,10 +108,10 @@ def take(
         name: where_of(name, text, on_file=on_file) for name, text in texts.items()
     }
     at_ts = values_at(places["ts"], rows, on_file=on_file) if "ts" in places else []
-    times = times_seen(at_ts, now_ns)
+    times = guess_times(at_ts, now_ns)
     if times is None and options.ts is None:
         times = proposal.times  # Made-up times have no other sign than their name.
-    form = options.ts_format or _form(times, texts.get("ts", ""))
+    form = options.ts_format or _choose_form(times, texts.get("ts", ""))
     unit = None if form else options.ts_unit or (times.unit if times else None)
     arrival = _arrival(options, proposal, rows, now_ns, unit or "ns", said) if on_file else None
     if arrival is not None:
@@ -124,7 +124,7 @@ def take(
     return Taken(fields, arrival, unit, texts, said)
 
 
-def _form(times: TimesSeen | None, ts: str) -> str:
+def _choose_form(times: TimesSeen | None, ts: str) -> str:
     """Return the form of the times, "" if none; raise `Refused` if several fit alike."""
     if times is None or not times.forms:
         return ""
@@ -136,7 +136,7 @@ def _form(times: TimesSeen | None, ts: str) -> str:
     return times.forms[0]
 
 
-def without_time(values: FileMapping, path: str, *, by_option: bool) -> str:
+def describe_missing_time(values: FileMapping, path: str, *, by_option: bool) -> str:
     """Return a warning that all times of a mapped file are 0, as no field is named for them.
 
     It names a field of the first rows that looks like a time. Input that can be read only once is
@@ -151,12 +151,12 @@ def without_time(values: FileMapping, path: str, *, by_option: bool) -> str:
     zone = WITHOUT_ZONE if times is not None and times.without_zone else ""
     form = times.forms[0] if times is not None and len(times.forms) == 1 else ""
     if by_option:
-        name = "NAME" if found.ts is None else spell(found.ts.path, on_file=True)
+        name = "NAME" if found.ts is None else format_field(found.ts.path, on_file=True)
         remedy = f"--ts {shlex.quote(name)}"
         remedy += f" --ts-unit {unit}" if unit else f" --ts-zone {zone}" if zone else ""
         remedy += f" --ts-format {shlex.quote(form)}" if form else ""
     else:
-        name = "payload.NAME" if found.ts is None else spell(("payload", *found.ts.path))
+        name = "payload.NAME" if found.ts is None else format_field(("payload", *found.ts.path))
         remedy = f"ts: {name} in `fields`"
         remedy += f", and ts_format: {form!r} beside it" if form else ""
         remedy += f", and ts_unit: {unit} beside it" if unit else ""
@@ -179,9 +179,9 @@ def _arrival(
     """
     if options.arrival or proposal.arrival is None:
         return options.arrives()
-    column = spell(proposal.arrival.path, on_file=True)
+    column = format_field(proposal.arrival.path, on_file=True)
     where = where_of("arrival", column, on_file=True)
-    times = times_seen(values_at(where, rows, on_file=True), now_ns)
+    times = guess_times(values_at(where, rows, on_file=True), now_ns)
     found = times and times.unit
     if found in (None, unit):
         return where
@@ -191,8 +191,8 @@ def _arrival(
     return None
 
 
-def _words(guess: Guess, *, on_file: bool) -> str:
-    rivals = ", ".join(spell(path, on_file=on_file) for path in guess.rivals)
+def _describe_guess(guess: Guess, *, on_file: bool) -> str:
+    rivals = ", ".join(format_field(path, on_file=on_file) for path in guess.rivals)
     return f"{guess.sure}: {guess.why}" + (f"; also possible: {rivals}" if rivals else "")
 
 

@@ -27,7 +27,9 @@ class Refused(click.ClickException):
 
 
 @contextmanager
-def ending(by: type[click.ClickException], *kinds: type[Exception], at: str = "") -> Iterator[None]:
+def end_command(
+    by: type[click.ClickException], *kinds: type[Exception], at: str = ""
+) -> Iterator[None]:
     """End the command if the body raises one of `kinds`; `at` precedes the error's text."""
     try:
         yield
@@ -35,8 +37,8 @@ def ending(by: type[click.ClickException], *kinds: type[Exception], at: str = ""
         raise by(f"{at}{error}") from error
 
 
-refusing = partial(ending, Refused)
-failing = partial(ending, click.ClickException)
+refusing = partial(end_command, Refused)
+failing = partial(end_command, click.ClickException)
 
 
 def warn(word: str) -> None:
@@ -75,9 +77,9 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     from topology.config.yaml_text import MAX_CHARS
 
     if runs_functions:
-        from agents.user_functions import bringing as brought
+        from agents.user_functions import make_loader as brought
     else:
-        from cli.functions_text import reading as brought
+        from cli.functions_text import make_reader as brought
     bring = brought(Path(path).parent)
     text = text_of(path, path, "; give a topology file in YAML", MAX_CHARS + 1)
     with refusing(TopologyError, at=f"{path}:\n"):
@@ -134,7 +136,7 @@ topology_named = partial(
 topology_option = topology_named(required=True)
 
 
-def _outside(_: click.Context, __: click.Parameter, brokers: str | None) -> str | None:
+def _refuse_embedded(_: click.Context, __: click.Parameter, brokers: str | None) -> str | None:
     if brokers == EMBEDDED:
         raise Refused(
             "--brokers embedded: only `inorder worker` starts an embedded broker; write the"
@@ -152,7 +154,7 @@ def _new(_: click.Context, __: click.Parameter, out: str | None) -> str | None:
 brokers_named = partial(
     click.option, "--brokers", envvar="INORDER_BROKERS", required=True, metavar="HOST:PORT[,…]"
 )
-brokers_outside = partial(brokers_named, callback=_outside, help="Kafka brokers.")
+brokers_outside = partial(brokers_named, callback=_refuse_embedded, help="Kafka brokers.")
 """The option of commands that start no broker."""
 
 brokers_option = brokers_outside()

@@ -69,7 +69,7 @@ class ValueFormat:
             raise Refused(f"--format {self.format}: {error.problems[0]}") from None
         return decoder_of(self.format, stream.value_schema)
 
-    def of_file(self, path: str) -> FileEncoding | None:
+    def encoding_for_file(self, path: str) -> FileEncoding | None:
         """Return the encoding of the file's values; None if the file itself states it."""
         self._refuse_misfit()
         schema = None
@@ -137,12 +137,12 @@ def decoder_of(
     from codec.values.schemas import REGISTERED, values_decoder
 
     if schema is not None and schema.registry is not None and format_ in REGISTERED:
-        return _by_registry(schema, schema.subjects if of_topic else None), None
+        return _make_registry_decoder(schema, schema.subjects if of_topic else None), None
     with refusing(SchemaFault, at="--schema: "):
         return values_decoder(format_, schema)
 
 
-def _by_registry(schema: SchemaConfig, subjects: Collection[str] | None) -> Decode:
+def _make_registry_decoder(schema: SchemaConfig, subjects: Collection[str] | None) -> Decode:
     import asyncio
 
     from agents.registry.client import RegistryRefuses
@@ -155,7 +155,7 @@ def _by_registry(schema: SchemaConfig, subjects: Collection[str] | None) -> Deco
     feed = SchemaFeed(PATIENCE_S)
     asked: set[int] = set()
 
-    async def reach(value: bytes) -> None:
+    async def fetch_schemas(value: bytes) -> None:
         async with asyncio.timeout(REGISTRY_WAIT_S):
             await feed.reach(table, [value])
 
@@ -166,7 +166,7 @@ def _by_registry(schema: SchemaConfig, subjects: Collection[str] | None) -> Deco
                 asked.update(new)
             try:
                 with refusing(RegistryRefuses, at="--registry: "):
-                    asyncio.run(reach(value))
+                    asyncio.run(fetch_schemas(value))
             except TimeoutError:
                 raise Refused(
                     f"--registry: {registry} does not answer; check that it runs"

@@ -135,7 +135,7 @@ class RecordBatch:
         found: list[Record | Unreadable] = []
         for left in range(self._count - 1, -1, -1):
             try:
-                length, begin = _varint(payload, at)
+                length, begin = _read_varint(payload, at)
             except IndexError:
                 length, begin = WITHOUT, at
             if not 0 <= length <= len(payload) - begin:
@@ -156,8 +156,8 @@ class RecordBatch:
     def _record(self, body: bytes, place: int, last: int) -> Record | Unreadable:
         """Parse a record; return Unreadable if its offset is not in `place`..`last`."""
         try:
-            stamp_delta, at = _varint(body, 1)
-            delta, at = _varint(body, at)
+            stamp_delta, at = _read_varint(body, 1)
+            delta, at = _read_varint(body, at)
         except IndexError:
             return self._unreadable(place, place, NUMBERS)
         offset = self.base_offset + delta
@@ -169,10 +169,10 @@ class RecordBatch:
         end = len(body)
         fault = PART
         try:
-            key, at = _part(body, at, end)
-            value, at = _part(body, at, end)
+            key, at = _read_bytes(body, at, end)
+            value, at = _read_bytes(body, at, end)
             fault = HEADERS
-            count, at = _varint(body, at)
+            count, at = _read_varint(body, at)
             if not 0 <= count <= MAX_HEADERS_READ:
                 raise IndexError
             headers: list[tuple[str, bytes | None]] = []
@@ -182,7 +182,7 @@ class RecordBatch:
                 begin = at + 1
                 at = begin + (size >> 1)
                 if size & LONG_OR_BELOW_0 or at > end:
-                    name, at = _part(body, begin - 1, end)
+                    name, at = _read_bytes(body, begin - 1, end)
                 else:
                     name = body[begin:at]
                 fault = HEADER
@@ -190,7 +190,7 @@ class RecordBatch:
                 begin = at + 1
                 at = begin + (size >> 1)
                 if size & LONG_OR_BELOW_0 or at > end:
-                    content, at = _part(body, begin - 1, end)
+                    content, at = _read_bytes(body, begin - 1, end)
                 else:
                     content = body[begin:at]
                 fault = NAME
@@ -215,7 +215,7 @@ def marker(first: Any) -> Any:
     return first
 
 
-def _varint(log: bytes, at: int) -> tuple[int, int]:
+def _read_varint(log: bytes, at: int) -> tuple[int, int]:
     """Return the varint at `at`, and the position after it.
 
     Raises IndexError if the log ends within the varint, or if the varint has more than ten bytes.
@@ -236,12 +236,12 @@ def _varint(log: bytes, at: int) -> tuple[int, int]:
     return (bits >> 1) ^ -(bits & 1), at
 
 
-def _part(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+def _read_bytes(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     """Return the bytes whose length is at `at`, or None for null, and the position after them.
 
     Raises IndexError if the bytes do not end before or at `end`.
     """
-    size, at = _varint(body, at)
+    size, at = _read_varint(body, at)
     if size == WITHOUT:
         return None, at
     if not 0 <= size <= end - at:
@@ -278,7 +278,7 @@ class Batches:
     def size_in_bytes(self) -> int:
         return len(self._log)
 
-    def _end(self) -> int | None:
+    def _find_batch_end(self) -> int | None:
         """Return the position after the next batch, or None if that batch is incomplete."""
         if len(self._log) - self._at < BATCH_FROM:
             return None
@@ -287,10 +287,10 @@ class Batches:
         return end if end <= len(self._log) else None
 
     def has_next(self) -> bool:
-        return self._end() is not None
+        return self._find_batch_end() is not None
 
     def next_batch(self) -> RecordBatch | OlderBatch | None:
-        end = self._end()
+        end = self._find_batch_end()
         if end is None:
             return None
         log = self._log[self._at : end]

@@ -103,7 +103,9 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _into_room(decode_into: Callable[[bytes, Any], int], payload: bytes, most_bytes: int) -> bytes:
+def _unpack_into_buffer(
+    decode_into: Callable[[bytes, Any], int], payload: bytes, most_bytes: int
+) -> bytes:
     size = USUAL_RATIO * len(payload)
     if size <= KEPT_BYTES <= most_bytes:
         try:
@@ -129,8 +131,8 @@ def _check_size(size: int, most_bytes: int) -> None:
 DECODERS: Final[dict[int, Callable[[bytes, int], bytes]]] = {
     GZIP: _gzip,
     SNAPPY: _snappy,
-    LZ4: partial(_into_room, cramjam.lz4.decompress_into),
-    ZSTD: partial(_into_room, cramjam.zstd.decompress_into),
+    LZ4: partial(_unpack_into_buffer, cramjam.lz4.decompress_into),
+    ZSTD: partial(_unpack_into_buffer, cramjam.zstd.decompress_into),
 }
 ENCODERS: Final[dict[int, Callable[[bytes], bytes]]] = {
     GZIP: aiokafka_codec.gzip_encode,

@@ -77,12 +77,12 @@ def _fault(records: Any, batches: Any) -> str:
         (batches.new_batch(LIMIT, None, is_transactional=False), BatchBuilder(LIMIT, 0)),
     )
     for mine, theirs in pairs:
-        if missing := _face(theirs) - _face(mine):
+        if missing := _public_names(theirs) - _public_names(mine):
             return f"{type(mine).__name__} has no {', '.join(sorted(missing))}"
     return ""
 
 
-def _face(value: object) -> set[str]:
+def _public_names(value: object) -> set[str]:
     """Return the public names of an object, without constants."""
     return {name for name in dir(value) if not name.startswith("_") and not name.isupper()}
 

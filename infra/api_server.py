@@ -22,7 +22,7 @@ import yaml
 from cli.local.ports import LOOPBACK, free_ports
 from cli.local.process import Process
 from cli.local.server import Server
-from infra.helm import NotBuilt, go
+from infra.helm import NotBuilt, run_go
 from infra.kubernetes import programs, settings
 
 OPERATORS: Final = {
@@ -131,7 +131,7 @@ def definition(kind: str) -> dict[str, Any]:
     """
     cached = programs.folder()
     cached.mkdir(parents=True, exist_ok=True)
-    module = Path(json.loads(go(cached, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
+    module = Path(json.loads(run_go(cached, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
     for file in sorted(module.rglob(f"*_{kind.lower()}s.yaml")):
         found: dict[str, Any] = yaml.safe_load(file.read_text())
         if found.get("kind") == "CustomResourceDefinition" and "conversion" not in found["spec"]:

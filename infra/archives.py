@@ -17,7 +17,7 @@ from typing import Any
 import cli.spark.jars
 from cli.local import classes
 from cli.local.kafka import KafkaBroker, jars
-from cli.local.lock import exclusive
+from cli.local.lock import lock_file
 from cli.local.poll import wait_until
 
 TIMEOUT_S = 300.0
@@ -32,13 +32,13 @@ def make(folder: Path, run: Callable[[Path], None]) -> None:
     `run` is called with a working folder, starts Java processes and waits for their end. The last
     of them writes the archive.
     """
-    archive = classes.archive(folder)
-    with exclusive(archive.with_suffix(".lock"), TIMEOUT_S):
+    archive = classes.archive_path(folder)
+    with lock_file(archive.with_suffix(".lock"), TIMEOUT_S):
         if archive.exists():
             return
         part = archive.with_suffix(".part")
         before = os.environ.get(OPTIONS, "")
-        os.environ[OPTIONS] = f"{before} {SHORT_LIVED} {classes.writing(part)}".strip()
+        os.environ[OPTIONS] = f"{before} {SHORT_LIVED} {classes.write_options(part)}".strip()
         try:
             with TemporaryDirectory() as scratch:
                 run(Path(scratch))

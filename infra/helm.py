@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from cli.local.lock import exclusive
+from cli.local.lock import lock_file
 
 VERSION: Final = "v3.19.0"
 KUBERNETES: Final = "1.34"
@@ -36,14 +36,14 @@ def missing() -> str | None:
     return "neither helm nor go (which builds it) was found; install one of them"
 
 
-def program() -> str:
+def find_program() -> str:
     """Return Helm's path, and build Helm if necessary; raise HelmFailed if that fails."""
     found = shutil.which("helm")
     if found is not None:
         return found
     cached = _find_cached()
     # The lock makes concurrent tests build it only once.
-    with exclusive(cached.with_name(f"{cached.name}.lock"), BUILD_TIMEOUT_S):
+    with lock_file(cached.with_name(f"{cached.name}.lock"), BUILD_TIMEOUT_S):
         if not cached.is_file():
             _build(cached)
     return str(cached)
@@ -51,7 +51,14 @@ def program() -> str:
 
 def render(*options: str, name: str = "test") -> str:
     """Return the chart's manifests as one text; raise HelmFailed with the reason if Helm fails."""
-    command = [program(), "template", name, str(CHART), f"--kube-version={KUBERNETES}", *options]
+    command = [
+        find_program(),
+        "template",
+        name,
+        str(CHART),
+        f"--kube-version={KUBERNETES}",
+        *options,
+    ]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=RENDER_TIMEOUT_S
     )
@@ -60,26 +67,26 @@ def render(*options: str, name: str = "test") -> str:
     return done.stdout
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     """Return the folder in which programs that are built for tests are cached."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inorder"
 
 
 def _find_cached() -> Path:
-    return cache() / f"helm-{VERSION}"
+    return cache_folder() / f"helm-{VERSION}"
 
 
 def _build(cached: Path) -> None:
     into = cached.with_name(f"{cached.name}.new")
     package = f"helm.sh/helm/v3/cmd/helm@{VERSION}"
     try:
-        go(cached.parent, "install", "-trimpath", "-ldflags=-s -w", package, GOBIN=str(into))
+        run_go(cached.parent, "install", "-trimpath", "-ldflags=-s -w", package, GOBIN=str(into))
     except NotBuilt as error:
         raise HelmFailed(f"Helm could not be built: {error}") from error
     (into / "helm").replace(cached)
 
 
-def go(folder: Path, *words: str, **settings: str) -> str:
+def run_go(folder: Path, *words: str, **settings: str) -> str:
     """Run Go in a folder and return its output; `settings` are environment variables."""
     done = subprocess.run(
         ["go", *words],
@@ -98,4 +105,4 @@ def go(folder: Path, *words: str, **settings: str) -> str:
 if __name__ == "__main__":
     with suppress(HelmFailed):  # The tests of Helm report this failure.
         if missing() is None:
-            program()
+            find_program()

@@ -17,10 +17,10 @@ from cli.local.maven import JarsUnavailable, fetch
 def main(*words: str) -> None:
     sets = [cli.spark.jars.CONNECTOR]
     if "broker" in words:
-        sets.append(cli.local.kafka.jars.of_version())
+        sets.append(cli.local.kafka.jars.jars_of_version())
     if "lakes" in words:
         sets += [cli.spark.jars.POSTGRES_DRIVER, *cli.spark.jars.LAKES.values()]
-    reasons = [cli.spark.jars.refused_release(), *(jars.missing() for jars in sets)]
+    reasons = [cli.spark.jars.why_refused_release(), *(jars.missing() for jars in sets)]
     if absent := next(filter(None, reasons), None):
         print(absent, file=sys.stderr)
         sys.exit(os.environ.get("CI") == "true")

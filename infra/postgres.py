@@ -24,7 +24,7 @@ import psycopg
 
 from cli.local.poll import wait_until
 from cli.local.ports import LOOPBACK, free_ports
-from cli.local.process import NotReady, Process, children, lives
+from cli.local.process import NotReady, Process, find_descendants, is_alive
 from cli.local.server import Server
 
 SERVER_USER: Final = "postgres"
@@ -75,9 +75,9 @@ class PostgresServer(Server):
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start the server; try again while child processes of a killed one are still running."""
         if self._home is None:
-            self._home = _cluster()
+            self._home = _make_cluster()
             server = [str(_program("postgres")), "-D", str(self._home / "cluster")]
-            self.process.command = [*_as_server_user(), *server, *self._options]
+            self.process.command = [*_server_user_prefix(), *server, *self._options]
         deadline_s = time.monotonic() + timeout_s
         while True:
             self.process.start()
@@ -100,9 +100,9 @@ class PostgresServer(Server):
 
     def kill(self) -> None:
         """Kill the server, and wait until the child processes that serve clients have ended."""
-        sessions = children(self.process.pid) if self.process.is_alive() else []
+        sessions = find_descendants(self.process.pid) if self.process.is_alive() else []
         self.process.kill()
-        wait_until(lambda: not any(map(lives, sessions)), END_TIMEOUT_S, "PostgreSQL's children")
+        wait_until(lambda: not any(map(is_alive, sessions)), END_TIMEOUT_S, "PostgreSQL's children")
 
     def _answers(self) -> bool:
         try:
@@ -112,14 +112,14 @@ class PostgresServer(Server):
             return False
 
 
-def _cluster() -> Path:
+def _make_cluster() -> Path:
     """Return a new folder that contains a new cluster."""
     home = Path(tempfile.mkdtemp(prefix="inorder-postgres-"))
     if os.geteuid() == 0:
         shutil.chown(home, SERVER_USER)
     made = subprocess.run(
         [
-            *(*_as_server_user(), str(_program("initdb")), "--pgdata", str(home / "cluster")),
+            *(*_server_user_prefix(), str(_program("initdb")), "--pgdata", str(home / "cluster")),
             *("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"),
         ],
         cwd=home,
@@ -134,7 +134,7 @@ def _cluster() -> Path:
     return home
 
 
-def _as_server_user() -> list[str]:
+def _server_user_prefix() -> list[str]:
     """Return a command prefix that sets the user, and ends the program with its parent."""
     command = ["setpriv", "--pdeathsig", "INT"]
     user = _server_user()

@@ -48,7 +48,7 @@ class RedisServer(Server):
         self.port, self.bus_port = free_ports(2)
         settings = {
             "bind": LOOPBACK,
-            **({"port": str(self.port)} if tls is None else _encrypt(self.port, tls)),
+            **({"port": str(self.port)} if tls is None else _tls_options(self.port, tls)),
             **({"requirepass": password} if password else {}),
             "dir": str(folder),
             "save": "",
@@ -101,7 +101,7 @@ class RedisServer(Server):
         return found
 
 
-def _encrypt(port: int, tls: Path) -> dict[str, str]:
+def _tls_options(port: int, tls: Path) -> dict[str, str]:
     return {
         "port": "0",
         "tls-port": str(port),

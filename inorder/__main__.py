@@ -49,7 +49,7 @@ class RoomsBesideThis:
 
 def main() -> None:
     """Run the command that `sys.argv` names."""
-    _heed_signals()
+    _handle_early_signals()
     if fault := packages_fault(HERE):
         print(f"Error: {fault}", file=sys.stderr)
         raise SystemExit(REFUSED)
@@ -77,18 +77,18 @@ def packages_fault(site: str) -> str:
     """
     if not os.path.isdir(f"{site}/cli"):  # noqa: PTH112
         return f"the engine is not in {site}, where `inorder` is; pip install inorder-engine"
-    for room, names in _as_installed(site).items():
+    for room, names in _read_installed(site).items():
         folder = f"{site}/{room}"
-        if _is_as_installed(folder, names):
+        if _is_intact(folder, names):
             continue
         return (
-            f"{folder} also has files of {_owner(site, room)}; reinstall inorder-engine in a"
+            f"{folder} also has files of {_find_owner(site, room)}; reinstall inorder-engine in a"
             " separate environment (python -m venv)"
         )
     return ""
 
 
-def _is_as_installed(folder: str, names: dict[str, int]) -> bool:
+def _is_intact(folder: str, names: dict[str, int]) -> bool:
     """Return whether a package has only the files that pip installed, and the same first file."""
     if not os.path.isdir(folder):  # noqa: PTH112
         return False
@@ -98,7 +98,7 @@ def _is_as_installed(folder: str, names: dict[str, int]) -> bool:
     return not added and there.get(BEGIN) == names.get(BEGIN)
 
 
-def _as_installed(site: str) -> dict[str, dict[str, int]]:
+def _read_installed(site: str) -> dict[str, dict[str, int]]:
     """Return the files that pip installed, by package and name, with their sizes.
 
     The size of a folder is 0.
@@ -106,7 +106,7 @@ def _as_installed(site: str) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for info in _list_installed(site):
         if info.startswith(ENGINE):
-            for path, size in _files(site, info):
+            for path, size in _iter_files(site, info):
                 room, _, below = path.partition("/")
                 name, _, deeper = below.partition("/")
                 if room in ROOMS and name:
@@ -114,10 +114,10 @@ def _as_installed(site: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def _owner(site: str, room: str) -> str:
+def _find_owner(site: str, room: str) -> str:
     """Return the name of another distribution that has files in the package."""
     for info in _list_installed(site):
-        files = (path for path, _ in _files(site, info))
+        files = (path for path, _ in _iter_files(site, info))
         if not info.startswith(ENGINE) and any(path.startswith(f"{room}/") for path in files):
             return info.removesuffix(INFO).rpartition("-")[0]
     return "another package"
@@ -127,7 +127,7 @@ def _list_installed(site: str) -> list[str]:
     return sorted(name for name in os.listdir(site) if name.endswith(INFO))  # noqa: PTH208
 
 
-def _files(site: str, info: str) -> Iterator[tuple[str, int]]:
+def _iter_files(site: str, info: str) -> Iterator[tuple[str, int]]:
     """Yield the path and the size of each file of a distribution, as pip recorded them."""
     try:
         with open(f"{site}/{info}/RECORD", encoding="utf-8") as record:  # noqa: PTH123
@@ -138,7 +138,7 @@ def _files(site: str, info: str) -> Iterator[tuple[str, int]]:
         return  # Packages of the operating system may have no list of files.
 
 
-def _heed_signals() -> None:
+def _handle_early_signals() -> None:
     """Handle signals that arrive before the command has its own handlers."""
     if sys.argv[1:2] and sys.argv[1] in SERVING:
         for number in (signal.SIGTERM, signal.SIGINT):

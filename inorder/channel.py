@@ -46,7 +46,7 @@ from inorder.failure import (
     QueueFull,
     RecordRefused,
 )
-from inorder.forked import is_ours, left_at_fork
+from inorder.forked import abandon_at_fork, is_ours
 from inorder.lasting_client import POLL_S, Coordinates, LastingClient, Record
 
 FAILURES_KEPT: Final = 100
@@ -173,17 +173,17 @@ class Channel:
         self._callback_error: Exception | None = None
         self._calling_back = threading.local()
         self._trouble = ""
-        configuration = self._configuration(brokers, settings or {})
+        configuration = self._make_configuration(brokers, settings or {})
         try:
             self._client = LastingClient(
                 lambda: Producer(configuration, logger=logger),
                 topic,
-                self._delivery,
+                self._handle_delivery,
                 renews=renews,
             )
         except KafkaException as error:
             raise ValueError(f"librdkafka refuses the settings: {error.args[0].str()}") from error
-        left_at_fork(self)
+        abandon_at_fork(self)
 
     def send(
         self,
@@ -219,10 +219,10 @@ class Channel:
                 now_s = time.monotonic()
                 deadline_s = deadline_s or now_s + self._limits.queue_wait_s
                 if now_s >= deadline_s:
-                    raise QueueFull(self._full()) from None
+                    raise QueueFull(self._explain_full()) from None
                 self._client.poll(min(POLL_S, deadline_s - now_s))
             except KafkaException as error:
-                raise self._not_taken(coordinates, error) from error
+                raise self._make_refusal(coordinates, error) from error
 
     def poll(self, timeout_s: float = 0.0) -> None:
         """Process delivery reports, and wait up to `timeout_s` for one."""
@@ -302,7 +302,7 @@ class Channel:
                 " parent's is closed, for the same source with a higher epoch"
             )
 
-    def _configuration(self, brokers: str, settings: Settings) -> dict[str, Any]:
+    def _make_configuration(self, brokers: str, settings: Settings) -> dict[str, Any]:
         for name in settings:
             if name in _OURS:
                 raise ValueError(
@@ -319,13 +319,15 @@ class Channel:
             "queue.buffering.max.messages": limits.queue_records,
             "queue.buffering.max.kbytes": max(1, limits.queue_bytes >> 10),
             "delivery.timeout.ms": int(limits.delivery_timeout_s * 1000),
-            "error_cb": self._broker_error,
+            "error_cb": self._on_broker_error,
         }
 
-    def _broker_error(self, error: KafkaError) -> None:
+    def _on_broker_error(self, error: KafkaError) -> None:
         self._trouble = f"; the client's last error: {error.str()}"
 
-    def _delivery(self, record: Record, error: KafkaError | None, message: Message | None) -> None:
+    def _handle_delivery(
+        self, record: Record, error: KafkaError | None, message: Message | None
+    ) -> None:
         coordinates = record.coordinates
         may_stand = error is None or record.may_stand
         reason = None if error is None else error.str()
@@ -351,7 +353,7 @@ class Channel:
         finally:
             self._calling_back.now = False
 
-    def _full(self) -> str:
+    def _explain_full(self) -> str:
         limits = self._limits
         return (
             f"{len(self._client)} records wait for {self._topic} (bounds: {limits.queue_records}"
@@ -360,7 +362,7 @@ class Channel:
             f" s; send more slowly or check the broker{self._trouble}"
         )
 
-    def _not_taken(
+    def _make_refusal(
         self, coordinates: Coordinates, error: KafkaException
     ) -> BrokerFatal | RecordRefused:
         cause: KafkaError = self._client.ended or error.args[0]

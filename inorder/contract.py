@@ -157,7 +157,7 @@ class HeaderContract:
                 raise ValueError(
                     f"{field}: {name!r} is not a header name; write 1 to {MAX_NAME} printable ASCII"
                 )
-        if clashes := clashing(names):
+        if clashes := find_clashes(names):
             field, name, taken = clashes[0]
             raise ValueError(
                 f"{field}: the header {name} is already used for {taken};"
@@ -170,7 +170,7 @@ class HeaderContract:
         return PRESETS[self.preset]._replace(**{field: name for field, name in found if name})
 
 
-def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
+def find_clashes(names: HeaderNames) -> list[tuple[str, str, str]]:
     """Return each name that is used twice, as (field, name, earlier use of the name)."""
     found: list[tuple[str, str, str]] = []
     taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "the output of the stages")

@@ -148,11 +148,11 @@ def replay(
         TypeError: `inputs` is a single value. If a value in it is not an input, such as a text or a
             list, the iteration raises TypeError when it reaches that value.
     """
-    from inorder.given import INPUTS, check_many, records_of, runnable
+    from inorder.given import INPUTS, check_iterable, records_of, to_runnable
     from topology.flow.instants import whole_instants
 
-    whole = runnable(topology)
-    check_many("inputs", inputs, INPUTS)
+    whole = to_runnable(topology)
+    check_iterable("inputs", inputs, INPUTS)
     steps = whole_instants(_steps(whole, inputs, to_end=to_end), whole)
     return (record for step in steps for record in records_of(step))
 
@@ -161,9 +161,9 @@ def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iter
     from inorder.given import Reader
     from topology.flow.batches import batches
     from topology.flow.replay import Replay
-    from topology.wire.line_reader import bears_arrivals
+    from topology.wire.line_reader import peek_arrivals
 
-    has_arrivals, read = bears_arrivals(Reader(topology).contents(inputs))
+    has_arrivals, read = peek_arrivals(Reader(topology).contents(inputs))
     run = Replay(topology if has_arrivals else topology.without_arrivals())
     for contents, until_ns in batches(read):
         if (step := run.on_inputs(contents, until_ns)) is not None:

@@ -89,9 +89,11 @@ class DeliveryFailed(ProducerError):
         self.may_stand = may_stand
         first = "; ".join(f"{f.source}/{f.epoch}/{f.seq}: {f.reason}" for f in self.failures[:3])
         more = f" and {count - 3} more" if count > 3 else ""
-        super().__init__(f"{count} record(s) not delivered ({first}{more}); {self._follows()}")
+        super().__init__(
+            f"{count} record(s) not delivered ({first}{more}); {self._describe_consequence()}"
+        )
 
-    def _follows(self) -> str:
+    def _describe_consequence(self) -> str:
         if not self.may_stand:
             return (
                 "their numbers stay unused and readers will declare them missing; send the"

@@ -2,7 +2,7 @@
 
 A child has its parent's memory and open files, and none of its threads. An object that must not be
 used in a child compares process ids (`is_ours`). An object that must be released in the child at
-once is registered (`left_at_fork`). Examples are a lock, which the child would keep after its
+once is registered (`abandon_at_fork`). Examples are a lock, which the child would keep after its
 parent's death, and a client that needs the missing threads to close.
 """
 
@@ -26,7 +26,7 @@ class Shared(Protocol):
 _SHARED: Final[WeakSet[Shared]] = WeakSet()
 
 
-def left_at_fork(shared: Shared) -> None:
+def abandon_at_fork(shared: Shared) -> None:
     """Make each child that is forked from now on call `left_to_parent`, while `shared` exists."""
     _SHARED.add(shared)
 
@@ -36,9 +36,9 @@ def is_ours(pid: int) -> bool:
     return os.getpid() == pid
 
 
-def _in_child() -> None:
+def _abandon_all() -> None:
     for shared in list(_SHARED):
         shared.left_to_parent()
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_abandon_all)

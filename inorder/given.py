@@ -17,15 +17,15 @@ from inorder.records import (
 )
 from topology.config import Topology, parse_with
 from topology.config import parse as parse_file
-from topology.config.user_functions import given_functions
+from topology.config.user_functions import make_user_functions
 from topology.model.event import Event
 from topology.model.outcome import Report, Step
 from topology.model.result import Finding, WindowResult
 from topology.window.aggregates.custom import Function
 from topology.wire.field_reader import FieldReader
 from topology.wire.input_reader import InputReader
-from topology.wire.json_lines import in_time, report_line, result_line
-from topology.wire.line_reader import AT_ONCE, Content, Read, Row, pieces
+from topology.wire.json_lines import make_report_line, make_result_line, sort_outputs
+from topology.wire.line_reader import AT_ONCE, Content, Read, Row, split_rows
 from topology.wire.mapped_rows import Arrivals, MappedRows
 from topology.wire.values import picking
 from topology.wire.values_by_fields import ValuesByFields
@@ -69,10 +69,10 @@ def parse(
         raise TypeError(f"{source!r} is not a topology; pass a Topology, or the text of a file")
     if functions is None and aggregates is None and detectors is None:
         return parse_file(source)
-    return parse_with(source, given_functions(functions, aggregates, detectors))
+    return parse_with(source, make_user_functions(functions, aggregates, detectors))
 
 
-def runnable(
+def to_runnable(
     topology: Topology | str,
     functions: Mapping[str, Callable[..., Any]] | None = None,
     aggregates: Mapping[str, Function] | None = None,
@@ -98,7 +98,7 @@ def runnable(
     return topology
 
 
-def check_many(name: str, given: Any, of: str) -> None:
+def check_iterable(name: str, given: Any, of: str) -> None:
     """Raise TypeError if `given` is a single value, or cannot be iterated.
 
     Args:
@@ -123,7 +123,7 @@ class Reader:
 
     def __init__(self, topology: Topology) -> None:
         """Prepare to read the first input."""
-        self._inputs = InputReader(topology.reading(), _values_by_fields(topology))
+        self._inputs = InputReader(topology.reading(), _make_value_reader(topology))
 
     @property
     def number(self) -> int:
@@ -155,7 +155,7 @@ class Reader:
         lines = self._inputs.lines
         # The row of a value depends on the arrival of the row before it.
         most = 1 if self._inputs.reads_values else AT_ONCE
-        for rows in pieces(lines.begin(map(self._row, inputs)), most):
+        for rows in split_rows(lines.begin(map(self._row, inputs)), most):
             yield from lines.read_many(rows)
 
     def _row(self, each: Input) -> Row:
@@ -190,7 +190,7 @@ class Reader:
         return self._inputs.read_columns(names, rows, now_ns)
 
 
-def _values_by_fields(topology: Topology) -> ValuesByFields | None:
+def _make_value_reader(topology: Topology) -> ValuesByFields | None:
     """Return the reader of values, or None if not all streams with `fields` have the same."""
     mapped = {name: each for name, each in topology.streams.items() if each.fields is not None}
     found = {(each.mapping(), each.fields.arrival) for each in mapped.values() if each.fields}
@@ -199,18 +199,18 @@ def _values_by_fields(topology: Topology) -> ValuesByFields | None:
     ((fields, arrival),) = found
     assert fields is not None
     place = None if arrival is None else parse_where(arrival, "arrival", on_file=True)
-    pickings = partial(picking, _as_it_is)
+    pickings = partial(picking, _return_unchanged)
     reading = topology.reading()
     if len(mapped) == 1:
         reading = reading._replace(unnamed=next(iter(mapped)))
-    reader = FieldReader(fields, _as_it_is, pickings, reading=reading)
+    reader = FieldReader(fields, _return_unchanged, pickings, reading=reading)
     arrivals = Arrivals(place, fields, pickings)
     source = fields.source.path if fields.source.place == "payload" else ()
     others = frozenset(topology.streams.keys() - mapped.keys())
     return ValuesByFields(others, source, fields.payload.path, MappedRows(reader, arrivals))
 
 
-def _as_it_is(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 
@@ -228,10 +228,10 @@ def check_input(each: Any, number: int) -> None:
 
 def records_of(step: Step) -> list[Record]:
     """Return the output of a step as records, in the order of their times."""
-    return in_time(step, _report, _order, _resulting)
+    return sort_outputs(step, _report_record, _ordered_event, _finding_record)
 
 
-def _order(event: Event) -> Record:
+def _ordered_event(event: Event) -> Record:
     """Return the same record as `record_of` would for the event's line."""
     return OrderedEvent(
         event.stream,
@@ -248,14 +248,14 @@ def _order(event: Event) -> Record:
     )
 
 
-def _report(report: Report) -> Record:
-    return record_of(report_line(report, replayed=True))
+def _report_record(report: Report) -> Record:
+    return record_of(make_report_line(report, replayed=True))
 
 
-def _resulting(finding: Finding) -> Record:
+def _finding_record(finding: Finding) -> Record:
     """Return the record of the finding's line; that of a window is made without a line."""
     if type(finding) is not WindowResult:
-        return record_of(result_line(finding))
+        return record_of(make_result_line(finding))
     return WindowRecord(
         finding.id,
         finding.query,

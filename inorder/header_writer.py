@@ -66,7 +66,7 @@ class HeaderWriter:
         if seq is not None:
             headers.append((names.seq, b"%d" % seq))
         if ts_ns is not None:
-            headers.append((names.ts, self._time(ts_ns)))
+            headers.append((names.ts, self._format_time(ts_ns)))
         if epoch is not None:
             headers.append((names.epoch, b"%d" % epoch))
         if stream != DEFAULT_STREAM:
@@ -83,7 +83,7 @@ class HeaderWriter:
             headers.append((names.sig, self._signing_key.signature(names, headers, value)))
         return headers
 
-    def _time(self, ts_ns: int) -> bytes:
+    def _format_time(self, ts_ns: int) -> bytes:
         if self._is_cloudevent:
-            return rfc3339.spell(ts_ns).encode()
+            return rfc3339.format_ns(ts_ns).encode()
         return b"%d" % (ts_ns // self._ns_per_unit)

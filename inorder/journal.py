@@ -31,7 +31,7 @@ import orjson
 
 from inorder.contract import epoch_fault
 from inorder.failure import ForkedError, JournalError
-from inorder.forked import is_ours, left_at_fork
+from inorder.forked import abandon_at_fork, is_ours
 
 FORMAT: Final = 1
 
@@ -92,7 +92,7 @@ class Journal:
         self._stream = stream
         self._pid = os.getpid()
         self._lock: int | None = lock(path, "journal")
-        left_at_fork(self)
+        abandon_at_fork(self)
         try:
             self.epoch, self.next_seq = self._begin(first_epoch)
             self._write(None)

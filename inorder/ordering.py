@@ -10,12 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from inorder.contract import DATA, MAX_INT64
-from inorder.given import Input, Reader, are_dicts, check_input, check_many, records_of, runnable
+from inorder.given import (
+    Input,
+    Reader,
+    are_dicts,
+    check_input,
+    check_iterable,
+    records_of,
+    to_runnable,
+)
 from inorder.records import EventPlace, Record
 from topology.config import StreamConfig, Topology
 from topology.flow.replay import Replay
-from topology.flow.replay_state import REPLAY_NUMBER, packed_replay, unpacked_replay
-from topology.flow.tally import tally
+from topology.flow.replay_state import REPLAY_NUMBER, pack_replay, unpack_replay
+from topology.flow.tally import count_outcomes
 from topology.model.event import Event
 from topology.model.outcome import Malformed, Step
 from topology.wire.line_reader import MAX_ARRIVAL_NS, Content, Read
@@ -99,7 +107,7 @@ class Ordering:
         Raises:
             TopologyError: The topology cannot run.
         """
-        self.topology = runnable(topology)
+        self.topology = to_runnable(topology)
         self._events = events
         self._run = Replay(self.topology)
         self._reader = Reader(self.topology)
@@ -183,7 +191,7 @@ class Ordering:
         self._check_open()
         first = self._first_offset(partition, offset)
         self._check_names(names)
-        check_many("rows", rows, "tuples or lists")
+        check_iterable("rows", rows, "tuples or lists")
         given = list(rows)
         _check_rows(self._columns, given, self._reader.number + 1)
         inputs = given[self._find_first_new(partition, first) - first :]
@@ -217,14 +225,14 @@ class Ordering:
                 f"now_ns is {now_ns}, which is not a time from 1970 to 2100; pass time.time_ns()"
             )
         self._is_ticked = True
-        return self._out(self._run.on_time(max(now_ns, self.now_ns or 0)))
+        return self._to_records(self._run.on_time(max(now_ns, self.now_ns or 0)))
 
     def close(self) -> list[Record]:
         """End the input and return the buffered events in order; no more events are accepted."""
         if self._is_closed:
             return []
         self._is_closed = True
-        return self._out(self._run.on_end())
+        return self._to_records(self._run.on_end())
 
     # -- buffered events ---------------------------------------------------------------------------
 
@@ -280,7 +288,7 @@ class Ordering:
             self._setting(),
             (self._is_ticked, self._has_arrivals, self._reader.save()),
             (self._next, self._places.as_mapping(), dict(self._counts)),
-            None if saved is None else packed_replay(saved),
+            None if saved is None else pack_replay(saved),
         )
         try:
             return FORM.pack(values)
@@ -317,7 +325,7 @@ class Ordering:
 
     def _restore(self, values: Any) -> Ordering:
         setting, (is_ticked, has_arrivals, reader), (next_offsets, places, counts), packed = values
-        if not _fits(setting, self._setting()):
+        if not _is_compatible(setting, self._setting()):
             raise StateUnreadable(
                 f"the snapshot is of a topology with {_setting_text(setting)}, but this one has"
                 f" {_setting_text(self._setting())}; use the topology of the snapshot, or"
@@ -329,7 +337,7 @@ class Ordering:
         if has_arrivals is False:
             fresh._run = Replay(self.topology.without_arrivals())
         if packed is not None:
-            fresh._run.restore(unpacked_replay(packed))
+            fresh._run.restore(unpack_replay(packed))
         fresh._reader.restore(reader, fresh._run.now_ns)
         return fresh
 
@@ -343,7 +351,7 @@ class Ordering:
     def _check_names(self, names: Sequence[str]) -> None:
         if names == self._columns:
             return
-        check_many("names", names, "the keys of a line")
+        check_iterable("names", names, "the keys of a line")
         columns = (*names,)
         for name in columns:
             if type(name) is not str:
@@ -406,16 +414,16 @@ class Ordering:
         self._places.add(self._reader.number - len(contents) + 1, len(contents), partition, known)
         self._counts["sent"] += len(contents) - sum(map(_is_uncounted, read.others))
         self._next[partition] = max(known, first + count)
-        return self._out(self._run.on_inputs(contents))
+        return self._to_records(self._run.on_inputs(contents))
 
     def _forget_places(self) -> None:
         """Drop the stored places of events that are no longer buffered."""
         self._places.keep(event.offset for event in self._run.iter_held())
 
-    def _out(self, step: Step | None) -> list[Record]:
+    def _to_records(self, step: Step | None) -> list[Record]:
         if step is None:
             return []
-        counts, found = self._counts, tally(step)
+        counts, found = self._counts, count_outcomes(step)
         counts["event"] += found.event
         counts["late"] += found.late
         counts["duplicate"] += found.duplicate
@@ -455,7 +463,7 @@ def _stream_text(name: str, stream: StreamConfig) -> str:
     return name + MIXED if stream.reorder.is_mixed else name
 
 
-def _fits(was: _Setting, now: _Setting) -> bool:
+def _is_compatible(was: _Setting, now: _Setting) -> bool:
     """Return whether a state of this setting can go on; `without_seq: by_time` may be added."""
     streams = (name + MIXED if name + MIXED in now[0] else name for name in was[0])
     return ((*streams,), was[1]) == now

@@ -27,7 +27,7 @@ MADE_UP_NS: Final = 946_684_800_000_000_000
 """The year 2000. Timestamps before it are made up, as in tests."""
 
 
-def stale_stamps(newest_ns: int, arrival_ns: int) -> str:
+def describe_staleness(newest_ns: int, arrival_ns: int) -> str:
     """Return a warning if even the newest timestamp is far behind the last arrival, else ""."""
     behind_ns = arrival_ns - newest_ns
     if newest_ns < MADE_UP_NS or behind_ns <= STALE_NS:

@@ -39,16 +39,16 @@ class SourceFinder:
         """
         if not name.startswith(COMPILED):
             return None
-        found = (_sources(folder).find_spec(name) for folder in path or ())
+        found = (_make_finder(folder).find_spec(name) for folder in path or ())
         return next((spec for spec in found if spec is not None and spec.loader is not None), None)
 
 
 @cache
-def _sources(folder: str) -> FileFinder:
+def _make_finder(folder: str) -> FileFinder:
     return FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
 
 
-def heed() -> None:
+def install_finder() -> None:
     """Install the finder if the environment asks for it.
 
     Raises:
@@ -61,4 +61,4 @@ def heed() -> None:
         sys.meta_path.insert(0, SourceFinder)
 
 
-heed()
+install_finder()

@@ -312,9 +312,9 @@ def record_of(line: Any) -> Record:
     """
     values: Any = line
     if hasattr(line, "headers"):
-        values = _call(line.value)
+        values = _part_of(line.value)
         if values is None:
-            values = retraction_line(_call(line.key), _call(line.headers))
+            values = retraction_line(_part_of(line.key), _part_of(line.headers))
     if isinstance(values, bytes | str):
         values = orjson.loads(values)
     read = _READ.get(values.get("kind", "")) if isinstance(values, Mapping) else None
@@ -349,7 +349,7 @@ def ordered_event(
     """
     headers: Iterable[tuple[str, bytes | None]] = record
     if hasattr(record, "headers"):
-        headers, value = _call(record.headers) or (), _call(record.value)
+        headers, value = _part_of(record.headers) or (), _part_of(record.value)
     found = {name: (text or b"").decode() for name, text in headers}
     names = (contract or HeaderContract()).names()
     if REF_TIME not in found:
@@ -363,11 +363,11 @@ def ordered_event(
             source=found[names.source],
             epoch=int(found.get(names.epoch) or 0),
             seq=int(found[names.seq]),
-            ts_ns=_ts_ns(found.get(names.ts), contract, ref_time_ns),
+            ts_ns=_parse_ts_ns(found.get(names.ts), contract, ref_time_ns),
             ref_time_ns=ref_time_ns,
             error_ns=int(found["err"]),
             type=found.get(names.type, ""),
-            payload=_payload(value),
+            payload=_decode_payload(value),
             late=found.get("late", ""),
             at_ns=int(found["at"]),
         )
@@ -394,12 +394,12 @@ def current(records: Iterable[Record]) -> dict[str, Found]:
     }
 
 
-def _call(part: Any) -> Any:
+def _part_of(part: Any) -> Any:
     """Return a part of a message, which is a method in some clients and an attribute in others."""
     return part() if callable(part) else part
 
 
-def _ts_ns(text: str | None, contract: Contract | None, otherwise_ns: int) -> int:
+def _parse_ts_ns(text: str | None, contract: Contract | None, otherwise_ns: int) -> int:
     if not text:
         return otherwise_ns
     try:
@@ -409,7 +409,7 @@ def _ts_ns(text: str | None, contract: Contract | None, otherwise_ns: int) -> in
         return otherwise_ns if found is None else found
 
 
-def _payload(value: bytes | None) -> Any:
+def _decode_payload(value: bytes | None) -> Any:
     if value is None:
         return None
     try:
@@ -431,68 +431,68 @@ def _keys(kind: Any) -> list[tuple[str, str]]:
     return [(field.name, field.name.removesuffix("_ns")) for field in fields(kind)]
 
 
-def _event(line: Line) -> OrderedEvent:
+def _event_from(line: Line) -> OrderedEvent:
     late = line.get("reason", "late") if line["late"] else ""
     return OrderedEvent(**_pick(OrderedEvent, line, epoch=line["epoch"] or 0, late=late))
 
 
-def _not_ordered(line: Line) -> dict[str, Any]:
+def _unordered_fields(line: Line) -> dict[str, Any]:
     return _pick(_NotOrdered, line, line=line.get("line"))
 
 
-def _pick_found(line: Line) -> dict[str, Any]:
+def _result_fields(line: Line) -> dict[str, Any]:
     return _pick(_Found, line, key=line.get("key"), stream=line.get("stream", ""))
 
 
-def _member(values: Line) -> EventOfResult:
+def _member_from(values: Line) -> EventOfResult:
     place = (values["alias"], values["source"], values["epoch"], values["seq"], values["ref_time"])
     return EventOfResult(*place, values.get("stream", ""))
 
 
-def _window(line: Line) -> WindowRecord:
+def _window_from(line: Line) -> WindowRecord:
     bounds = {name: line.get(name, {}) for name in ("low", "high", "expected")}
-    return WindowRecord(**_pick_found(line), **bounds)
+    return WindowRecord(**_result_fields(line), **bounds)
 
 
-def _match(line: Line) -> MatchRecord:
-    return MatchRecord(**_pick_found(line), events=tuple(map(_member, line["events"])))
+def _match_from(line: Line) -> MatchRecord:
+    return MatchRecord(**_result_fields(line), events=tuple(map(_member_from, line["events"])))
 
 
-def _match_set(line: Line) -> MatchSetRecord:
-    found = _pick_found({"values": {}, **line})
-    ranges, joined = _ranges(line["ranges"]), _ranges(line.get("joined", ()))
+def _match_set_from(line: Line) -> MatchSetRecord:
+    found = _result_fields({"values": {}, **line})
+    ranges, joined = _ranges_from(line["ranges"]), _ranges_from(line.get("joined", ()))
     return MatchSetRecord(**found, count=line["count"], ranges=ranges, joined=joined)
 
 
-def _ranges(values: Sequence[Line]) -> tuple[RangeOfResult, ...]:
+def _ranges_from(values: Sequence[Line]) -> tuple[RangeOfResult, ...]:
     return tuple(
         RangeOfResult(
             each["alias"],
             each["count"],
-            _member({"alias": each["alias"], **each["first"]}),
-            _member({"alias": each["alias"], **each["last"]}),
+            _member_from({"alias": each["alias"], **each["first"]}),
+            _member_from({"alias": each["alias"], **each["last"]}),
         )
         for each in values
     )
 
 
-def _join(line: Line) -> JoinRecord:
-    events = tuple(map(_member, line["events"]))
-    return JoinRecord(**_pick_found(line), events=events, probability=line["probability"])
+def _join_from(line: Line) -> JoinRecord:
+    events = tuple(map(_member_from, line["events"]))
+    return JoinRecord(**_result_fields(line), events=events, probability=line["probability"])
 
 
 _READ: Final[Mapping[str, Callable[[Line], Record]]] = {
-    "event": _event,
+    "event": _event_from,
     "gap": lambda line: GapRecord(**_pick(GapRecord, line, epoch=line["epoch"] or 0)),
-    "late": lambda line: LateRecord(**_not_ordered(line)),
-    "duplicate": lambda line: DuplicateRecord(**_not_ordered(line)),
-    "dead": lambda line: DeadRecord(**_not_ordered(line), detail=line.get("detail", "")),
-    "window": _window,
-    "match": _match,
-    "match_set": _match_set,
-    "join": _join,
+    "late": lambda line: LateRecord(**_unordered_fields(line)),
+    "duplicate": lambda line: DuplicateRecord(**_unordered_fields(line)),
+    "dead": lambda line: DeadRecord(**_unordered_fields(line), detail=line.get("detail", "")),
+    "window": _window_from,
+    "match": _match_from,
+    "match_set": _match_set_from,
+    "join": _join_from,
     "overflow": lambda line: OverflowRecord(
-        **_pick(OverflowRecord, line, event=_member(line["event"]))
+        **_pick(OverflowRecord, line, event=_member_from(line["event"]))
     ),
-    RETRACT: lambda line: RetractRecord(**_pick_found({"values": {}, **line})),
+    RETRACT: lambda line: RetractRecord(**_result_fields({"values": {}, **line})),
 }

@@ -205,7 +205,7 @@ class Answering:
             raise ProducerError("there is no such topic; `inorder topics create` makes it")
         places = []
         for part in parts:
-            known = self._sent_records.place_of(part)
+            known = self._sent_records.next_offset_of(part)
             if known is None:
                 # The end is read now, because a request that arrives before the first poll must be
                 # answered.
@@ -245,7 +245,7 @@ class Answering:
     def _answer(self, request: Request) -> bool:
         self.status.requests += 1
         sent = 0
-        for each in self._sent_records.between(request.epoch, request.first, request.last):
+        for each in self._sent_records.read_range(request.epoch, request.first, request.last):
             if self._closing.wait(1.0 / self._wanted.per_second):
                 return False
             self._again(each)

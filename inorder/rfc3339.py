@@ -44,7 +44,7 @@ def parse_ns(text: bytes) -> int | None:
     return (minutes * 60 + second) * _SECOND_NS + fraction_ns
 
 
-def spell(ts_ns: int) -> str:
+def format_ns(ts_ns: int) -> str:
     """Return the time as RFC 3339 text in UTC, with all nine decimals."""
     seconds, ns = divmod(ts_ns, _SECOND_NS)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ns:09d}Z"

@@ -17,8 +17,8 @@ last write. A power failure also loses those of the last seconds.
 A file that cannot be written does not stop the publisher. The records that could not be written are
 counted in `not_kept` and reported in the log (`inorder.producers`).
 
-The file also stores up to which offset requests have been answered (`place_of`), so that none is
-answered again after a restart.
+The file also stores up to which offset requests have been answered (`next_offset_of`), so that none
+is answered again after a restart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from inorder.failure import JournalError
-from inorder.forked import left_at_fork
+from inorder.forked import abandon_at_fork
 from inorder.journal import lock
 
 FORMAT: Final = 1
@@ -107,7 +107,7 @@ class SentRecords:
             except sqlite3.Error as error:
                 raise self._make_error(error) from error
             refused.pop_all()
-        left_at_fork(self)
+        abandon_at_fork(self)
 
     def add(self, sent: Sent) -> None:
         """Add a record, which is written to the file later; failed writes raise nothing."""
@@ -118,7 +118,7 @@ class SentRecords:
             if late or len(self._waiting) >= COMMIT_RECORDS or self._waiting_bytes >= COMMIT_BYTES:
                 self._write()
 
-    def between(self, epoch: int, first: int, last: int) -> Iterator[Sent]:
+    def read_range(self, epoch: int, first: int, last: int) -> Iterator[Sent]:
         """Yield the stored records of an epoch in order, from `first` to `last` inclusive.
 
         Raises:
@@ -126,7 +126,7 @@ class SentRecords:
         """
         self.commit()
         while first <= last:
-            found = self._ask(
+            found = self._query(
                 "SELECT * FROM sent WHERE epoch = ? AND seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
                 (epoch, first, last, COMMIT_RECORDS),
             )
@@ -135,14 +135,14 @@ class SentRecords:
             yield from map(Sent._make, found)
             first = found[-1][1] + 1
 
-    def place_of(self, part: int) -> int | None:
+    def next_offset_of(self, part: int) -> int | None:
         """Return the next offset to read of a partition of requests; None if none was read."""
-        found = self._ask("SELECT next FROM place WHERE part = ?", (part,))
+        found = self._query("SELECT next FROM place WHERE part = ?", (part,))
         return int(found[0][0]) if found else None
 
     def note_answered(self, part: int, next_offset: int) -> None:
         """Store that all requests of the partition before `next_offset` have been answered."""
-        self._ask("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
+        self._query("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
 
     def commit(self) -> None:
         """Write the added records to the file."""
@@ -186,7 +186,7 @@ class SentRecords:
         self.bytes = int(size)
         """The size of the stored content, as `max_bytes` counts it."""
 
-    def _ask(self, statement: str, values: Sequence[int]) -> list[tuple[Any, ...]]:
+    def _query(self, statement: str, values: Sequence[int]) -> list[tuple[Any, ...]]:
         with self._guard:
             try:
                 return self._db.execute(statement, values).fetchall()

@@ -290,7 +290,7 @@ class SequencedProducer:
         if not self._channel.is_ours():
             return
         self._channel.check_caller()
-        with self._turn():
+        with self._lock_publishing():
             if self._closed:
                 return
             self._closed = True
@@ -321,7 +321,7 @@ class SequencedProducer:
         self._check_open()
         self._channel.poll()
         self._channel.raise_failures()
-        with self._turn():
+        with self._lock_publishing():
             self._check_open()
             seq = self._next
             ts_ns = self._clock() if ts_ns is None else ts_ns
@@ -349,7 +349,7 @@ class SequencedProducer:
         self._channel.send(coordinates, self._key, sent.payload, headers)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _lock_publishing(self) -> Iterator[None]:
         """Let one thread publish at a time.
 
         Raises:

@@ -111,7 +111,7 @@ class SigningKey:
         Raises:
             BadSigningKey: The file cannot be read, or contains no key.
         """
-        return cls.parse(content_of(path))
+        return cls.parse(read_key_file(path))
 
     def __repr__(self) -> str:
         """Return the scope and the name, without the key."""
@@ -150,7 +150,7 @@ def signing_key(master: bytes, scope: Scope, name: str) -> str:
     return f"{scope} {derive(master, scope, name.encode()).hex()} {name}"
 
 
-def masters_of(text: str) -> tuple[bytes, ...]:
+def parse_master_keys(text: str) -> tuple[bytes, ...]:
     """Return the master keys of a file, the newest first.
 
     Args:
@@ -187,7 +187,7 @@ def masters_of(text: str) -> tuple[bytes, ...]:
     return tuple(found)
 
 
-def content_of(
+def read_key_file(
     path: Path | str, most_bytes: int = MAX_FILE_BYTES, bad: type[ValueError] = BadSigningKey
 ) -> str:
     """Return the text of a key file.

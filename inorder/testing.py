@@ -31,7 +31,7 @@ from itertools import pairwise
 from typing import Any, Final, TypeVar, overload
 
 from inorder.engine import Balance, Function, Input, Ordering, Topology, replay
-from inorder.given import Reader, check_many, runnable
+from inorder.given import Reader, check_iterable, to_runnable
 from inorder.records import (
     ClockOffset,
     ClockSample,
@@ -100,7 +100,7 @@ def milliseconds(amount: float) -> int:
     return round(amount * 1_000_000)
 
 
-def _checked_ns(name: str, given: Any) -> int:
+def _check_ns(name: str, given: Any) -> int:
     if type(given) is not int:
         raise TypeError(
             f"{name} is {given!r}, which is not a whole number of nanoseconds; pass"
@@ -152,13 +152,13 @@ class TopologyDriver:
             TopologyError: The topology cannot run.
             TypeError: `start_ns` is not an integer.
         """
-        self.topology = runnable(topology, functions, aggregates, detectors)
+        self.topology = to_runnable(topology, functions, aggregates, detectors)
         self.failures: list[FunctionFailed] = []
         self._raises = raise_failures
         self._raised = 0
         self._order = Ordering(_watch(self.topology, self.failures))
         self._begun = start_ns is not None
-        self._now_ns = FIRST_NS if start_ns is None else _checked_ns("start_ns", start_ns)
+        self._now_ns = FIRST_NS if start_ns is None else _check_ns("start_ns", start_ns)
         self._unread: list[Record] = []
         self._found: list[Record] = []
 
@@ -181,7 +181,7 @@ class TopologyDriver:
         Raises:
             FunctionFailed: A function raised, and `raise_failures` is set.
         """
-        self._take(self._order.feed(*[self._arriving(each) for each in inputs]))
+        self._take(self._order.feed(*[self._with_arrival(each) for each in inputs]))
 
     def advance(self, by_ns: int) -> None:
         """Advance the time by `by_ns` without input; everything that becomes due happens in order.
@@ -194,7 +194,7 @@ class TopologyDriver:
             TypeError: `by_ns` is not an integer.
             ValueError: `by_ns` is negative.
         """
-        self.advance_to(self._now_ns + _checked_ns("by_ns", by_ns))
+        self.advance_to(self._now_ns + _check_ns("by_ns", by_ns))
 
     def advance_to(self, now_ns: int) -> None:
         """Advance the time to `now_ns` without input; everything that becomes due happens in order.
@@ -207,7 +207,7 @@ class TopologyDriver:
             TypeError: `now_ns` is not an integer.
             ValueError: `now_ns` is before the current time.
         """
-        if _checked_ns("now_ns", now_ns) < self._now_ns:
+        if _check_ns("now_ns", now_ns) < self._now_ns:
             raise ValueError(f"time cannot go back from {self._now_ns} ns to {now_ns} ns")
         self._begun = True
         self._now_ns = now_ns
@@ -251,14 +251,16 @@ class TopologyDriver:
         """Return the counts of the outcomes of all inputs."""
         return self._order.balance()
 
-    def _arriving(self, each: Any) -> Any:
+    def _with_arrival(self, each: Any) -> Any:
         """Return the input with an arrival time; an invalid arrival time is not changed."""
         is_line = isinstance(each, Mapping)
         if not is_line and not isinstance(each, RawEvent | ClockSample | ClockOffset):
             return each
         own_ns = each.get("arrival") if is_line else each.arrival_ns
         if own_ns is None:
-            self._go_on_to(each, each.get("ts") if is_line else getattr(each, "ts_ns", None))
+            self._advance_to_event(
+                each, each.get("ts") if is_line else getattr(each, "ts_ns", None)
+            )
         elif type(own_ns) is not int or own_ns > MAX_ARRIVAL_NS:
             if self._order.now_ns is None:
                 self._order.tick(self._now_ns)
@@ -268,7 +270,7 @@ class TopologyDriver:
             self._now_ns = at_ns
         return {**each, "arrival": at_ns} if is_line else replace(each, arrival_ns=at_ns)
 
-    def _go_on_to(self, each: Input, ts: Any) -> None:
+    def _advance_to_event(self, each: Input, ts: Any) -> None:
         """Advance the time to the event's timestamp, so that no event arrives before it happens.
 
         The first event sets the time if the test has not.
@@ -297,7 +299,7 @@ def _watch(topology: Topology, failures: list[FunctionFailed]) -> Topology:
 
     def watch(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(call)
-        def noting(*arguments: Any) -> Any:
+        def call_watched(*arguments: Any) -> Any:
             try:
                 return call(*arguments)
             except Exception as raised:
@@ -308,13 +310,13 @@ def _watch(topology: Topology, failures: list[FunctionFailed]) -> Topology:
                     failures.append(failed)
                 raise
 
-        return noting
+        return call_watched
 
-    def of_aggregate(name: str, own: Function) -> Function:
+    def watch_aggregate(name: str, own: Function) -> Function:
         parts = own._asdict()
         return Function(**{part: watch(f"{name}.{part}", call) for part, call in parts.items()})
 
-    def of_detector(name: str, own: Any) -> Any:
+    def watch_detector(name: str, own: Any) -> Any:
         is_value = isinstance(own, Detector)
         parts = ("step", "tick", "end") if is_value else ("on_event", "on_time", "on_end")
         calls = {part: getattr(own, part, None) for part in (*parts, "deadline")}
@@ -324,8 +326,8 @@ def _watch(topology: Topology, failures: list[FunctionFailed]) -> Topology:
     own = topology.user_functions
     return topology.with_functions(
         {name: watch(name, call) for name, call in own.functions.items()},
-        {name: of_aggregate(name, each) for name, each in own.aggregates.items()},
-        {name: of_detector(name, each) for name, each in own.detectors.items()},
+        {name: watch_aggregate(name, each) for name, each in own.aggregates.items()},
+        {name: watch_detector(name, each) for name, each in own.detectors.items()},
     )
 
 
@@ -361,7 +363,7 @@ def shuffled(events: Iterable[RawEvent], *, max_delay_ns: int, seed: int = 0) ->
         ValueError: An event has no time, or `max_delay_ns` is negative.
         TypeError: A value is not a RawEvent, or a time is not an integer.
     """
-    if _checked_ns("max_delay_ns", max_delay_ns) < 0:
+    if _check_ns("max_delay_ns", max_delay_ns) < 0:
         raise ValueError(f"max_delay_ns is {max_delay_ns}; a delay cannot be negative")
     dice = random.Random(seed)
     delayed = [
@@ -377,7 +379,7 @@ def _sent_ns(event: RawEvent) -> int:
     sent_ns = event.ts_ns if event.arrival_ns is None else event.arrival_ns
     if sent_ns is None:
         raise ValueError(f"{event} has neither ts_ns nor arrival_ns; set one of them")
-    return _checked_ns(f"the time of {event}", sent_ns)
+    return _check_ns(f"the time of {event}", sent_ns)
 
 
 def check_laws(
@@ -422,8 +424,8 @@ def check_laws(
         BrokenLaw: A law is broken.
         TopologyError: The topology cannot run.
     """
-    check_many("events", events, "RawEvents")
-    whole, given = runnable(topology, functions, aggregates, detectors), list(events)
+    check_iterable("events", events, "RawEvents")
+    whole, given = to_runnable(topology, functions, aggregates, detectors), list(events)
     plain = _Run(whole, list(_with_arrivals(given)), "as given", raise_failures)
     compared, late = 0, plain.balance.late
     for number in range(orders):
@@ -432,7 +434,7 @@ def check_laws(
         late += run.balance.late
         if run.emitted == plain.emitted:
             compared += 1
-            run.must_find(plain)
+            run.require_same_results(plain)
     return LawsReport(orders, compared, late)
 
 
@@ -461,11 +463,11 @@ class _Run:
         self._check_order()
         self._check_pieces(topology, events)
 
-    def must_find(self, other: _Run) -> None:
+    def require_same_results(self, other: _Run) -> None:
         """Raise BrokenLaw unless the results equal those of another order."""
         for id_ in sorted({*self._found, *other._found}):
             here, there = self._found.get(id_), other._found.get(id_)
-            if here is None or there is None or _content(here) != _content(there):
+            if here is None or there is None or _comparable_part(here) != _comparable_part(there):
                 self._fail(f"found {_render(here)}\n{other._name}: found {_render(there)}")
 
     def _check_order(self) -> None:
@@ -518,7 +520,7 @@ def _render(found: Found | None) -> str:
     return f"{what}, of {', '.join(f'{each.source}/{each.seq}' for each in found.events)}"
 
 
-def _content(found: Found) -> tuple[Any, ...]:
+def _comparable_part(found: Found) -> tuple[Any, ...]:
     head = (found.query, found.key, found.start_ns, found.end_ns, dict(found.values))
     if isinstance(found, WindowRecord):
         return (*head, dict(found.low), dict(found.high))

@@ -21,13 +21,13 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from inorder.engine import RawEvent
-from inorder.given import check_many
+from inorder.given import check_iterable
 from topology.detector.cursor import Counts, Cursor, DetectorOutput
 from topology.detector.detector import MAX_SIZE, Behaviour, Stopped, behaviour_of, results_of
 from topology.detector.item import FIRST, LAST, LogEntry, Seen
 from topology.detector.key_log import KeyLog
-from topology.detector.mend import mend
-from topology.detector.values import NotAValue, same, size_of
+from topology.detector.mend import correct_dirty
+from topology.detector.values import NotAValue, are_same, size_of
 from topology.model.result import ResultIds
 
 SNAPSHOTS: Final = 1_000
@@ -78,7 +78,7 @@ def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
         TypeError: `detector` is not a detector, or `events` is a single value.
         ValueError: An event has neither `ts_ns` nor `arrival_ns`.
     """
-    check_many("events", events, "RawEvents")
+    check_iterable("events", events, "RawEvents")
     rules = behaviour_of(detector)
     trial = run_trial(rules, [_make_seen(number, event) for number, event in enumerate(events)])
     if trial.problems:
@@ -137,38 +137,38 @@ def run_trial(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     for seen in in_order:
         entry = LogEntry(seen)
         cursor.fire(entry.key, outs)
-        found = [*_of(rules, cursor.state, seen)]
-        bad = _bad(counts)
+        found = [*_find_step_faults(rules, cursor.state, seen)]
+        bad = _count_bad(counts)
         cursor.take(entry, outs)
         problems += found
-        if not found and _bad(counts) > bad:
+        if not found and _count_bad(counts) > bad:
             problems.append(f"at {seen!r}: {counts.why}")
         if len(problems) >= MAX_PROBLEMS or isinstance(cursor.state, Stopped):
             break
         size = size_of(cursor.state, MAX_SIZE)
         if size > most:
             largest, most = rules.copy_of(cursor.state), size
-    bad = _bad(counts)
+    bad = _count_bad(counts)
     cursor.fire(LAST, outs)
-    if _bad(counts) > bad:
+    if _count_bad(counts) > bad:
         problems.append(f"after the last event: {counts.why}")
     if rules.corrects and not problems:
-        problems += _correct(rules, [LogEntry(seen) for seen in in_order])
+        problems += _find_correct_faults(rules, [LogEntry(seen) for seen in in_order])
     return Trial(cursor.steps, len(outs), most, largest, problems[:MAX_PROBLEMS])
 
 
-def _bad(counts: Counts) -> int:
+def _count_bad(counts: Counts) -> int:
     return counts.failed + counts.too_many_results + counts.stopped
 
 
-def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
+def _find_step_faults(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
     """Yield the faults of the detector's state, and of its step at this event."""
     if isinstance(state, Stopped):
         yield f"before {seen!r} its key is stopped: {state.why}"
         return
     try:
         before = rules.pack(state)
-        if not same(rules.unpack(before), state):
+        if not are_same(rules.unpack(before), state):
             yield f"before {seen!r} the state differs when it is read back"
     except NotAValue as wrong:
         yield f"before {seen!r} the state cannot be stored: {wrong}"
@@ -177,7 +177,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
     if isinstance(frozen, Stopped):
         yield f"before {seen!r} {frozen.why}"
         return
-    if not same(rules.copy_of(frozen), state):
+    if not are_same(rules.copy_of(frozen), state):
         yield f"before {seen!r} a copy of the state is not equal to it"
     said: list[tuple[Any, list[str]]] = []
     for _ in range(2):
@@ -190,24 +190,24 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
     (one, first), (other, second) = said
     if first != second:
         yield f"at {seen!r} it returns {first}, and for the same input also {second}"
-    elif not same(one, other):
+    elif not are_same(one, other):
         yield f"at {seen!r} it goes from the same state and input to two different states"
     if rules.pack(state) != before or repr(seen.payload) != payload:
         yield f"at {seen!r} it changes its arguments"
 
 
-def _correct(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
+def _find_correct_faults(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
     """Yield the differences between `correct` and a run in order, with some events late."""
-    whole = _read(rules, entries, None)
+    whole = _make_log(rules, entries, None)
     for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
-        log, seen = _read(rules, entries, at), entries[at].seen
-        if not same(log.live.state, whole.live.state):
+        log, seen = _make_log(rules, entries, at), entries[at].seen
+        if not are_same(log.live.state, whole.live.state):
             yield f"its `correct` reaches another state than a run in order, at {seen!r}"
         elif [_pick(each) for each in log.outs] != [_pick(each) for each in whole.outs]:
             yield f"its `correct` gives another result than a run in order, at {seen!r}"
 
 
-def _read(rules: Behaviour, entries: list[LogEntry], late: int | None) -> KeyLog:
+def _make_log(rules: Behaviour, entries: list[LogEntry], late: int | None) -> KeyLog:
     counts = Counts()
     log = KeyLog("", rules, ResultIds(b""), counts)
     for at, entry in enumerate(entries):
@@ -217,7 +217,7 @@ def _read(rules: Behaviour, entries: list[LogEntry], late: int | None) -> KeyLog
     if late is not None:
         log.insert(LogEntry(entries[late].seen))
         if log.dirty:
-            mend(log, rules, counts)
+            correct_dirty(log, rules, counts)
         log.advance(LAST, FIRST)
     return log
 

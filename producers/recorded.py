@@ -84,11 +84,11 @@ def record_of(
     """
     try:
         if isinstance(recorded, Event):
-            return _of_event(recorded, unnumbered)
+            return _record_from_event(recorded, unnumbered)
         mapping = recorded if isinstance(recorded, Mapping) else _parse(recorded)
         if "clock" in mapping:
             return ClockRow(_text(mapping, "clock", ""))
-        return _of_row(mapping, unnumbered, unit_ns, unnamed)
+        return _record_from_row(mapping, unnumbered, unit_ns, unnamed)
     except _Fault as fault:
         return Malformed(row, fault.reason, str(fault))
 
@@ -103,7 +103,7 @@ def _parse(line: bytes | str) -> Row:
     return row
 
 
-def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) -> Record:
+def _record_from_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) -> Record:
     source = row.get("source")
     if fault := source_name_fault(source):
         raise _Fault("source", f"{fault}; every row needs a source")
@@ -113,7 +113,7 @@ def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) ->
     if seq is None and stream not in unnumbered:
         raise _Fault(
             "seq",
-            f"there is no seq; rows of stream {_format(stream)} need a sequence number, unless the"
+            f"there is no seq; rows of stream {_shorten(stream)} need a sequence number, unless the"
             " given topology file has reorder: {without_seq: by_time} or {rule: time} for it",
         )
     arrival_ns = _integer(row, "arrival")
@@ -136,7 +136,7 @@ def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) ->
     )
 
 
-def _of_event(event: Event, unnumbered: Container[str]) -> Record:
+def _record_from_event(event: Event, unnumbered: Container[str]) -> Record:
     if event.kind not in _KINDS:
         raise _Fault("kind", f"an event of kind {event.kind!r} cannot be published")
     if fault := source_name_fault(event.source):
@@ -166,7 +166,7 @@ def _integer(row: Row, name: str, low: int = -MAX_SEQ - 1, high: int = MAX_SEQ) 
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _Fault(name, f"{name} {_format(value)} is not a whole number in {low}..{high}")
+        raise _Fault(name, f"{name} {_shorten(value)} is not a whole number in {low}..{high}")
     return value
 
 
@@ -185,11 +185,11 @@ def _text(row: Row, name: str, default: str) -> str:
     if value is None:
         return default
     if not isinstance(value, str):
-        raise _Fault(name, f"{name} {_format(value)} is not text")
+        raise _Fault(name, f"{name} {_shorten(value)} is not text")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise _Fault(name, f"{name} {_format(value)} is not Unicode text") from error
+        raise _Fault(name, f"{name} {_shorten(value)} is not Unicode text") from error
     return value
 
 
@@ -200,6 +200,6 @@ def _json(payload: Any) -> bytes:
         raise _Fault("payload", f"the payload is not JSON: {error}") from error
 
 
-def _format(value: Any) -> str:
+def _shorten(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -137,7 +137,7 @@ class Replayer:
         schedule = _Schedule(self._pace)
         records = self._records(rows, count, started_s)
         if self._keeps_arrivals:
-            self._play(records, schedule, started_s, count)
+            self._send_in_time(records, schedule, started_s, count)
         else:
             for record in records:
                 self._wait_until(started_s + schedule.due_s(record, count.sent), started_s, count)
@@ -159,7 +159,7 @@ class Replayer:
                 self._skip(taken, count)
                 self._log_progress(started_s, count)
 
-    def _play(
+    def _send_in_time(
         self, records: Iterator[Record], schedule: _Schedule, started_s: float, count: Published
     ) -> None:
         """Send the records with their arrival times, each once the next one is known.

@@ -76,7 +76,7 @@ def _table(lines: list[str], delimiter: str) -> tuple[int, int, int, list[str]]:
 
     The first of these lines is given by its position and its cells. Lines of one cell do not count.
     """
-    rows = [_cells(line, delimiter) for line in lines]
+    rows = [_split_cells(line, delimiter) for line in lines]
     widths = Counter(len(row) for row in rows if len(row) > 1)
     if not widths:
         return 0, 0, 0, []
@@ -85,7 +85,7 @@ def _table(lines: list[str], delimiter: str) -> tuple[int, int, int, list[str]]:
     return count, width, begin, rows[begin]
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
+def _split_cells(line: str, delimiter: str) -> list[str]:
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:

@@ -52,7 +52,7 @@ def delimited_values(
 ) -> Iterator[tuple[bytes, object | WireFault]]:
     """Yield the bytes of each value with the decoded value, or with its fault."""
     for number in _count_from(1):
-        length = _varint(raw)
+        length = _read_varint(raw)
         if length is None:
             return
         value = raw.read(length) if 0 <= length <= MAX_VALUE_BYTES else b""
@@ -73,7 +73,7 @@ def _count_from(number: int) -> Iterator[int]:
         number += 1
 
 
-def _varint(raw: IO[bytes]) -> int | None:
+def _read_varint(raw: IO[bytes]) -> int | None:
     """Return the next varint; None at the end of the file, -1 if the bytes are not a varint."""
     number = 0
     for place in range(MAX_VARINT_BYTES):
@@ -95,10 +95,10 @@ def container_values(
     """Yield the values of an Avro object container file, resolved to the schema `reader`."""
     from codec.values import avro
 
-    header = _header(raw, path)
+    header = _read_header(raw, path)
     try:
         to_schema = None if reader is None else avro.parse(reader)
-        read_next = avro.reading_on(avro.parse(header["avro.schema"].decode()), to_schema)
+        read_next = avro.make_reader(avro.parse(header["avro.schema"].decode()), to_schema)
         unpacked = UNPACKED[header.get("avro.codec", b"null").decode()]
     except (SchemaFault, UnicodeDecodeError) as fault:
         raise InputError(f"{path}: its schema {fault}") from None
@@ -108,14 +108,14 @@ def container_values(
             f"{path}: no {missing}; an Avro file needs a schema and one of {codecs}"
         ) from None
     for number in _count_from(1):
-        count = _varint(raw)
+        count = _read_varint(raw)
         if count is None:
             return
-        content = _block(raw, path, number, header["sync"], unpacked)
-        if not 0 <= _zigzag(count) <= len(content):
+        content = _read_block(raw, path, number, header["sync"], unpacked)
+        if not 0 <= _decode_zigzag(count) <= len(content):
             raise InputError(f"{path}: block {number} of the Avro file has more values than bytes")
         block = io.BytesIO(content)
-        for _ in range(_zigzag(count)):
+        for _ in range(_decode_zigzag(count)):
             try:
                 yield read_next(block)
             except ValueFault as fault:
@@ -128,7 +128,7 @@ def container_values(
                 yield WireFault(UNDECODABLE, detail)
 
 
-def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:
+def _read_header(raw: IO[bytes], path: str) -> dict[str, bytes]:
     """Return the metadata of the file, and its `sync` marker."""
     damaged = f"{path}: damaged Avro (its header ends too early); fetch it again"
     if raw.read(len(AVRO_MARK)) != AVRO_MARK:
@@ -138,13 +138,13 @@ def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:
         )
     found: dict[str, bytes] = {}
     size = 0
-    while count := _zigzag(_varint(raw) or 0):
+    while count := _decode_zigzag(_read_varint(raw) or 0):
         if count < 0:
-            _varint(raw)  # This number is the size of the block in bytes.
+            _read_varint(raw)  # This number is the size of the block in bytes.
         for _ in range(abs(count)):
             texts = []
             for _ in range(2):
-                length = _zigzag(_varint(raw) or 0)
+                length = _decode_zigzag(_read_varint(raw) or 0)
                 size += length
                 if length < 0 or size > MAX_HEADER_BYTES or len(text := raw.read(length)) < length:
                     raise InputError(damaged)
@@ -158,10 +158,10 @@ def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:
     return found
 
 
-def _block(
+def _read_block(
     raw: IO[bytes], path: str, number: int, sync: bytes, unpacked: Callable[[bytes], bytes]
 ) -> bytes:
-    size = _zigzag(_varint(raw) or 0)
+    size = _decode_zigzag(_read_varint(raw) or 0)
     if not 0 <= size <= MAX_BLOCK_BYTES:
         raise InputError(
             f"{path}: block {number} has {size} bytes, but at most {MAX_BLOCK_BYTES} are allowed;"
@@ -176,7 +176,7 @@ def _block(
         raise InputError(f"{path}: block {number} of the Avro file: {wrong}") from None
 
 
-def _zigzag(number: int) -> int:
+def _decode_zigzag(number: int) -> int:
     return (number >> 1) ^ -(number & 1)
 
 
@@ -188,7 +188,7 @@ def _inflate(packed: bytes) -> bytes:
     return content
 
 
-def _by_library(name: str, packed: bytes) -> bytes:
+def _decompress(name: str, packed: bytes) -> bytes:
     """Return the bytes uncompressed by the library `name`.
 
     Raises:
@@ -205,6 +205,6 @@ def _by_library(name: str, packed: bytes) -> bytes:
 UNPACKED: Final[dict[str, Callable[[bytes], bytes]]] = {
     "null": lambda packed: packed,
     "deflate": _inflate,
-    "snappy": lambda packed: _by_library("snappy", packed[:-CRC_BYTES]),
-    "zstandard": lambda packed: _by_library("zstd", packed),
+    "snappy": lambda packed: _decompress("snappy", packed[:-CRC_BYTES]),
+    "zstandard": lambda packed: _decompress("zstd", packed),
 }

@@ -66,7 +66,7 @@ def open_file(
         columns: Columns that the first line names if the content is CSV.
     """
     name = "standard input" if path == STDIN else path
-    with ExitStack() as stack, _readable(name):
+    with ExitStack() as stack, _report_read_errors(name):
         raw = _buffer(path, stdin, stack)
         packed = raw.peek(len(GZIP_MARK)).startswith(GZIP_MARK)
         if path.endswith(".gz") and not packed:
@@ -85,7 +85,7 @@ def open_file(
 
 
 @contextmanager
-def at_rest(path: str, stdin: IO[bytes] | None = None) -> Iterator[str]:
+def as_seekable_file(path: str, stdin: IO[bytes] | None = None) -> Iterator[str]:
     """Yield the name of a file that has the input and can be read several times.
 
     Input that can be read only once (standard input, a pipe) is copied into a file, which is
@@ -95,7 +95,7 @@ def at_rest(path: str, stdin: IO[bytes] | None = None) -> Iterator[str]:
         yield path
         return
     name = "standard input" if path == STDIN else path
-    with ExitStack() as stack, _readable(name):
+    with ExitStack() as stack, _report_read_errors(name):
         suffix = "".join(Path(path).suffixes[-2:])
         copied = stack.enter_context(tempfile.NamedTemporaryFile(suffix=suffix))
         shutil.copyfileobj(_buffer(path, stdin, stack), copied)
@@ -118,7 +118,7 @@ def _buffer(path: str, stdin: IO[bytes] | None, stack: ExitStack) -> io.Buffered
 
 
 @contextmanager
-def _readable(name: str) -> Iterator[None]:
+def _report_read_errors(name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """Guess which fields of foreign records are source, number and time.
 
 A row is a decoded record: only the value of a row in a file, or `{"key": …, "payload": …, "header":
-{…}}` on a topic. A path of names is therefore written as in a mapping (`spell`). The values of a
-field count more than its name:
+{…}}` on a topic. A path of names is therefore written as in a mapping (`format_field`). The values
+of a field count more than its name:
 
 * `seq`: an integer that rises by one within each source. `fit` is the smaller of two shares: of
   distinct values, and of the numbers that are there between the smallest and the largest.
@@ -28,8 +28,8 @@ from itertools import islice, pairwise
 from typing import Final, Literal, NamedTuple
 
 from inorder.contract import MAX_INT64, MAX_SOURCE_BYTES, UNIT_NS, TimeUnit
-from recordings.time_guess import LOOKED_AT, UNITS, TimesSeen, amount, times_seen
-from topology.model.paths import spelled_path
+from recordings.time_guess import LOOKED_AT, UNITS, TimesSeen, guess_times, to_decimal
+from topology.model.paths import format_path
 from topology.wire.values import Timestamp
 
 MAX_ROWS: Final = 5_000
@@ -110,14 +110,14 @@ class Proposal:
     times: TimesSeen | None = None
 
 
-def spell(path: Path, *, on_file: bool = False) -> str:
+def format_field(path: Path, *, on_file: bool = False) -> str:
     """Return the path in the form in which a mapping names it.
 
     In a file a single name is a column, and is returned unchanged.
     """
     if on_file and len(path) == 1:
         return path[0]
-    return spelled_path(("payload", *path) if on_file else path)
+    return format_path(("payload", *path) if on_file else path)
 
 
 def guess_fields(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
@@ -129,17 +129,21 @@ def guess_fields(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
             after it.
     """
     fields = _fields(islice(rows, MAX_ROWS))
-    times = [each for each in (_times(one, now_ns) for one in fields) if each]
+    times = [each for each in (_read_times(one, now_ns) for one in fields) if each]
     of_times = {each.field.path for each in times}
     may_count = [one for one in fields if one.may_count and one.path not in of_times]
     numbers = [one for one in may_count if one.is_number]
     names = [one for one in fields if one.is_name and one.path not in of_times]
-    source, seq = _source_and_seq(names, numbers)
-    groups = _field(fields, source)
+    source, seq = _guess_source_and_seq(names, numbers)
+    groups = _find_field(fields, source)
     if groups is not None and seq is None:  # Some sources may have no numbers.
-        _, seq = _source_and_seq([groups], numbers := may_count)
-    ts, arrival = _ts_and_arrival(times, groups)
-    made_up = _made_up_times([one for one in fields if not _is(one, seq)]) if ts is None else None
+        _, seq = _guess_source_and_seq([groups], numbers := may_count)
+    ts, arrival = _guess_ts_and_arrival(times, groups)
+    made_up = (
+        _guess_synthetic_times([one for one in fields if not _is_guessed(one, seq)])
+        if ts is None
+        else None
+    )
     if made_up is not None:
         times = [made_up]
         ts = Guess(made_up.field.path, "uncertain", "by its name; not near now in any unit")
@@ -149,12 +153,16 @@ def guess_fields(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
         source,
         seq,
         ts,
-        _by_name([one for one in names if one.is_type and one.path not in used], TYPE_WORDS),
-        _by_name([one for one in numbers if one.repeats and one.path not in used], EPOCH_WORDS)
+        _guess_by_name([one for one in names if one.is_type and one.path not in used], TYPE_WORDS),
+        _guess_by_name(
+            [one for one in numbers if one.is_repeating and one.path not in used], EPOCH_WORDS
+        )
         if seq
         else None,
         arrival,
-        _id([one for one in names if one.path not in used], fields, arrival) if not seq else None,
+        _guess_id([one for one in names if one.path not in used], fields, arrival)
+        if not seq
+        else None,
         chosen.seen if chosen else None,
     )
 
@@ -175,7 +183,7 @@ class _Field:
 
     @cached_property
     def numbers(self) -> list[int | None]:
-        return [_number(value) for value in self.values]
+        return [_to_number(value) for value in self.values]
 
     @cached_property
     def texts(self) -> list[str | None]:
@@ -194,19 +202,19 @@ class _Field:
 
     @property
     def is_number(self) -> bool:
-        return _share(self.numbers) >= ON_NEARLY_ALL
+        return _share_present(self.numbers) >= ON_NEARLY_ALL
 
     @property
     def may_count(self) -> bool:
         """Whether the field may have sequence numbers, even if most records lack it."""
         other = self.is_named((*TS_WORDS, *ARRIVAL_WORDS)) and not self.is_named(SEQ_WORDS)
-        return not other and _share([*map(_number, self.there)]) >= ON_NEARLY_ALL
+        return not other and _share_present([*map(_to_number, self.there)]) >= ON_NEARLY_ALL
 
     @property
     def is_name(self) -> bool:
         """Whether the values may be names; numbers with decimals (as texts in CSV) are not."""
         decimals = any(_DECIMALS.fullmatch(text) for text in self.texts[:LOOKED_AT] if text)
-        return _share(self.texts) >= ON_NEARLY_ALL and not decimals
+        return _share_present(self.texts) >= ON_NEARLY_ALL and not decimals
 
     @property
     def is_type(self) -> bool:
@@ -224,7 +232,7 @@ class _Field:
         )
 
     @property
-    def repeats(self) -> bool:
+    def is_repeating(self) -> bool:
         return 2 * self.distinct <= len(self.there)
 
 
@@ -232,7 +240,7 @@ def _fields(rows: Iterable[Mapping[str, object]]) -> list[_Field]:
     found: dict[Path, _Field] = {}
     count = 0
     for row in rows:
-        for path, value in _leaves(row, ()):
+        for path, value in _iter_leaves(row, ()):
             if path not in found:
                 if len(found) >= MAX_FIELDS:
                     continue
@@ -247,17 +255,17 @@ def _fields(rows: Iterable[Mapping[str, object]]) -> list[_Field]:
     return list(found.values())
 
 
-def _leaves(row: Mapping[str, object], above: Path) -> Iterator[tuple[Path, object]]:
+def _iter_leaves(row: Mapping[str, object], above: Path) -> Iterator[tuple[Path, object]]:
     for name, value in row.items():
         path = (*above, str(name))
         if isinstance(value, Mapping):
             if len(path) < MAX_DEPTH:
-                yield from _leaves(value, path)
+                yield from _iter_leaves(value, path)
         elif isinstance(value, Timestamp) or not isinstance(value, list | tuple):
             yield path, value
 
 
-def _number(value: object) -> int | None:
+def _to_number(value: object) -> int | None:
     if type(value) is int:
         return value if 0 <= value <= MAX_INT64 else None
     if isinstance(value, str) and _DIGITS.fullmatch(value):
@@ -279,23 +287,23 @@ def _name(value: object) -> str | None:
     return None
 
 
-def _share(values: list[int | None] | list[str | None]) -> float:
+def _share_present(values: list[int | None] | list[str | None]) -> float:
     return sum(value is not None for value in values) / len(values) if values else 0.0
 
 
-def _is(one: _Field, guess: Guess | None) -> bool:
+def _is_guessed(one: _Field, guess: Guess | None) -> bool:
     return guess is not None and one.path == guess.path
 
 
-def _field(fields: list[_Field], guess: Guess | None) -> _Field | None:
-    return next((one for one in fields if _is(one, guess)), None)
+def _find_field(fields: list[_Field], guess: Guess | None) -> _Field | None:
+    return next((one for one in fields if _is_guessed(one, guess)), None)
 
 
-def _id(names: list[_Field], fields: list[_Field], arrival: Guess | None) -> Guess | None:
+def _guess_id(names: list[_Field], fields: list[_Field], arrival: Guess | None) -> Guess | None:
     """Return a field that is named like an id, if rows that share a value are equal otherwise."""
-    rows = [*zip(*(one.values for one in fields if not _is(one, arrival)), strict=True)]
+    rows = [*zip(*(one.values for one in fields if not _is_guessed(one, arrival)), strict=True)]
     for one in names:
-        if one.is_named(ID_WORDS) and not one.repeats:
+        if one.is_named(ID_WORDS) and not one.is_repeating:
             first: dict[object, object] = {}
             pairs = zip(one.texts, rows, strict=True)
             if all(first.setdefault(text, row) == row for text, row in pairs if text is not None):
@@ -306,14 +314,14 @@ def _id(names: list[_Field], fields: list[_Field], arrival: Guess | None) -> Gue
 # -- source and number -----------------------------------------------------------------------------
 
 
-def _source_and_seq(
+def _guess_source_and_seq(
     names: list[_Field], numbers: list[_Field]
 ) -> tuple[Guess | None, Guess | None]:
     numbers = sorted(numbers, key=lambda one: one.is_named(SEQ_WORDS), reverse=True)
-    candidates = [one for one in names if one.repeats or one.is_named(SOURCE_WORDS)]
+    candidates = [one for one in names if one.is_repeating or one.is_named(SOURCE_WORDS)]
     candidates.sort(key=_source_score, reverse=True)
     pairs = ((source, seq) for source in candidates for seq in numbers if source is not seq)
-    over_all = {one.path: _fit_over_all(one) for one in numbers}
+    over_all = {one.path: _score_without_source(one) for one in numbers}
     fits: dict[Path, tuple[float, _Field]] = {}
     scores = {one.path: _source_score(one) for one in candidates}
     telling: set[Path] = set()
@@ -328,10 +336,10 @@ def _source_and_seq(
         scores[path] += min(1.0, fits[path][0])
     candidates = [one for one in candidates if one.path in telling or one.may_be_source]
     if not candidates:
-        return None, _seq_alone(numbers, over_all)
+        return None, _guess_seq_alone(numbers, over_all)
     candidates.sort(key=lambda one: scores[one.path], reverse=True)
     best = candidates[0]
-    rivals = _rivals(best, candidates, scores)
+    rivals = _find_rivals(best, candidates, scores)
     named = best.is_named(SOURCE_WORDS)
     known = best.path in telling and (named or isinstance(best.there[0], str))
     known = known or (named and best.distinct > 1)
@@ -342,16 +350,16 @@ def _source_and_seq(
     return found, _seq(best, fits[best.path][1], numbers) if best.path in fits else None
 
 
-def _fit_over_all(seq: _Field) -> float:
+def _score_without_source(seq: _Field) -> float:
     return fit([""] * len(seq.values), seq.numbers)
 
 
-def _seq_alone(numbers: list[_Field], over_all: dict[Path, float]) -> Guess | None:
+def _guess_seq_alone(numbers: list[_Field], over_all: dict[Path, float]) -> Guess | None:
     """Return the guess of the field with the number, for records of a single source."""
     best = max(numbers, key=lambda one: over_all[one.path], default=None)
     if best is None or over_all[best.path] < LEAST_FIT:
         return None
-    rivals = _rivals(best, numbers, over_all)
+    rivals = _find_rivals(best, numbers, over_all)
     return Guess(
         best.path, "uncertain", f"rises by one in {100 * over_all[best.path]:.0f} %", rivals
     )
@@ -365,7 +373,7 @@ def _seq(source: _Field, best: _Field, numbers: list[_Field]) -> Guess:
         for one in numbers
         if one.path in fits and (one is best or not named or one.is_named(SEQ_WORDS))
     ]
-    rivals = _rivals(best, alike, fits)
+    rivals = _find_rivals(best, alike, fits)
     share = fits[best.path]
     sure: Sureness = "likely" if share < SURE_FIT or rivals else "certain"
     if share < (LEAST_FIT + SURE_FIT) / 2 and not named:
@@ -419,7 +427,7 @@ def fit(sources: list[str | None], numbers: list[int | None]) -> float:
     return good / weight if steps and is_whole and rising >= LEAST_RISING * steps else 0.0
 
 
-def _rivals(best: _Field, fields: list[_Field], scores: dict[Path, float]) -> tuple[Path, ...]:
+def _find_rivals(best: _Field, fields: list[_Field], scores: dict[Path, float]) -> tuple[Path, ...]:
     near = [
         one.path
         for one in fields
@@ -442,12 +450,12 @@ class _Times(NamedTuple):
         return self.seen.ns
 
 
-def _times(one: _Field, now_ns: int) -> _Times | None:
-    seen = times_seen(one.values, now_ns)
+def _read_times(one: _Field, now_ns: int) -> _Times | None:
+    seen = guess_times(one.values, now_ns)
     return None if seen is None else _Times(one, seen)
 
 
-def _made_up_times(fields: list[_Field]) -> _Times | None:
+def _guess_synthetic_times(fields: list[_Field]) -> _Times | None:
     """Return the values of a field that rises over the records and has the name of a time, or None.
 
     The unit is that in the field's name, or seconds.
@@ -455,16 +463,16 @@ def _made_up_times(fields: list[_Field]) -> _Times | None:
     named = [one for one in fields if one.is_named(TS_WORDS)]
     for one in sorted(named, key=lambda one: one.is_named(ARRIVAL_WORDS)):
         unit: TimeUnit = next((unit for unit in UNITS if unit in one.words[1:]), "s")
-        amounts = map(amount, one.values)
+        amounts = map(to_decimal, one.values)
         ns = [None if each is None else int(each * UNIT_NS[unit]) for each in amounts]
         there = [each for each in ns if each is not None]
         enough = len(there) >= ON_NEARLY_ALL * len(ns)
-        if enough and len(set(there)) > 1 and _rising(None, ns) > LEAST_FIT:
+        if enough and len(set(there)) > 1 and _share_rising(None, ns) > LEAST_FIT:
             return _Times(one, TimesSeen(unit, without_zone=False, ns=ns))
     return None
 
 
-def _ts_and_arrival(
+def _guess_ts_and_arrival(
     times: list[_Times], groups: _Field | None
 ) -> tuple[Guess | None, Guess | None]:
     arrivals = [each for each in times if each.field.is_named(ARRIVAL_WORDS)]
@@ -474,16 +482,19 @@ def _ts_and_arrival(
     scores = {
         each.field.path: 0.6 * each.field.is_named(TS_WORDS)
         + 0.3 * len(set(each.ns)) / len(each.ns)
-        + 0.3 * _rising(groups, each.ns)
+        + 0.3 * _share_rising(groups, each.ns)
         for each in of_events
     }
     # The earliest time is that of the event; later ones were added on its way.
     first_ns = of_events[0].ns
     of_events.sort(
-        key=lambda each: (-round(scores[each.field.path] / ALIKE), _behind_ns(each.ns, first_ns))
+        key=lambda each: (
+            -round(scores[each.field.path] / ALIKE),
+            _median_behind_ns(each.ns, first_ns),
+        )
     )
     best = of_events[0].field
-    rivals = _rivals(best, [each.field for each in of_events], scores)
+    rivals = _find_rivals(best, [each.field for each in of_events], scores)
     named = best.is_named(TS_WORDS)
     as_arrival = best.is_named(ARRIVAL_WORDS)
     sure: Sureness = "likely" if rivals or as_arrival or not named else "certain"
@@ -498,7 +509,7 @@ def _ts_and_arrival(
     return Guess(best.path, sure, why, rivals), found
 
 
-def _rising(groups: _Field | None, ns: list[int | None]) -> float:
+def _share_rising(groups: _Field | None, ns: list[int | None]) -> float:
     """Return the share of steps between records of one source at which the time does not fall."""
     last: dict[str | None, int] = {}
     steps = rising = 0
@@ -512,7 +523,7 @@ def _rising(groups: _Field | None, ns: list[int | None]) -> float:
     return rising / steps if steps else 0.0
 
 
-def _behind_ns(ns: list[int | None], of: list[int | None]) -> int:
+def _median_behind_ns(ns: list[int | None], of: list[int | None]) -> int:
     """Return how far the times are after those of another field, in ns; the median of the records.
 
     Each record is compared with itself, so the wrong clocks of some sources change little.
@@ -522,6 +533,6 @@ def _behind_ns(ns: list[int | None], of: list[int | None]) -> int:
     return apart[len(apart) // 2] if apart else 0
 
 
-def _by_name(fields: list[_Field], words: tuple[str, ...]) -> Guess | None:
+def _guess_by_name(fields: list[_Field], words: tuple[str, ...]) -> Guess | None:
     one = next((one for one in fields if one.is_named(words)), None)
     return Guess(one.path, "likely", "by its name") if one else None

@@ -72,27 +72,29 @@ def array_elements(pieces: Iterable[bytes], limit: int) -> Iterator[tuple[int, b
                 element = b"".join(found).strip()
                 if element:
                     number += 1
-                    yield number, element if size <= limit else _too_long(limit)
+                    yield number, element if size <= limit else _make_length_fault(limit)
                 found, size = [], 0
                 if mark[0] == b"]":
-                    yield from _after(piece[begin:], pieces, number)
+                    yield from _refuse_rest(piece[begin:], pieces, number)
                     return
         if depth >= 0:
             found.append(piece[begin:])
             size += len(found[-1])
         if size > limit:
             found = [b"..."]
-    yield number + 1, _not_json("the file ends before its array does")
+    yield number + 1, _make_json_fault("the file ends before its array does")
 
 
-def _after(rest: bytes, pieces: Iterable[bytes], number: int) -> Iterator[tuple[int, WireFault]]:
+def _refuse_rest(
+    rest: bytes, pieces: Iterable[bytes], number: int
+) -> Iterator[tuple[int, WireFault]]:
     if rest.strip() or any(piece.strip() for piece in pieces):
-        yield number + 1, _not_json("something follows the end of the array")
+        yield number + 1, _make_json_fault("something follows the end of the array")
 
 
-def _not_json(detail: str) -> WireFault:
+def _make_json_fault(detail: str) -> WireFault:
     return fault_of("line", "not_json", "the array", shown=detail)
 
 
-def _too_long(limit: int) -> WireFault:
+def _make_length_fault(limit: int) -> WireFault:
     return fault_of("line", "huge", "the element", shown=f"more than {limit} bytes")

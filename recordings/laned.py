@@ -43,7 +43,7 @@ from topology.wire.line_reader import (
     LineReader,
     Row,
 )
-from topology.wire.reasons import fault_of, integers_in
+from topology.wire.reasons import describe_integers, fault_of
 
 MOST_AHEAD: Final = 65_536
 """The maximum number of lines that are held until they are in order."""
@@ -83,7 +83,7 @@ def recording_of(
     """
     reading = topology.reading()
     needed = NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
-    files = [_peeke(read_rows(path, None, needed, layout)) for path in paths]
+    files = [_peek_first_event(read_rows(path, None, needed, layout)) for path in paths]
     if len(paths) == 1 and not files[0][0]:
         return Recording(by_lane=False, contents=lines_of(files[0][1], reading))
     for path, (has_partitions, _) in zip(paths, files, strict=True):
@@ -106,7 +106,7 @@ def _order(placed: Placed) -> tuple[int, int, int]:
     return placed.order
 
 
-def _peeke(rows: Iterator[Row]) -> tuple[bool | None, Iterator[Row]]:
+def _peek_first_event(rows: Iterator[Row]) -> tuple[bool | None, Iterator[Row]]:
     """Return whether the line of the first event has a partition and an arrival, and all rows.
 
     The answer is None if there is no event, as in the file of an empty partition.
@@ -150,16 +150,18 @@ class _Lanes:
         for row in rows:
             lane = self._lane_of(row)
             if lane is None:
-                placed = self._without_lane(row, others, newest_ns)
+                placed = self._read_without_lane(row, others, newest_ns)
             else:
                 if self._files.setdefault(lane, file) != file:
                     raise InputError(
                         f"{path}: line {row.number} is of partition {row.values['partition']}, of"
                         " which another file has lines; put the lines of a partition into one file"
                     )
-                placed = self._in_lane(row, lane)
+                placed = self._read_in_lane(row, lane)
             if placed.order < left:
-                raise InputError(_too_late(path, row, lane, left[0] - placed.arrival_ns, most))
+                raise InputError(
+                    _describe_too_late(path, row, lane, left[0] - placed.arrival_ns, most)
+                )
             newest_ns = max(newest_ns, placed.arrival_ns)
             heappush(waiting, placed)
             if len(waiting) > most:
@@ -181,7 +183,7 @@ class _Lanes:
     def _is_partition(self, given: object) -> TypeGuard[int]:
         return type(given) is int and 0 <= given < self._width
 
-    def _in_lane(self, row: Row, lane: int) -> Placed:
+    def _read_in_lane(self, row: Row, lane: int) -> Placed:
         reader = self._readers.get(lane)
         if reader is None:
             reader = self._readers[lane] = LineReader(self._reading, judges=True)
@@ -192,7 +194,7 @@ class _Lanes:
         content.offset = number_of(lane, row.number)
         return Placed(content.at_ns, lane, row.number, content)
 
-    def _without_lane(self, row: Row, reader: LineReader, newest_ns: int) -> Placed:
+    def _read_without_lane(self, row: Row, reader: LineReader, newest_ns: int) -> Placed:
         """Return a clock line, or a dead letter."""
         values = row.values
         if values.get("clock") is not None:
@@ -201,7 +203,7 @@ class _Lanes:
         else:
             reader.arrival_ns = max(newest_ns, 0)
             if row.fault is None and not self._is_partition(values.get("partition")):
-                takes = integers_in(0, self._width - 1)
+                takes = describe_integers(0, self._width - 1)
                 fault = fault_of("partition", "unreadable", "`partition`", takes)
                 # Without a lane it has no place among the numbers of its source.
                 row = Row(row.number, {}, fault)
@@ -211,7 +213,7 @@ class _Lanes:
         return Placed(content.arrival_ns, BEFORE_LANES, row.number, content)
 
 
-def _too_late(path: str, row: Row, lane: int | None, by_ns: int, most: int) -> str:
+def _describe_too_late(path: str, row: Row, lane: int | None, by_ns: int, most: int) -> str:
     if lane is None:
         what, own = f"the clock line {row.number}", "the clock lines into a file of their own"
     else:

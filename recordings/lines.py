@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from topology.wire.checker import AS_WRITTEN, Reading
-from topology.wire.line_reader import AT_ONCE, Content, LineReader, Row, pieces
+from topology.wire.line_reader import AT_ONCE, Content, LineReader, Row, split_rows
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping
@@ -58,5 +58,5 @@ def lines_of(rows: Iterable[Row], reading: Reading, at_once: int = AT_ONCE) -> I
     So many rows as `at_once` are read before the content of the first one is yielded.
     """
     reader = LineReader(reading, judges=True)
-    for piece in pieces(reader.begin(rows), at_once):
+    for piece in split_rows(reader.begin(rows), at_once):
         yield from reader.read_many(piece)

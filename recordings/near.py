@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from topology.wire.values import lacking, steps_found, walk
+from topology.wire.values import count_steps_found, follow_path, lacking
 from topology.wire.where import Where
 
 MAX_NAMES: Final = 200
@@ -17,12 +17,12 @@ MAX_NAMES: Final = 200
 def near_name(name: str, names: tuple[str, ...]) -> str | None:
     """Return the one of the names that was probably meant by `name`, or None."""
     # Most files have all names, so that this import is seldom needed.
-    from topology.spelling.problem import nearest
+    from topology.spelling.problem import find_nearest
 
-    return nearest(name, names[:MAX_NAMES])
+    return find_nearest(name, names[:MAX_NAMES])
 
 
-def meant_column(missing: Iterable[str], names: Iterable[str]) -> str:
+def suggest_column(missing: Iterable[str], names: Iterable[str]) -> str:
     """Return a remedy for missing columns: what was probably meant, or to name another one."""
     known = tuple(names)
     for name in missing:
@@ -34,18 +34,18 @@ def meant_column(missing: Iterable[str], names: Iterable[str]) -> str:
     return "name one of these"
 
 
-def lacking_in_row(value: object, where: Where) -> str:
+def describe_missing(value: object, where: Where) -> str:
     """Describe where the path to a missing field breaks off, and what was probably meant.
 
     It is `topology.wire.values.lacking` for rows of files, in which people misspell names.
     """
     text = lacking(value, where)
     path = where.path
-    steps = steps_found(value, path)
-    within, name = walk(value, path[:steps]), path[steps]
+    steps = count_steps_found(value, path)
+    within, name = follow_path(value, path[:steps]), path[steps]
     if not isinstance(within, dict) or not isinstance(name, str):
         return text
-    if "." in name and walk(within, tuple(name.split("."))) is not None:
+    if "." in name and follow_path(within, tuple(name.split("."))) is not None:
         return f"{text} (write {Where(where.place, path[:steps])}.{name})"
     near = near_name(name, tuple(map(str, within)))
     return text if near is None else f"{text} (did you mean `{near}`?)"

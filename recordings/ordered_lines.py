@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agents.stage.arrival import ArrivalClock
-from recordings.topic_lines import payload_written
+from recordings.topic_lines import decode_payload
 from topology.config import Topology
 from topology.model.event import DATA
-from topology.wire.json_lines import JsonObject, event_line
+from topology.wire.json_lines import JsonObject, make_event_line
 
 
 class NoOrderedRecord(ValueError):
@@ -24,10 +24,10 @@ class OrderedLines:
 
     def __init__(self, topology: Topology, topic: str) -> None:
         from agents.registry.feed import SchemaFeed
-        from agents.stage.arrangement import ordered_reader
+        from agents.stage.arrangement import make_ordered_inlet
 
         self._topic = topic
-        self._inlet = ordered_reader(topology, topic)
+        self._inlet = make_ordered_inlet(topology, topic)
         self._schemas = SchemaFeed()
 
     async def lines(self, records: Sequence[Any]) -> Iterator[tuple[int, JsonObject]]:
@@ -37,7 +37,7 @@ class OrderedLines:
             NoOrderedRecord: No stage wrote the record.
             RegistryRefuses: The registry does not give a schema.
         """
-        await self._schemas.reach_for(self._inlet.registered, records)
+        await self._schemas.resolve_records(self._inlet.registered, records)
         read = self._inlet.read(records, ArrivalClock(0))
         for dead in read.dead:
             raise NoOrderedRecord(
@@ -49,5 +49,5 @@ class OrderedLines:
     def _lines(self, events: Sequence[Any]) -> Iterator[tuple[int, JsonObject]]:
         for event in events:
             if event.kind == DATA:
-                event.value = payload_written(event.value)
-                yield event.offset, event_line(event)
+                event.value = decode_payload(event.value)
+                yield event.offset, make_event_line(event)

@@ -24,7 +24,7 @@ from recordings.row import (
     TIME_COLUMNS,
     Column,
     columns_of,
-    in_payload,
+    is_in_payload,
     is_known,
     place,
 )
@@ -54,7 +54,7 @@ def parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator
         number = 0
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             table = pa.table({name: _cast(batch, name) for name in names})
-            for piece in pieces(table, number, path):
+            for piece in split_table(table, number, path):
                 for values in piece.to_pylist():
                     number += 1
                     row = _parquet_row(number, values, columns)
@@ -88,7 +88,7 @@ def refuse_size(metadata: Any, names: frozenset[str], path: str) -> None:
                 )
 
 
-def pieces(table: Any, before: int, path: str) -> Iterator[Any]:
+def split_table(table: Any, before: int, path: str) -> Iterator[Any]:
     """Yield parts of the table with at most `PIECE_BYTES` of text, or of a single row.
 
     Args:
@@ -157,10 +157,10 @@ def _cast(batch: Any, name: str) -> Any:
 
 
 def _refuse_type(field: Any, path: str) -> None:
-    if in_payload(field.name) and not _is_json(field.type):
+    if is_in_payload(field.name) and not _is_json(field.type):
         remedy = "cast it to a number, text or a struct of these"
         raise InputError(f"{path}: column `{field.name}` has type {field.type}, not JSON; {remedy}")
-    if not in_payload(field.name) and pa.types.is_nested(field.type):
+    if not is_in_payload(field.name) and pa.types.is_nested(field.type):
         remedy = "write one value per row"
         raise InputError(f"{path}: column `{field.name}` is of type {field.type}; {remedy}")
 

@@ -9,7 +9,7 @@ from typing import IO, Any, Final
 import pyarrow as pa
 
 from recordings.file import InputError
-from recordings.parquet_rows import parquet_file, pieces, refuse_size
+from recordings.parquet_rows import parquet_file, refuse_size, split_table
 from recordings.row import BATCH_ROWS, refuse_missing
 from topology.wire.values import Timestamp
 
@@ -30,7 +30,7 @@ def parquet_values(
         schema = file.schema_arrow
         refuse_missing(schema.names, path, needed)
         refuse_size(file.metadata, frozenset(schema.names), path)
-        instants = instants_of(file)
+        instants = find_instant_columns(file)
         local = {
             field.name: field.type.tz is None and field.name not in instants
             for field in schema
@@ -40,7 +40,7 @@ def parquet_values(
         number = 0
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             table = pa.table({name: _in_ns(batch, name) for name in schema.names})
-            for piece in pieces(table, number, path):
+            for piece in split_table(table, number, path):
                 for values in piece.to_pylist():
                     number += 1
                     yield {
@@ -57,7 +57,7 @@ def parquet_values(
         raise InputError(f"{path}: cannot be read as Parquet ({reason})") from None
 
 
-def instants_of(file: Any) -> set[str]:
+def find_instant_columns(file: Any) -> set[str]:
     """Return the columns of the old 96-bit type, whose times are in UTC without being marked so."""
     columns = (file.schema.column(at) for at in range(len(file.schema)))
     return {each.path for each in columns if each.physical_type == "INT96"}

@@ -126,7 +126,7 @@ class Plausibility:
         self._newest_ns = now_ns + YEAR_NS
         self._seen: dict[str, _Seen] = {}
 
-    def look(self, content: Content | AuditRow) -> bool:
+    def count_line(self, content: Content | AuditRow) -> bool:
         """Count a line, and return whether it is an event line."""
         if isinstance(content, AuditRow):
             self.count(DEFAULT_STREAM, content.ts_ns, content.arrival_ns)
@@ -155,19 +155,23 @@ class Plausibility:
             seen.arrivals_as_they_are += self._is_likely(at_written * UNIT_NS[of_arrival])
         if ts_written is not None and at_written is not None:
             both = ts_written, at_written * UNIT_NS[of_arrival]
-            seen.low = both if not seen.both else _least(seen.low, *both)
-            seen.high = both if not seen.both else _most(seen.high, *both)
+            seen.low = both if not seen.both else _least_of_both(seen.low, *both)
+            seen.high = both if not seen.both else _most_of_both(seen.high, *both)
             seen.both += 1
 
     def _write(self, value: object) -> int | float | None:
         """Return the number as the input holds it; None if the value is not a number."""
-        amount = _amount(value)
+        amount = _to_amount(value)
         mapped = self._as_read.mapped
         return amount if amount is None or mapped is None else amount / UNIT_NS[mapped]
 
     def warnings(self) -> list[str]:
         """Return a warning for each suspicious time, with the remedy."""
-        return [word for stream, seen in self._seen.items() for word in self._words(stream, seen)]
+        return [
+            word
+            for stream, seen in self._seen.items()
+            for word in self._make_warnings(stream, seen)
+        ]
 
     def units(self) -> dict[str, str]:
         """Return the likely unit of each stream whose `ts` seems to have another unit."""
@@ -175,12 +179,12 @@ class Plausibility:
         return {stream: unit for stream, unit in likely.items() if unit is not None}
 
     def _likely_unit(self, stream: str, seen: _Seen) -> str | None:
-        likely = _likely(seen.ts, seen.as_it_is, seen.in_unit)
+        likely = _choose_unit(seen.ts, seen.as_it_is, seen.in_unit)
         if likely is None and not seen.as_it_is:
-            likely = self._by_rate(self._as_read.unit_of(stream), seen)
+            likely = self._guess_unit_by_rate(self._as_read.unit_of(stream), seen)
         return likely
 
-    def _words(self, stream: str, seen: _Seen) -> Iterator[str]:
+    def _make_warnings(self, stream: str, seen: _Seen) -> Iterator[str]:
         unit = self._as_read.unit_of(stream)
         likely = self._likely_unit(stream, seen)
         if likely is not None:
@@ -189,7 +193,7 @@ class Plausibility:
                 f"{named} looks like {UNIT_WORDS[likely]} and is read as {UNIT_WORDS[unit]}:"
                 f" write {self._as_read.remedy(stream, likely)}"
             )
-        arrival = _likely(seen.arrivals, seen.arrivals_as_they_are, seen.arrivals_in_unit)
+        arrival = _choose_unit(seen.arrivals, seen.arrivals_as_they_are, seen.arrivals_in_unit)
         if arrival is None:
             return
         if self._as_read.mapped is None:
@@ -203,7 +207,7 @@ class Plausibility:
                 " the unit of both times: write both in one unit, or leave the arrival out"
             )
 
-    def _by_rate(self, unit: str, seen: _Seen) -> str | None:
+    def _guess_unit_by_rate(self, unit: str, seen: _Seen) -> str | None:
         """Return the unit in which `ts` would advance as fast as `arrival`, or None."""
         if seen.both < FEWEST_FOR_RATE:
             return None
@@ -225,14 +229,14 @@ class Plausibility:
         return OLDEST_NS <= time_ns <= self._newest_ns
 
 
-def watch(
+def warn_of_units(
     lines: Iterable[Line], plausibility: Plausibility, warn: Callable[[str], None]
 ) -> Iterator[Line]:
     """Yield the lines unchanged, and call `warn` with each warning about the first `SAMPLE`."""
     lines = iter(lines)
     count = 0
     for line in lines:
-        count += plausibility.look(line)
+        count += plausibility.count_line(line)
         if count >= SAMPLE:
             break
         yield line
@@ -243,13 +247,13 @@ def watch(
         yield from lines
 
 
-def _amount(value: Any) -> int | float | None:
+def _to_amount(value: Any) -> int | float | None:
     if type(value) is not int and type(value) is not float:
         return None
     return value if abs(value) <= MAX_INT64 else None
 
 
-def _likely(count: int, as_it_is: int, in_unit: Counter[str]) -> str | None:
+def _choose_unit(count: int, as_it_is: int, in_unit: Counter[str]) -> str | None:
     """Return another unit that makes nearly all times plausible, or None.
 
     The result is None if more than a few times are plausible in the unit in which they are read.
@@ -260,9 +264,9 @@ def _likely(count: int, as_it_is: int, in_unit: Counter[str]) -> str | None:
     return unit if likely >= NEARLY_ALL * count else None
 
 
-def _least(low: tuple[float, float], ts: float, arrival: float) -> tuple[float, float]:
+def _least_of_both(low: tuple[float, float], ts: float, arrival: float) -> tuple[float, float]:
     return min(low[0], ts), min(low[1], arrival)
 
 
-def _most(high: tuple[float, float], ts: float, arrival: float) -> tuple[float, float]:
+def _most_of_both(high: tuple[float, float], ts: float, arrival: float) -> tuple[float, float]:
     return max(high[0], ts), max(high[1], arrival)

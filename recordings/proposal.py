@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from recordings.audit.advice import Advice, spelled_duration
+from recordings.audit.advice import Advice, format_exact_duration
 from recordings.audit.counting import Counting
 from recordings.audit.judged_clocks import JudgedClock
 from recordings.audit.verdicts import verdict_of
@@ -67,7 +67,7 @@ class StreamProposal:
 
     def _write_key(self, key: str, value: Any) -> str:
         said = f"  # {self.said[key]}" if key in self.said else ""
-        return f"{key}: {scalar(value)}{said}"
+        return f"{key}: {to_yaml_scalar(value)}{said}"
 
 
 def topology_text(
@@ -89,7 +89,7 @@ def topology_text(
     lines = ["streams:"]
     for name, stream in streams.items():
         seen = f"  # {stream.notes['']}" if "" in stream.notes else ""
-        lines += [f"  {scalar(name)}:{seen}", *(f"    {line}" for line in stream.lines())]
+        lines += [f"  {to_yaml_scalar(name)}:{seen}", *(f"    {line}" for line in stream.lines())]
     if apart:
         lines.append("# Streams with different units cannot share a topic.")
         lines.append("stages: [reorder+merge, window, pattern, join]")
@@ -97,14 +97,14 @@ def topology_text(
     why = longest.why_correct_for()
     if longest.tried is None:
         why = "`inorder audit` finds what this data needs"
-    correct_for = f"correct_for: {spelled_duration(longest.correct_for_ns)}"
+    correct_for = f"correct_for: {format_exact_duration(longest.correct_for_ns)}"
     lines.append(f"{correct_for}  # {why}")
     return "\n".join([*lines, *queries, f"topics: {{partitions: {partitions}}}", ""])
 
 
 def queries_of(length_ns: int) -> list[str]:
     """Return the lines of a topology file with the query that counts by window."""
-    window = f"tumbling {spelled_duration(length_ns)}"
+    window = f"tumbling {format_exact_duration(length_ns)}"
     return ["queries:", f"  counts: {{window: {window}, aggregate: {{n: count()}}}}"]
 
 
@@ -125,18 +125,18 @@ def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str,
     if wrong:
         wrong.sort(key=lambda machine: -abs(clocks[machine.name].offset_ns))
         named = ", ".join(
-            f"{scalar(each.name)} {verdict_of(each, clocks[each.name], counting.last_ns)}"
+            f"{to_yaml_scalar(each.name)} {verdict_of(each, clocks[each.name], counting.last_ns)}"
             for each in wrong[:NAMED]
         )
         more = f" and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
         notes["clock"] = f"timestamps against arrivals: {named}{more}; time sync would measure them"
     if 1 < len(machines) <= NAMED:
-        names = ", ".join(sorted(map(scalar, counting.machines)))
+        names = ", ".join(sorted(map(to_yaml_scalar, counting.machines)))
         notes["merge"] = f"expected_sources: [{names}]  # waited for even before their first record"
     return notes
 
 
-def scalar(value: object) -> str:
+def to_yaml_scalar(value: object) -> str:
     """Return the value as YAML on one line."""
     spelled: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=1_000)
     return spelled.removesuffix("...\n").strip()

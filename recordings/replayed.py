@@ -15,7 +15,7 @@ from topology.flow.lanes import offset_in_lane
 from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
 from topology.model.outcome import Duplicate, Late, Malformed, Step
-from topology.wire.line_reader import Content, bears_arrivals
+from topology.wire.line_reader import Content, peek_arrivals
 
 Advance = Callable[[int], object]
 
@@ -33,7 +33,7 @@ def replay_lines(
 
     With `by_lane`, the lines are those of several partitions (`recordings.laned`).
     """
-    has_arrivals, contents = bears_arrivals(lines)
+    has_arrivals, contents = peek_arrivals(lines)
     running = topology if has_arrivals else summary.without_arrivals(topology)
     replay = Replay(running, by_lane=by_lane)
     yield from run_steps(replay, contents, summary, advance=advance)
@@ -57,12 +57,12 @@ def run_steps(
     `advance` is called with the number of inputs in each batch. With `counts_clocks`, clock lines
     are counted too.
     """
-    summary.asks(replay.topology)
+    summary.check_queries(replay.topology)
     for inputs, until_ns in batches(contents):
         advance(len(inputs))
         taken = [each for each in inputs if isinstance(each, Event | Malformed)]
         if counts_clocks:
-            summary.took_clock_lines(len(inputs) - len(taken))
+            summary.count_clock_lines(len(inputs) - len(taken))
         summary.read(taken)
         step = replay.on_inputs(inputs, until_ns)
         if step is not None:
@@ -85,10 +85,10 @@ def add_left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) 
 
     `streams` has the settings of the replay's streams, in order.
     """
-    summary.holds(event for event in replay.iter_held() if event.kind == DATA)
+    summary.count_held(event for event in replay.iter_held() if event.kind == DATA)
     figures = replay.figures()
     summary.left_out(figures)
-    summary.used_fields(replay.field_uses())
+    summary.add_field_uses(replay.field_uses())
     summary.ends(replay.queries)
     summary.clocks(
         each for each, stream in zip(figures, streams, strict=True) if stream.unsynced == "estimate"

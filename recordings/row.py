@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from recordings.file import InputError
-from recordings.near import meant_column, near_name
+from recordings.near import near_name, suggest_column
 
 BATCH_ROWS: Final = 8_192
 TEXT_COLUMNS: Final = frozenset({"source", "stream", "type", "kind", "clock", "id"})
@@ -48,7 +48,7 @@ def columns_of(
         InputError: A name occurs twice, a needed one is missing, or one is a part of another. Or
             the name of a field of the payload is not UTF-8.
     """
-    _refuse_undecodable(filter(in_payload, names), path)
+    _refuse_undecodable(filter(is_in_payload, names), path)
     seen = set(names)
     if not (seen.issuperset(needed) or "clock" in seen):
         missing = " and ".join(f"`{name}`" for name in needed if name not in seen)
@@ -61,9 +61,9 @@ def columns_of(
             " call fields of the payload payload.NAME (docs/guides/connect.md); or name the columns"
             f" to use: {_options(names)}"
         )
-    _refuse_twice(names, path)
+    _refuse_repeated(names, path)
     _refuse_clash(seen, path)
-    return [_column(name) for name in names]
+    return [_make_column(name) for name in names]
 
 
 def _options(names: Sequence[str]) -> str:
@@ -91,9 +91,9 @@ def refuse_missing(
     if missing:
         found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
         named = " and ".join(f"`{name}`" for name in missing)
-        remedy = remedy or meant_column(missing, names)
+        remedy = remedy or suggest_column(missing, names)
         raise InputError(f"{path}: there is no column {named} among {found}; {remedy}")
-    _refuse_twice(names, path)
+    _refuse_repeated(names, path)
 
 
 def _refuse_undecodable(names: Iterable[str], path: str) -> None:
@@ -105,21 +105,21 @@ def _refuse_undecodable(names: Iterable[str], path: str) -> None:
         raise InputError(message) from None
 
 
-def _refuse_twice(names: Sequence[str], path: str) -> None:
+def _refuse_repeated(names: Sequence[str], path: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"{path}: two columns are called `{twice[0]}`; rename one")
 
 
 def _refuse_clash(names: Iterable[str], path: str) -> None:
-    payload = sorted(name for name in names if in_payload(name))
+    payload = sorted(name for name in names if is_in_payload(name))
     for outer in payload:
         for inner in payload:
             if inner.startswith(f"{outer}."):
                 raise InputError(f"{path}: `{inner}` is a part of `{outer}`; keep only one of them")
 
 
-def _column(name: str) -> Column:
+def _make_column(name: str) -> Column:
     if name.startswith(INSIDE_PAYLOAD):
         return Column(name, tuple(name.split(".")[1:]), _json_or_text)
     if name in INTEGER_COLUMNS:
@@ -149,8 +149,8 @@ def place(values: dict[str, Any], column: Column, value: Any) -> None:
 
 
 def is_known(name: str) -> bool:
-    return name in TEXT_COLUMNS | INTEGER_COLUMNS or in_payload(name)
+    return name in TEXT_COLUMNS | INTEGER_COLUMNS or is_in_payload(name)
 
 
-def in_payload(name: str) -> bool:
+def is_in_payload(name: str) -> bool:
     return name == PAYLOAD or name.startswith(INSIDE_PAYLOAD)

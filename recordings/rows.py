@@ -154,10 +154,10 @@ def json_texts(raw: LineSource) -> Iterator[tuple[int, bytes | WireFault]]:
     The records are lines, or the elements of one array. Lines that are arrays stay lines.
     """
     taken: list[bytes] = []
-    first = _next_line(raw, taken).removeprefix(BYTE_ORDER_MARK)
+    first = _read_next_line(raw, taken).removeprefix(BYTE_ORDER_MARK)
     is_array = begins_array(first)
     if is_array and first.rstrip().endswith(b"]"):
-        is_array = not _next_line(raw, taken).lstrip().startswith(b"[")
+        is_array = not _read_next_line(raw, taken).lstrip().startswith(b"[")
     source = _Reread(taken, raw)
     if is_array:
         yield from array_elements(iter(partial(source.readline, PIECE_BYTES), b""), MAX_LINE_BYTES)
@@ -165,7 +165,7 @@ def json_texts(raw: LineSource) -> Iterator[tuple[int, bytes | WireFault]]:
         yield from text_lines(source)
 
 
-def _next_line(raw: LineSource, taken: list[bytes]) -> bytes:
+def _read_next_line(raw: LineSource, taken: list[bytes]) -> bytes:
     """Return the next line that is not blank, and append all lines that were read to `taken`."""
     for _ in range(MAX_BLANK_LINES):
         taken.append(raw.readline(MAX_LINE_BYTES + 1))
@@ -319,7 +319,7 @@ def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:
         if cell == "":
             continue
         try:
-            value = column.read(cell if cell.isascii() else _sound(cell))
+            value = column.read(cell if cell.isascii() else _refuse_surrogates(cell))
         except UnicodeEncodeError:
             fault = fault or fault_of("row", "undecodable", f"column `{column.name}`")
         except orjson.JSONDecodeError as wrong:
@@ -330,6 +330,6 @@ def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:
     return Row(number, values, fault)
 
 
-def _sound(cell: str) -> str:
+def _refuse_surrogates(cell: str) -> str:
     cell.encode()
     return cell

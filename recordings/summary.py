@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agents.watch.deaths import DeadReason, Deaths
-from agents.watch.sentences import left_out_of, open_ends
+from agents.watch.sentences import describe_left_out, open_ends
 from recordings.waits import Waits
 from topology.config import Topology
 from topology.config.stages import CHAIN
-from topology.flow.unmet import Unmet, unmet_by
+from topology.flow.unmet import Unmet, make_unmet_check
 from topology.model.event import DATA, Event
 from topology.model.field_use import FieldUse, join
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
@@ -37,7 +37,7 @@ LOUD_FROM: Final = 20
 A shorter replay may be a trial.
 """
 
-LOOKING: Final = tuple(link.name for link in CHAIN if link.is_asked)
+LOOKING: Final = tuple(link.name for link in CHAIN if link.evaluates_queries)
 UNUSED: Final = {
     "without_key": "events without a key",
     "unreadable": "payloads that are not JSON",
@@ -90,17 +90,17 @@ class Summary:
             found = self.sources[source] = Counter()
         return found
 
-    def asks(self, topology: Topology) -> None:
+    def check_queries(self, topology: Topology) -> None:
         """Check from now on whether the lines have what the topology's queries need."""
-        self._unmet = unmet_by(topology)
+        self._unmet = make_unmet_check(topology)
         self._open_ends = open_ends(topology)
 
-    def took_clock_lines(self, count: int) -> None:
+    def count_clock_lines(self, count: int) -> None:
         self._clock_lines += count
 
     def read(self, lines: Sequence[Event | Malformed]) -> None:
         if self._unmet is not None:
-            self._unmet.look([line for line in lines if isinstance(line, Event)])
+            self._unmet.observe([line for line in lines if isinstance(line, Event)])
         for line in lines:
             self.lines += 1
             self._unread += isinstance(line, Malformed)
@@ -117,11 +117,11 @@ class Summary:
                     self._late_by_cause[event.late] += 1
                 self._waits.each_ns.append(event.at_ns - event.arrival_ns)
         for report in step.reports:
-            self._report(report)
+            self._count_report(report)
         for finding in step.results:
             self._count_finding(finding)
 
-    def _report(self, report: Report) -> None:
+    def _count_report(self, report: Report) -> None:
         match report:
             case Gap():
                 self._of(report.source)["gaps"] += 1
@@ -146,11 +146,11 @@ class Summary:
         counts["open"] += finding.op != RETRACT and not finding.final
         counts["uncertain"] += finding.op == EMIT and finding.confidence != CONFIRMED
 
-    def holds(self, events: Iterable[Event]) -> None:
+    def count_held(self, events: Iterable[Event]) -> None:
         for event in events:
             self._of(event.source)["held"] += 1
 
-    def takes_over(self, events: Iterable[Event]) -> None:
+    def count_resumed(self, events: Iterable[Event]) -> None:
         """Count events that an earlier run left buffered as inputs of this run."""
         for event in events:
             self._of(event.source)["in"] += 1
@@ -177,7 +177,7 @@ class Summary:
                 if value and operator in LOOKING and reason in UNUSED:
                     self._left_out[f"{operator}: {UNUSED[reason]}"] += value
 
-    def used_fields(self, uses: Iterable[FieldUse]) -> None:
+    def add_field_uses(self, uses: Iterable[FieldUse]) -> None:
         """Add the values that queries left out, by query and field."""
         for use in uses:
             before = self._field_uses.get((use.query, use.aggregate))
@@ -216,7 +216,7 @@ class Summary:
         self._waits.join(other._waits)
         self._late_by_cause.update(other._late_by_cause)
         self._left_out.update(other._left_out)
-        self.used_fields(other._field_uses.values())
+        self.add_field_uses(other._field_uses.values())
         widest_ns = max(self.moved["by_ns"], other.moved["by_ns"])
         self.moved.update(other.moved)
         self.moved["by_ns"] = widest_ns
@@ -231,7 +231,7 @@ class Summary:
         """Reduce the number of stored waits, so that they can be sent to another process."""
         self._waits.thin()
 
-    def took(self, seconds: float, cpu_seconds: float) -> None:
+    def set_times(self, seconds: float, cpu_seconds: float) -> None:
         self._seconds = seconds
         self.cpu_seconds = cpu_seconds
 
@@ -272,14 +272,14 @@ class Summary:
         return self._deaths.reasons()
 
     @property
-    def all_unread(self) -> bool:
+    def is_unreadable(self) -> bool:
         """Whether there are at least `LOUD_FROM` lines, and none of them could be read."""
         return self._unread == self.lines >= LOUD_FROM
 
-    def alarm(self) -> str | None:
+    def find_alarm(self) -> str | None:
         """Return the warning if most lines are dead, or None."""
         self._deaths.read = self.totals()["in"]
-        return self._deaths.alarm("line")
+        return self._deaths.find_alarm("line")
 
     @property
     def was_moved(self) -> bool:
@@ -317,7 +317,7 @@ class Summary:
         return [
             {"query": query, "aggregate": aggregate, "field": use.field, "kind": kind, "text": text}
             for (query, aggregate), use in sorted(self._field_uses.items())
-            for kind, text in left_out_of(use).items()
+            for kind, text in describe_left_out(use).items()
         ]
 
     def _dead_document(self) -> dict[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ from recordings.audit.row import AuditRow
 from recordings.plausible import SAMPLE, AsRead, Plausibility
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire.checker import Reading, digest_of_id, made_out
+from topology.wire.checker import Reading, decode_field, digest_of_id
 from topology.wire.line_reader import LineReader, Row
 
 MAX_STREAMS: Final = 100
@@ -70,7 +70,7 @@ def survey_rows(rows: Iterable[Row], now_ns: int, *, has_ids: bool = False) -> S
     """
     rows = iter(rows)
     first = list(islice(rows, SAMPLE))
-    survey = Survey(units=_units(first, now_ns))
+    survey = Survey(units=_guess_units(first, now_ns))
     units_ns = {stream: UNIT_NS[unit] for stream, unit in survey.units.items()}
     # Rows without a number must be readable here; whether rows have numbers is recorded separately.
     reader = LineReader(Reading(units_ns=units_ns))
@@ -95,16 +95,16 @@ def survey_rows(rows: Iterable[Row], now_ns: int, *, has_ids: bool = False) -> S
 
 def _digest(source: str, id_: object) -> int:
     """Return the digest of a row's id, or 0 if it has none."""
-    text = made_out("id", id_)
+    text = decode_field("id", id_)
     return digest_of_id(source, text) if isinstance(text, str) and text else 0
 
 
-def _units(rows: list[Row], now_ns: int) -> dict[str, str]:
+def _guess_units(rows: list[Row], now_ns: int) -> dict[str, str]:
     plausibility = Plausibility(AsRead(Reading()), now_ns)
     reader = LineReader()
     for row in rows:
         if not row.ts_is_instant:
-            plausibility.look(reader.read(row))
+            plausibility.count_line(reader.read(row))
     return {stream or DEFAULT_STREAM: unit for stream, unit in plausibility.units().items()}
 
 
@@ -120,12 +120,12 @@ def _take(survey: Survey, event: Event, number: int, *, numbered: bool, arrives:
     stream.arrives &= arrives
     if event.type in stream.types or len(stream.types) < MAX_STREAMS:
         stream.types[event.type] += 1
-    for name in _numbers(event.value):
+    for name in _find_number_fields(event.value):
         if name in stream.numbers or len(stream.numbers) < MAX_STREAMS:
             stream.numbers[name] += 1
 
 
-def _numbers(payload: Any) -> Iterator[str]:
+def _find_number_fields(payload: Any) -> Iterator[str]:
     if isinstance(payload, dict):
         for name, value in payload.items():
             if isinstance(value, int | float) and not isinstance(value, bool):

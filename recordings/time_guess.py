@@ -19,8 +19,8 @@ from zoneinfo import ZoneInfo
 from inorder.contract import MAX_INT64, UNIT_NS, TimeUnit
 from recordings.plausible import OLDEST_NS, YEAR_NS
 from topology.wire.mapping import DecimalSign
-from topology.wire.time_forms import NAMED, Moment, iso_moment, time_form
-from topology.wire.times import TimeReading, Twice, instant_ns
+from topology.wire.time_forms import NAMED, Moment, make_time_form, parse_iso
+from topology.wire.times import TimeReading, Twice, read_instant_ns
 from topology.wire.values import Timestamp
 
 UNITS: Final[tuple[TimeUnit, ...]] = ("s", "ms", "us", "ns")
@@ -65,22 +65,26 @@ class TimesSeen(NamedTuple):
     decimal: DecimalSign = "."
 
 
-def times_seen(values: Sequence[object], now_ns: int) -> TimesSeen | None:
+def guess_times(values: Sequence[object], now_ns: int) -> TimesSeen | None:
     """Return the values as times, or None if they are none."""
     some = [*islice((value for value in values if value is not None), LOOKED_AT)]
     if any(isinstance(value, Timestamp) for value in some):
         is_local = any(isinstance(value, Timestamp) and value.is_local for value in some)
         ns = [value.ns if isinstance(value, Timestamp) else None for value in values]
-        return _likely(TimesSeen(None, is_local, ns), now_ns)
-    moments = [moment for value in some if isinstance(moment := _iso(value), Moment)]
+        return _accept_if_likely(TimesSeen(None, is_local, ns), now_ns)
+    moments = [moment for value in some if isinstance(moment := _parse_iso(value), Moment)]
     if moments:
         is_local = any(each.east_s is None for each in moments)
-        return _likely(TimesSeen(None, is_local, [_iso_ns(value) for value in values]), now_ns)
+        return _accept_if_likely(
+            TimesSeen(None, is_local, [_parse_iso_ns(value) for value in values]), now_ns
+        )
     has_comma = any(isinstance(value, str) and _WITH_COMMA.fullmatch(value) for value in some)
-    return _in_units(values, now_ns, "," if has_comma else ".") or _in_form(values, now_ns)
+    return _guess_in_units(values, now_ns, "," if has_comma else ".") or _guess_in_form(
+        values, now_ns
+    )
 
 
-def amount(value: object, sign: DecimalSign = ".") -> Decimal | None:
+def to_decimal(value: object, sign: DecimalSign = ".") -> Decimal | None:
     """Return the number that a value is, or None."""
     if isinstance(value, str):
         value = value.replace(",", ".") if sign == "," else value
@@ -91,34 +95,36 @@ def amount(value: object, sign: DecimalSign = ".") -> Decimal | None:
     return found if found.is_finite() and abs(found) <= MAX_INT64 else None
 
 
-def _likely(seen: TimesSeen, now_ns: int) -> TimesSeen | None:
+def _accept_if_likely(seen: TimesSeen, now_ns: int) -> TimesSeen | None:
     likely = sum(n is not None and OLDEST_NS <= n <= now_ns + YEAR_NS for n in seen.ns)
     return seen if seen.ns and likely >= NEARLY_ALL * len(seen.ns) else None
 
 
-def _iso(value: object) -> Moment | str | None:
-    return iso_moment(value) if isinstance(value, str) else None
+def _parse_iso(value: object) -> Moment | str | None:
+    return parse_iso(value) if isinstance(value, str) else None
 
 
-def _iso_ns(value: object) -> int | None:
-    return _ns(value, TimeReading(zone=_UTC)) if isinstance(_iso(value), Moment) else None
+def _parse_iso_ns(value: object) -> int | None:
+    return (
+        _parse_ns(value, TimeReading(zone=_UTC)) if isinstance(_parse_iso(value), Moment) else None
+    )
 
 
-def _ns(value: object, how: TimeReading, near_ns: int = 0) -> int | None:
-    found = instant_ns(value, how, near_ns)
+def _parse_ns(value: object, how: TimeReading, near_ns: int = 0) -> int | None:
+    found = read_instant_ns(value, how, near_ns)
     return None if isinstance(found, str | Twice) else found
 
 
-def _in_units(values: Sequence[object], now_ns: int, sign: DecimalSign) -> TimesSeen | None:
+def _guess_in_units(values: Sequence[object], now_ns: int, sign: DecimalSign) -> TimesSeen | None:
     there = (value for value in values if value is not None)
-    some = [amount(value, sign) for value in islice(there, LOOKED_AT)]
+    some = [to_decimal(value, sign) for value in islice(there, LOOKED_AT)]
     if not any(_is_near(each, UNIT_NS[unit], now_ns) for unit in UNITS for each in some):
         return None
-    amounts = [amount(value, sign) for value in values]
+    amounts = [to_decimal(value, sign) for value in values]
     for unit in UNITS:
         ns = [None if each is None else int(each * UNIT_NS[unit]) for each in amounts]
         seen = TimesSeen(unit, without_zone=False, ns=ns, decimal=sign)
-        if found := _likely(seen, now_ns):
+        if found := _accept_if_likely(seen, now_ns):
             return found
     return None
 
@@ -127,12 +133,12 @@ def _is_near(number: Decimal | None, unit_ns: int, now_ns: int) -> bool:
     return number is not None and OLDEST_NS <= number * unit_ns <= now_ns + YEAR_NS
 
 
-def _in_form(values: Sequence[object], now_ns: int) -> TimesSeen | None:
+def _guess_in_form(values: Sequence[object], now_ns: int) -> TimesSeen | None:
     first = next((value for value in values if isinstance(value, str | int)), None)
     found = [
         seen
         for text in dict.fromkeys(_forms_of(str(first)))
-        if (seen := _likely(_read(values, text, now_ns), now_ns))
+        if (seen := _accept_if_likely(_read(values, text, now_ns), now_ns))
     ]
     if not found:
         return None
@@ -142,15 +148,15 @@ def _in_form(values: Sequence[object], now_ns: int) -> TimesSeen | None:
 
 
 def _read(values: Sequence[object], text: str, now_ns: int) -> TimesSeen:
-    form = time_form(text)
+    form = make_time_form(text)
     how = TimeReading(zone=_UTC, form=form)
-    ns = [_ns(value, how, now_ns) for value in values]
+    ns = [_parse_ns(value, how, now_ns) for value in values]
     return TimesSeen(None, not form.has_zone, ns, (text,))
 
 
 def _forms_of(text: str) -> Iterator[str]:
     """Yield the forms that a text may have."""
-    yield from (form for form in FIXED if time_form(form).pattern.fullmatch(text))
+    yield from (form for form in FIXED if make_time_form(form).pattern.fullmatch(text))
     for pattern, orders in _DATES:
         date_ = re.match(pattern, text)
         clock = date_ and _CLOCK.fullmatch(text, date_.end())

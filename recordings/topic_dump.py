@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from agents.stage.arrival import ArrivalClock, arrival_clock, no_arrival
+from agents.stage.arrival import ArrivalClock, make_arrival_clock, why_unreadable
 from recordings.topic_lines import TopicLines
 from topology.config import Topology
 from topology.wire.json_lines import JsonObject
@@ -111,14 +111,14 @@ async def dump(
                 ends[source],
                 source.topic == topology.topics.clock,
                 lines,
-                arrival_clock(topology, source.topic, embedded=brokers.is_embedded),
+                make_arrival_clock(topology, source.topic, embedded=brokers.is_embedded),
             )
             for source in sources
         ]
-        while parts := [part for part in parts if await _fill(reader, part)]:
+        while parts := [part for part in parts if await _read_until_line(reader, part)]:
             least = min(parts, key=_order)
             if least.clock.without_append_time and not brokers.is_embedded:
-                without = no_arrival(topology, least.source.topic)
+                without = why_unreadable(topology, least.source.topic)
                 if without is not None:
                     raise DumpRefused(without)
             yield least.lines.popleft()
@@ -128,7 +128,7 @@ def _order(part: _Part) -> tuple[int, bool, str, int]:
     return part.order
 
 
-async def _fill(reader: AIOKafkaConsumer, part: _Part) -> bool:
+async def _read_until_line(reader: AIOKafkaConsumer, part: _Part) -> bool:
     """Read until the partition has a line, and return True; return False at the partition's end."""
     while not part.lines:
         records = await records_until(reader, part.source, part.end)

@@ -57,7 +57,7 @@ class TopicLines:
         self._inlets: dict[tuple[str, int], Inlet] = {}
         self._units_ns = {topic: UNIT_NS[topology.headers_of(topic).ts_unit] for topic in topics}
         for topic in self._units_ns:
-            self._inlet(topic, 0)
+            self._inlet_for(topic, 0)
         self._schemas = SchemaFeed()
         streams = topology.streams.values()
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
@@ -70,8 +70,8 @@ class TopicLines:
         """
         for record in records:
             if record.topic != self._clock_topic:
-                inlet = self._inlet(record.topic, record.partition)
-                await self._schemas.reach_for(inlet.registered, [record])
+                inlet = self._inlet_for(record.topic, record.partition)
+                await self._schemas.resolve_records(inlet.registered, [record])
 
     def line(self, record: Any, clock: ArrivalClock) -> JsonObject | None:
         """Return the line of a record, or None if a clock record contains no measurement.
@@ -80,23 +80,23 @@ class TopicLines:
         """
         if record.topic == self._clock_topic:
             return clock_line(self._activation_ns, record, clock)
-        inlet = self._inlet(record.topic, record.partition)
+        inlet = self._inlet_for(record.topic, record.partition)
         return record_line(inlet, self._units_ns[record.topic], record, clock)
 
-    def _inlet(self, topic: str, partition: int) -> Inlet:
+    def _inlet_for(self, topic: str, partition: int) -> Inlet:
         found = self._inlets.get((topic, partition))
         if found is None:
-            from agents.stage.arrangement import input_reader
+            from agents.stage.arrangement import make_input_inlet
 
-            found = input_reader(self._topology, topic, self._masters, partition)
+            found = make_input_inlet(self._topology, topic, self._masters, partition)
             self._inlets[topic, partition] = found
         return found
 
 
 def clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObject | None:
-    from agents.stage.clock_feed import word_of
+    from agents.stage.clock_feed import read_clock_record
 
-    word = word_of(record, clock)
+    word = read_clock_record(record, clock)
     if isinstance(word, str):
         return None  # A worker also skips a record without a measurement of a clock.
     if isinstance(word, Declared):
@@ -118,12 +118,12 @@ def _event_line(event: Event, unit_ns: int) -> JsonObject:
     line: JsonObject = {
         "source": event.source,
         "seq": event.seq if event.seq >= 0 else None,
-        "ts": rfc3339.spell(event.ts_ns) if below_ns else amount,
+        "ts": rfc3339.format_ns(event.ts_ns) if below_ns else amount,
         "arrival": event.arrival_ns,
         "stream": event.stream,
         "epoch": None if event.epoch == NO_EPOCH else event.epoch,
         "type": event.type,
-        "payload": payload_written(event.value),
+        "payload": decode_payload(event.value),
         "offset": event.offset,
     }
     if event.kind != DATA:
@@ -143,7 +143,7 @@ def _dead_line(dead: Malformed, arrival_ns: int) -> JsonObject:
     }
 
 
-def payload_written(value: bytes | None) -> Any:
+def decode_payload(value: bytes | None) -> Any:
     """Return the payload that a line has for a record's value."""
     if value is None:
         return None

@@ -25,7 +25,7 @@ from codec.values import json
 from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.encoded import FileEncoding, container_values, delimited_values
 from recordings.file import Form, open_file
-from recordings.near import lacking_in_row
+from recordings.near import describe_missing
 from recordings.row import refuse_missing
 from recordings.rows import csv_lines, json_texts, layout_remedy, refuse_layout
 from topology.model.paths import Path
@@ -38,7 +38,7 @@ from topology.wire.payload import as_json
 from topology.wire.reasons import WireFault, fault_of
 from topology.wire.rising_times import RisingTimes
 from topology.wire.times import SWAP_SIGNS
-from topology.wire.values import UNDECODABLE, Pick, ValueFault, walk
+from topology.wire.values import UNDECODABLE, Pick, ValueFault, follow_path
 from topology.wire.where import Where
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -111,17 +111,17 @@ def decode_row(value: Any) -> object:
     return json.decode(value) if isinstance(value, bytes) else value
 
 
-def picking_rows(paths: Sequence[Path]) -> Pick:
+def make_row_picker(paths: Sequence[Path]) -> Pick:
     """Return a function that picks the values at these paths, cheaply from JSON lines.
 
     The values equal those of `topology.wire.values.picking` of `decode_row`.
     """
-    from_line = json.picking(paths)
+    from_line = json.make_pick(paths)
 
     def pick(value: Any) -> Sequence[object]:
         if isinstance(value, bytes):
             return from_line(value)
-        return [walk(value, path) for path in paths]
+        return [follow_path(value, path) for path in paths]
 
     return pick
 
@@ -265,8 +265,8 @@ class FileMapping:
             value = row.decode()
             if value is None:
                 continue
-            found = [walk(value, where) for where in (places[0], self.fields.payload.path)]
-            if None not in found and walk(value, ("payload", *places[0])) is None:
+            found = [follow_path(value, where) for where in (places[0], self.fields.payload.path)]
+            if None not in found and follow_path(value, ("payload", *places[0])) is None:
                 return True
             are_foreign = True
             are_ours = are_ours or not OF_OUR_LINES.isdisjoint(value)
@@ -276,15 +276,15 @@ class FileMapping:
         """Return a reader of each row's value."""
         rising = RisingTimes()
         return FieldReader(
-            *(self.fields, decode_row, picking_rows),
-            reading=reading, rising=rising, describe_lack=lacking_in_row,
+            *(self.fields, decode_row, make_row_picker),
+            reading=reading, rising=rising, describe_lack=describe_missing,
         )  # fmt: skip
 
     def arrivals(self) -> Arrivals:
         """Return a reader of each row's arrival time."""
-        return Arrivals(self.arrival, self.fields, picking_rows)
+        return Arrivals(self.arrival, self.fields, make_row_picker)
 
-    def row_reader(self, reading: Reading) -> MappedRows:
+    def make_row_reader(self, reading: Reading) -> MappedRows:
         """Return a reader of rows in inorder's own form, but for their payload."""
         return MappedRows(self.reader(reading), self.arrivals())
 
@@ -306,7 +306,7 @@ def mapped_rows(
         stdin: The stream to read in place of standard input.
         in_bytes: Whether a payload is the whole row in bytes, which is the line itself in JSON.
     """
-    mapped = mapping.row_reader(reading)
+    mapped = mapping.make_row_reader(reading)
     path_of_payload = mapping.fields.payload.path
     for each in mapping.rows(path, stdin, mapping.columns()):
         if each.fault is not None:
@@ -318,7 +318,7 @@ def mapped_rows(
             continue
         try:
             payload = each.payload(mapping.fields.decimal)
-            inside = each.in_bytes(payload) if in_bytes else walk(payload, path_of_payload)
+            inside = each.in_bytes(payload) if in_bytes else follow_path(payload, path_of_payload)
         except ValueFault as refused:
             yield row._replace(fault=WireFault(refused.reason, refused.detail))
         else:

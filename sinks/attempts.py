@@ -16,7 +16,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 
 
-def insist(step: Callable[[], T], passing: type[E], failure: Callable[[E], SinkError]) -> T:
+def retry(step: Callable[[], T], passing: type[E], failure: Callable[[E], SinkError]) -> T:
     """Return the result of `step`, repeating it after errors of the type `passing`.
 
     After `ATTEMPTS` failures, raise the exception that `failure` creates from the last error.

@@ -46,27 +46,31 @@ class SinkCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         counts = self._counts
-        yield _counter("records", "Records read", counts.records)
-        yield _label("written", "Results that the sink accepted", "op", counts.written)
-        yield _label("dead", "Records reported as dead letters", "reason", counts.dead)
-        yield _counter("control", "Control records skipped", counts.control)
-        yield _counter("expired", "Records deleted before they were read", counts.expired)
-        yield _counter(
+        yield _make_counter("records", "Records read", counts.records)
+        yield _make_labeled_counter(
+            "written", "Results that the sink accepted", "op", counts.written
+        )
+        yield _make_labeled_counter(
+            "dead", "Records reported as dead letters", "reason", counts.dead
+        )
+        yield _make_counter("control", "Control records skipped", counts.control)
+        yield _make_counter("expired", "Records deleted before they were read", counts.expired)
+        yield _make_counter(
             "refills", "Partitions read again for a store that lost results", counts.refills
         )
-        yield _counter("waits", "Waits for the store", counts.waits)
-        yield _counter("commit_failures", "Offsets not committed", counts.commit_failures)
+        yield _make_counter("waits", "Waits for the store", counts.waits)
+        yield _make_counter("commit_failures", "Offsets not committed", counts.commit_failures)
         waiting = float(bool(counts.trouble))
         yield GaugeMetricFamily(
             "inorder_sink_waiting", "Whether the sink waits for the store", value=waiting
         )
 
 
-def _counter(name: str, text: str, value: int) -> Metric:
+def _make_counter(name: str, text: str, value: int) -> Metric:
     return CounterMetricFamily(f"inorder_sink_{name}", text, value=value)
 
 
-def _label(name: str, text: str, label: str, values: Counter[str]) -> Metric:
+def _make_labeled_counter(name: str, text: str, label: str, values: Counter[str]) -> Metric:
     family = CounterMetricFamily(f"inorder_sink_{name}", text, labels=[label])
     for each, value in values.copy().items():
         family.add_metric([each], value)

@@ -45,7 +45,7 @@ from pyarrow import parquet
 
 from inorder.journal import sync_folder
 from sinks import journal as journals
-from sinks.attempts import ATTEMPTS, insist
+from sinks.attempts import ATTEMPTS, retry
 from sinks.folder_marks import FolderMarks
 from sinks.journal import Journal
 from sinks.result import Malformed, Result, parse
@@ -127,29 +127,29 @@ class FileSink:
     def write(
         self, results: Sequence[Result], progress: Progress | None = None
     ) -> Sequence[Refused]:
-        self._see_that_it_is_open()
+        self._check_open()
         lines = [result.record for result in results]
         try:
-            self._trying(self._roll_what_is_due)
+            self._retry(self._roll_if_due)
             if progress is not None and progress.steps:
-                self._trying(lambda: self._marks.require(progress))
+                self._retry(lambda: self._marks.require(progress))
             if lines:
-                self._trying(lambda: self._append(lines))
+                self._retry(lambda: self._append(lines))
             if progress is not None and progress.steps:
                 positions = {each: step.next for each, step in progress.steps.items()}
-                self._trying(lambda: self._marks.move(progress.reader, positions))
+                self._retry(lambda: self._marks.move(progress.reader, positions))
         except BegunAnew:
             self._leave_journal()
             raise
         return ()
 
     def marks(self, reader: Reader) -> Marks:
-        self._see_that_it_is_open()
-        return self._trying(lambda: self._read_marks(reader))
+        self._check_open()
+        return self._retry(lambda: self._read_marks(reader))
 
     def mark(self, reader: Reader, positions: Mapping[int, int]) -> None:
-        self._see_that_it_is_open()
-        self._trying(lambda: self._marks.raise_to(reader, positions))
+        self._check_open()
+        self._retry(lambda: self._marks.raise_to(reader, positions))
 
     def close(self) -> None:
         """Finish the journal; if the disk fails, the next sink in the folder finishes it."""
@@ -159,11 +159,11 @@ class FileSink:
         journal, self._journal = self._journal, None
         if journal is not None:
             try:
-                self._trying(lambda: self._finish(journal))
+                self._retry(lambda: self._finish(journal))
             finally:
                 journal.release()
 
-    def _see_that_it_is_open(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise SinkError(f"the sink of {self._folder} is closed")
 
@@ -182,7 +182,7 @@ class FileSink:
         if journal is not None:
             journal.release()
 
-    def _roll_what_is_due(self) -> None:
+    def _roll_if_due(self) -> None:
         if not self._is_recovered:
             self._recover()
         journal = self._journal
@@ -230,10 +230,10 @@ class FileSink:
         sync_folder(self._folder)
         journal.remove()
 
-    def _trying(self, step: Callable[[], T]) -> T:
-        return insist(step, OSError, self._unavailable)
+    def _retry(self, step: Callable[[], T]) -> T:
+        return retry(step, OSError, self._make_error)
 
-    def _unavailable(self, error: Exception) -> SinkUnavailable:
+    def _make_error(self, error: Exception) -> SinkUnavailable:
         return SinkUnavailable(
             f"results in {self._folder}: failed after {ATTEMPTS} attempt(s): {error};"
             " check that the disk has space, and that the folder is writable"

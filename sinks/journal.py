@@ -90,7 +90,7 @@ class Journal:
 
     def cut(self) -> None:
         """Cut off what a crash left after the last complete line."""
-        self._length = _whole_lines(self._descriptor, self._length)
+        self._length = _whole_lines_length(self._descriptor, self._length)
         os.ftruncate(self._descriptor, self._length)
         os.fsync(self._descriptor)
 
@@ -131,12 +131,12 @@ def list_abandoned(folder: Path) -> Iterator[Journal]:
             continue  # Another sink has finished this journal in the meantime.
         except OSError as error:
             if error.errno in OF_ANOTHER_KIND:
-                raise _no_journal(path) from error
+                raise _make_error(path) from error
             raise
         is_one = os.fstat(descriptor)
         if not stat.S_ISREG(is_one.st_mode) or is_one.st_nlink > 1:
             os.close(descriptor)
-            raise _no_journal(path)
+            raise _make_error(path)
         if not _take(path, descriptor):
             os.close(descriptor)
             continue
@@ -154,13 +154,13 @@ def _take(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _no_journal(path: Path) -> SinkUnusable:
+def _make_error(path: Path) -> SinkUnusable:
     return SinkUnusable(
         f"{path} is not a sink's journal, but a link, a folder or a pipe; move it away"
     )
 
 
-def _whole_lines(descriptor: int, length: int) -> int:
+def _whole_lines_length(descriptor: int, length: int) -> int:
     """Return the length up to and including the last line end."""
     end = length
     while end > 0:

@@ -89,7 +89,7 @@ class Bookmarks:
         for each, step in progress.steps.items():
             self._known[each] = max(step.known, step.next)
 
-    def pass_over(self, partition: int, low: int) -> None:
+    def raise_to(self, partition: int, low: int) -> None:
         """Raise a mark to the first offset that the topic still has.
 
         Nothing below it can be read again, so the store would be refused for good. Raises the

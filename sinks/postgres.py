@@ -55,9 +55,9 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from sinks.attempts import ATTEMPTS, insist
+from sinks.attempts import ATTEMPTS, retry
 from sinks.postgres_marks import NAME, Connection, MarksMissing, TableMarks
-from sinks.result import Result, newest, pieces
+from sinks.result import Result, select_newest, split_results
 from sinks.sink import (
     BegunAnew,
     Marks,
@@ -199,44 +199,44 @@ class PostgresSink:
     def write(
         self, results: Sequence[Result], progress: Progress | None = None
     ) -> Sequence[Refused]:
-        self._see_that_it_is_open()
+        self._check_open()
         progress = progress or NO_PROGRESS
         if not results and not progress.steps:
             return ()
         refused = [Refused(each, UNREADABLE) for each in results if not _is_readable(each)]
         if refused:
             results = [each for each in results if _is_readable(each)]
-        rows = newest(results)
+        rows = select_newest(results)
         return [
             *refused,
-            *self._insist(lambda connection: self._write(connection, rows, results, progress)),
+            *self._retry(lambda connection: self._write(connection, rows, results, progress)),
         ]
 
     def marks(self, reader: Reader) -> Marks:
-        self._see_that_it_is_open()
-        return self._in_transaction(lambda connection: self._marks.read(connection, reader))
+        self._check_open()
+        return self._run_in_transaction(lambda connection: self._marks.read(connection, reader))
 
     def mark(self, reader: Reader, positions: Mapping[int, int]) -> None:
-        self._see_that_it_is_open()
-        self._in_transaction(lambda found: self._marks.raise_to(found, reader, positions))
+        self._check_open()
+        self._run_in_transaction(lambda found: self._marks.raise_to(found, reader, positions))
 
     def close(self) -> None:
         self._closed = True
         self._disconnect()
 
-    def _see_that_it_is_open(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise SinkError(f"the sink of table {self._table} is closed")
 
-    def _in_transaction(self, step: Callable[[Connection], T]) -> T:
-        def time_call(connection: Connection) -> T:
+    def _run_in_transaction(self, step: Callable[[Connection], T]) -> T:
+        def run_with_timeout(connection: Connection) -> T:
             with connection.transaction():
                 connection.execute(_TIMEOUT)
                 return step(connection)
 
-        return self._insist(time_call)
+        return self._retry(run_with_timeout)
 
-    def _insist(self, step: Callable[[Connection], T]) -> T:
+    def _retry(self, step: Callable[[Connection], T]) -> T:
         def attempt() -> T:
             try:
                 return step(self._connect())
@@ -246,17 +246,17 @@ class PostgresSink:
             except psycopg.Error as error:
                 self._disconnect()
                 # A table that was dropped is created again with the next connection.
-                if _is_place(error) and error.sqlstate != NO_TABLE:
+                if _is_table_error(error) and error.sqlstate != NO_TABLE:
                     raise self._failure(error) from error
                 raise
 
-        return insist(attempt, psycopg.Error, self._failure)
+        return retry(attempt, psycopg.Error, self._failure)
 
     def _failure(self, error: psycopg.Error) -> SinkError:
         what = f"table {self._table}"
         if isinstance(error, MarksMissing):
             return BegunAnew(f"{what}: {error}")
-        if _is_place(error):
+        if _is_table_error(error):
             return SinkUnusable(
                 f"{what}: {_message(error)}; grant the user select, insert and update on the table"
                 f" and on {NAME}; or, if it is not this sink's table, drop it or choose another"
@@ -275,7 +275,7 @@ class PostgresSink:
     ) -> Sequence[Refused]:
         try:
             if self._most_rows < ROWS_PER_STATEMENT:
-                self._write_slowly(connection, rows, progress)
+                self._write_by_pieces(connection, rows, progress)
             else:
                 with connection.transaction():
                     connection.execute(_TIMEOUT)
@@ -283,7 +283,7 @@ class PostgresSink:
                         self._put(connection, piece)
                     self._marks.move(connection, progress)
         except psycopg.Error as error:
-            if not _is_content(error) and error.sqlstate != INTERNAL:
+            if not _is_content_error(error) and error.sqlstate != INTERNAL:
                 raise
         else:
             return ()
@@ -292,11 +292,11 @@ class PostgresSink:
         refused: list[Refused] = []
         with connection.transaction():
             connection.execute(_TIMEOUT)
-            self._halve(connection, sorted(given, key=lambda each: each.id), refused)
+            self._write_halves(connection, sorted(given, key=lambda each: each.id), refused)
             self._marks.move(connection, progress)
         return refused
 
-    def _write_slowly(
+    def _write_by_pieces(
         self, connection: Connection, rows: Sequence[Result], progress: Progress
     ) -> None:
         """Write each piece in a transaction of its own; the size of pieces may change.
@@ -310,31 +310,31 @@ class PostgresSink:
                 connection.execute(_TIMEOUT)
                 if piece:
                     self._put(connection, piece)
-                self._marks.move(connection, progress.hold() if rows else progress)
+                self._marks.move(connection, progress.without_moves() if rows else progress)
             if not rows:
                 return
 
-    def _halve(
+    def _write_halves(
         self, connection: Connection, given: Sequence[Result], refused: list[Refused]
     ) -> None:
         try:
             with connection.transaction():
-                for piece in self._pieces(newest(given)):
+                for piece in self._pieces(select_newest(given)):
                     self._put(connection, piece)
         except psycopg.Error as error:
             is_internal = error.sqlstate == INTERNAL
-            if not _is_content(error) and not is_internal:
+            if not _is_content_error(error) and not is_internal:
                 raise
             if len(given) == 1:
                 if is_internal:
-                    self._see_that_it_is_the_row(connection, given[0], error)
+                    self._check_row_is_cause(connection, given[0], error)
                 refused.append(Refused(given[0], _message(error), _cause(error)))
                 return
             half = len(given) // 2
-            self._halve(connection, given[:half], refused)
-            self._halve(connection, given[half:], refused)
+            self._write_halves(connection, given[:half], refused)
+            self._write_halves(connection, given[half:], refused)
 
-    def _see_that_it_is_the_row(
+    def _check_row_is_cause(
         self, connection: Connection, row: Result, error: psycopg.Error
     ) -> None:
         if len(row.record) < LARGE_BYTES:
@@ -358,17 +358,17 @@ class PostgresSink:
             self._most_rows = min(ROWS_PER_STATEMENT, 2 * self._most_rows)
 
     def _pieces(self, rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
-        return pieces(rows, self._most_rows, BYTES_PER_STATEMENT)
+        return split_results(rows, self._most_rows, BYTES_PER_STATEMENT)
 
     def _connect(self) -> Connection:
         if self._connection is None:
             self._connection = psycopg.connect(
                 **self._settings(), autocommit=True, prepare_threshold=None
             )
-            self._see_to_tables(self._connection)
+            self._create_tables(self._connection)
         return self._connection
 
-    def _see_to_tables(self, connection: Connection) -> None:
+    def _create_tables(self, connection: Connection) -> None:
         with connection.transaction():
             connection.execute(_TIMEOUT)
             connection.execute(_ONE_AT_A_TIME)
@@ -404,7 +404,7 @@ def _is_readable(row: Result) -> bool:
     return len(row.record) + added <= READABLE_BYTES
 
 
-def _is_content(error: psycopg.Error) -> bool:
+def _is_content_error(error: psycopg.Error) -> bool:
     """Return whether the row's content caused the error.
 
     Errors that psycopg itself detects have no SQLSTATE.
@@ -413,7 +413,7 @@ def _is_content(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.DataError) if state is None else state.startswith(CONTENT)
 
 
-def _is_place(error: psycopg.Error) -> bool:
+def _is_table_error(error: psycopg.Error) -> bool:
     state = error.sqlstate
     return isinstance(error, psycopg.ProgrammingError) if state is None else state.startswith(PLACE)
 

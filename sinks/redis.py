@@ -63,7 +63,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from sinks import attempts
-from sinks.result import Result, newest, pieces
+from sinks.result import Result, select_newest, split_results
 from sinks.sink import (
     BegunAnew,
     Marks,
@@ -238,18 +238,18 @@ class RedisSink:
         self, results: Sequence[Result], progress: Progress | None = None
     ) -> Sequence[Refused]:
         fitting = [each for each in results if len(each.record) <= BYTES_PER_CALL]
-        calls = [*pieces(newest(fitting), RESULTS_PER_CALL, BYTES_PER_CALL)]
+        calls = [*split_results(select_newest(fitting), RESULTS_PER_CALL, BYTES_PER_CALL)]
         if progress is not None and progress.steps:
             calls = calls or [()]
-        with self._telling_failures():
+        with self._convert_errors():
             for piece in calls[:-1]:
-                self._write(piece, progress and progress.hold())
+                self._write(piece, progress and progress.without_moves())
             for piece in calls[-1:]:
                 self._write(piece, progress)
         return [Refused(each, TOO_LARGE) for each in results if len(each.record) > BYTES_PER_CALL]
 
     def marks(self, reader: Reader) -> Marks:
-        with self._telling_failures():
+        with self._convert_errors():
             found = self._run(_LOOK, ())
             self._warn_of_eviction()
         fields = dict(zip(found[::2], found[1::2], strict=True))
@@ -262,7 +262,7 @@ class RedisSink:
         return Marks(f"results {self._name} in Redis", positions, fields[OLDER] == b"1")
 
     def mark(self, reader: Reader, positions: Mapping[int, int]) -> None:
-        with self._telling_failures():
+        with self._convert_errors():
             arguments = [(_field(reader, each), at) for each, at in positions.items()]
             self._run(_RAISE, [word for pair in arguments for word in pair])
 
@@ -273,7 +273,7 @@ class RedisSink:
             self._given.close()
 
     @contextmanager
-    def _telling_failures(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         if self._closed:
             raise SinkError(f"the sink of {self._name} is closed")
         try:
@@ -329,7 +329,7 @@ class RedisSink:
         bounds = (self._bounds.max_results, self._bounds.max_feed, _FORGET_PER_CALL)
         command = ("EVAL", script, len(self._keys), *self._keys, *bounds, *arguments)
 
-        def once() -> Any:
+        def execute_once() -> Any:
             execute: Callable[..., Any] = self._client.execute_command
             try:
                 return execute(*command)
@@ -337,12 +337,12 @@ class RedisSink:
             except NOT_ALLOWED as error:
                 raise self._failure(error) from error
 
-        return self._retry.call_with_retry(once, self._turn_to_another)
+        return self._retry.call_with_retry(execute_once, self._switch_node)
 
-    def _turn_to_another(self, error: Exception) -> None:
+    def _switch_node(self, error: Exception) -> None:
         """Use the node that a cluster's error names for the next attempt, else the given client."""
         self._client.close()
-        self._client = _pointed_to(self._given, error) or self._given
+        self._client = _client_of_moved(self._given, error) or self._given
 
     def _failure(self, error: redis.RedisError) -> SinkError:
         what = f"results {self._name}: Redis"
@@ -365,7 +365,7 @@ def _field(reader: Reader, partition: int) -> bytes:
     return f"{reader.topic}/{partition}/{reader.group}".encode()
 
 
-def _pointed_to(given: redis.Redis, error: Exception) -> redis.Redis | None:
+def _client_of_moved(given: redis.Redis, error: Exception) -> redis.Redis | None:
     """Return a client of the node that a MOVED names; None for any other error."""
     pool = given.connection_pool if isinstance(error, MovedError) else None
     if pool is None or "path" in pool.connection_kwargs:

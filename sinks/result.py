@@ -16,7 +16,7 @@ below 2^53, because JSON readers and Lua represent larger integers inexactly.
 
 Rule for every sink: the highest revision of an id counts, in whatever order they arrive. If that is
 a retract, there is no such result. The same (id, revision) always has the same content, so a
-duplicate changes nothing. `newest` applies the rule to a batch.
+duplicate changes nothing. `select_newest` applies the rule to a batch.
 
 In the topic of a query with `upsert` a retract has no value. Its key is the id, and its headers
 have all fields above except `events` and `values`. Its `record` is a JSON object of these.
@@ -144,7 +144,7 @@ def parse(
     return Result(*(*_head(wire), record))
 
 
-def newest(results: Iterable[Result]) -> list[Result]:
+def select_newest(results: Iterable[Result]) -> list[Result]:
     """Return the highest revision of each id, sorted by id; of duplicates, return the first."""
     found: dict[str, Result] = {}
     for result in results:
@@ -154,7 +154,7 @@ def newest(results: Iterable[Result]) -> list[Result]:
     return [found[id_] for id_ in sorted(found)]
 
 
-def pieces(
+def split_results(
     results: Iterable[Result], most_results: int, most_bytes: int
 ) -> Iterator[Sequence[Result]]:
     """Yield results in pieces within the limits of one call; a larger result is its own piece."""

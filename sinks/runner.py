@@ -200,10 +200,10 @@ class Runner:
             self.counts.records += 1
             partition, offset = _place(message)
             self._next[partition] = batch.next_offsets[partition] = offset + 1
-            self._sort(batch, message, partition, offset)
+            self._add_record(batch, message, partition, offset)
         return batch
 
-    def _sort(self, batch: Batch, message: Message, partition: int, offset: int) -> None:
+    def _add_record(self, batch: Batch, message: Message, partition: int, offset: int) -> None:
         result = self._parse(message)
         if isinstance(result, Malformed):
             batch.letters.append(
@@ -242,7 +242,7 @@ class Runner:
         next_ = self._next.get(partition)
         if next_ is None:
             next_ = self._read_committed([partition])[partition]
-        low = self._lowest(partition)
+        low = self._lowest_offset(partition)
         self._read_from(partition, OFFSET_BEGINNING)
         if next_ < 0:
             return
@@ -277,15 +277,15 @@ class Runner:
                     raise KafkaException(each.error)
             return {place.partition: each.offset for place, each in zip(places, found, strict=True)}
 
-        return self._ask(read_committed)
+        return self._retry(read_committed)
 
-    def _lowest(self, partition: int) -> int:
+    def _lowest_offset(self, partition: int) -> int:
         """Return the lowest existing offset of a partition."""
         place = Place(self._topic, partition)
-        low, _ = self._ask(lambda: self._consumer.get_watermark_offsets(place, ASK_TIMEOUT_S))
+        low, _ = self._retry(lambda: self._consumer.get_watermark_offsets(place, ASK_TIMEOUT_S))
         return low
 
-    def _ask(self, ask: Callable[[], T]) -> T:
+    def _retry(self, ask: Callable[[], T]) -> T:
         """Return Kafka's answer.
 
         Errors are retried, because a broker that has just become the group's coordinator refuses
@@ -318,10 +318,10 @@ class Runner:
                 if self._stopping:
                     log.warning("stopped before the batch was written; it will be read again")
                     return False
-                self._wait(error, pause_s)
+                self._pause(error, pause_s)
                 pause_s = min(2 * pause_s, self._limits.max_retry_pause_s)
         if self._is_paused:
-            self._go_on()
+            self._resume()
         return True
 
     def _put(self, batch: Batch) -> None:
@@ -335,7 +335,7 @@ class Runner:
             raise
         self._bookmarks.note_moved(progress)
         self._refusals.judge(len(batch.results), refused)
-        letters = batch.letters + [self._letter(batch, each) for each in refused]
+        letters = batch.letters + [self._make_letter(batch, each) for each in refused]
         if letters:
             self._dead.write(letters)
         self.counts.written.update(result.op for result in batch.results)
@@ -356,9 +356,9 @@ class Runner:
         self._begun_without.clear()
 
     def _read_again(self, partition: int, mark: int) -> None:
-        low = self._lowest(partition)
+        low = self._lowest_offset(partition)
         if low > mark:
-            self._bookmarks.pass_over(partition, low)
+            self._bookmarks.raise_to(partition, low)
         self._next[partition] = max(mark, low)
         self._read_from(partition, max(mark, low))
         self._came_while_paused = [
@@ -377,14 +377,14 @@ class Runner:
                 *(self._topic, partition, mark, low),
             )
 
-    def _letter(self, batch: Batch, refused: Refused) -> DeadLetter:
+    def _make_letter(self, batch: Batch, refused: Refused) -> DeadLetter:
         result = refused.result
         partition, offset = batch.places[id(result)]
         return DeadLetter(
             self._topic, partition, offset, REFUSED, refused.detail, result.id, result.revision
         )
 
-    def _wait(self, error: SinkUnavailable, pause_s: float) -> None:
+    def _pause(self, error: SinkUnavailable, pause_s: float) -> None:
         self.counts.waits += 1
         self.counts.trouble = str(error)
         log.warning("nothing is read until the store answers; next try in %g s: %s", pause_s, error)
@@ -398,7 +398,7 @@ class Runner:
             if message is not None:
                 self._came_while_paused.append(message)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         self._is_paused = False
         self._consumer.resume(self._places())
         self.counts.trouble = ""
@@ -454,7 +454,7 @@ class Runner:
         self._consumer.close()
 
 
-def consumer_of(
+def make_consumer(
     brokers: str,
     group: str,
     settings: Mapping[str, Any] | None = None,

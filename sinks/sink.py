@@ -85,7 +85,7 @@ class Progress:
     reader: Reader
     steps: Mapping[int, MarkStep]
 
-    def hold(self) -> Progress:
+    def without_moves(self) -> Progress:
         """Return steps that move no mark, so that only their presence is checked."""
         return Progress(
             self.reader, {each: MarkStep(step.known, 0) for each, step in self.steps.items()}

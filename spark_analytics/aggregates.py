@@ -12,7 +12,7 @@ window ends at or before the watermark. Later unmarked events in the partition h
 There are two conditions:
 
 * One stream per query. A Spark query has one watermark, the newest time in any partition, so a
-  stream that lags would lose rows. `of_stream` selects one, and `jobs` starts a query for each.
+  stream that lags would lose rows. `select_stream` selects one, and `jobs` starts a query for each.
 * Events marked late are out of order. `drop_marked` leaves them out of the windows, and `late`
   selects them for a separate table. Batch and streaming queries do the same, so their results
   agree, and no event is dropped silently.
@@ -90,7 +90,7 @@ class Measures:
     ranks: Sequence[float] = (0.5, 0.99)
 
 
-def of_stream(rows: DataFrame, stream: str) -> DataFrame:
+def select_stream(rows: DataFrame, stream: str) -> DataFrame:
     """Return the rows of one stream: events and control records."""
     return rows.where(F.col("stream") == stream)
 
@@ -122,7 +122,7 @@ def aggregate(
         measures: The columns to sum or take quantiles of.
     """
     measures = measures or Measures()
-    counted = group_rows(rows, windows, keys, _measure(measures))
+    counted = group_rows(rows, windows, keys, _measure_columns(measures))
     start, end = F.col("start_time"), F.col("end_time")
     seconds = (F.unix_micros(end) - F.unix_micros(start)) / F.lit(1_000_000.0)
     return counted.withColumn("rate", F.col("n") / seconds)
@@ -158,7 +158,7 @@ def quantiles(value: Column, ranks: Sequence[float] = RANKS) -> Column:
     return F.percentile_approx(value, F.array(*map(F.lit, ranks)), ACCURACY)
 
 
-def _measure(measures: Measures) -> list[Column]:
+def _measure_columns(measures: Measures) -> list[Column]:
     sums = [F.try_sum(F.col(name)).alias(f"sum_{name_column(name)}") for name in measures.sums]
     return sums + [
         quantiles(F.col(name), measures.ranks).alias(f"quantiles_{name_column(name)}")

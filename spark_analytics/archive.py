@@ -57,7 +57,7 @@ COLUMNS: Final = (
 
 def place(records: DataFrame, headers: HeaderConfig) -> DataFrame:
     """Add the columns `stream` and `hour`, which determine the folder of a record."""
-    place, text = _header(headers.names().stream)
+    place, text = _header_columns(headers.names().stream)
     absent = F.coalesce(place, F.lit(0)) == 0
     stream = F.when(absent, F.lit("default")).otherwise(F.try_validate_utf8(text))
     # The hour is in UTC, whatever the session's time zone is.
@@ -68,10 +68,10 @@ def place(records: DataFrame, headers: HeaderConfig) -> DataFrame:
 
 def source(headers: HeaderConfig) -> Column:
     """Return the source that a record's header names; null if there is no such header."""
-    return _header(headers.names().source)[1]
+    return _header_columns(headers.names().source)[1]
 
 
-def _header(name: str) -> tuple[Column, Column]:
+def _header_columns(name: str) -> tuple[Column, Column]:
     """Return the position of a header in the record, from 1, and its text.
 
     If it is absent, the position is 0 and the text is null.

@@ -1,17 +1,17 @@
 """Audit clocks: the measurements of each source's clock, and the corrections derived from them.
 
-`samples` reads `clock.offsets`. Each round of time sync bounds the offset D = server - source from
-both sides, t3 - t4 <= D <= t2 - t1. A round whose bounds contradict each other is a bad row, like
-an unreadable record. Declared offsets are returned separately.
+`split_records` reads `clock.offsets`. Each round of time sync bounds the offset D = server - source
+from both sides, t3 - t4 <= D <= t2 - t1. A round whose bounds contradict each other is a bad row,
+like an unreadable record. Declared offsets are returned separately.
 
 `offsets` summarizes rounds per source, server, segment and window of the server's time: their
 number, the tightest interval, the round trips, and the skew. The skew is the slope of the
 interval's midpoint over time, in ppm, by least squares. The tightest interval is that of the best
 single round. Rounds of one window are not intersected, since the clock drifts between them.
 
-`stamps` reads the ordered topic. Per source and window it summarizes the error of the corrected
-timestamp, the segments, and the applied offset (if records have a `ts`). It also has the share of
-events whose error exceeds `max_error` of the topology (`quarantined`).
+`summarize_timestamps` reads the ordered topic. Per source and window it summarizes the error of the
+corrected timestamp, the segments, and the applied offset (if records have a `ts`). It also has the
+share of events whose error exceeds `max_error` of the topology (`quarantined`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from spark_analytics.aggregates import Windows, group_rows, open_window, quantiles
 from spark_analytics.decode import RECORD
 from spark_analytics.instants import to_timestamp
-from spark_analytics.once import once
+from spark_analytics.once import compute_once
 
 SCHEMA: Final = (
     "t1 BIGINT, t2 BIGINT, t3 BIGINT, t4 BIGINT, server STRING, segment BIGINT, mono BIGINT,"
@@ -41,13 +41,13 @@ class Words(NamedTuple):
     bad: DataFrame
 
 
-def samples(records: DataFrame) -> Words:
+def split_records(records: DataFrame) -> Words:
     """Split the records of `clock.offsets` by kind, with typed columns; the key is the source."""
     place = RECORD[:4]
     rows = records.select(
         *place,
         F.try_validate_utf8(F.col("key").cast("string")).alias("source"),
-        once(F.from_json(F.col("value").cast("string"), SCHEMA)).alias("_w"),
+        compute_once(F.from_json(F.col("value").cast("string"), SCHEMA)).alias("_w"),
         F.col("value").isNull().alias("_forgotten"),
     )
     t1, t2, t3, t4 = (F.col(f"_w.t{number}") for number in range(1, 5))
@@ -90,7 +90,7 @@ def samples(records: DataFrame) -> Words:
     return Words(rounds, declared, bad)
 
 
-def offsets(rounds: DataFrame, windows: Windows) -> DataFrame:
+def summarize_rounds(rounds: DataFrame, windows: Windows) -> DataFrame:
     """Summarize rounds, which must be bounded, per source, server, segment and window."""
     tightest = F.min_by(F.struct("low_ns", "high_ns"), "half_ns")
     # `_s` has seconds since the epoch, as doubles that are exact to a quarter of a microsecond.
@@ -108,7 +108,7 @@ def offsets(rounds: DataFrame, windows: Windows) -> DataFrame:
     return open_window(by_window.select(*keys, "_tightest.*", "round_trip_ns", "skew_ppm"))
 
 
-def stamps(rows: DataFrame, windows: Windows, max_error_ns: int) -> DataFrame:
+def summarize_timestamps(rows: DataFrame, windows: Windows, max_error_ns: int) -> DataFrame:
     """Summarize the corrected timestamps per stream, source and window.
 
     `rows` are sound rows of `decode.decode_ordered`, including control records, which only advance

@@ -21,9 +21,9 @@ Every record becomes one row; none is dropped. A row has the coordinates, `key`,
 | `fault`, `detail`     | null where sound |         | the unreadable field, and why       |
 
 A fault is `<field>_<word>`, the first that applies, in the words of `topology.wire.reasons`.
-`of_streams` adds `unknown_stream`. `split` separates the rows into events, control records and bad
-rows. Bad rows keep the coordinates and the reason, but not the payload, which is still in the
-topic.
+`mark_unknown_streams` adds `unknown_stream`. `split` separates the rows into events, control
+records and bad rows. Bad rows keep the coordinates and the reason, but not the payload, which is
+still in the topic.
 
 Readers of topics that stages write set `read_committed` (`jobs`). The cost is two projections
 without a shuffle, in code that Spark generates. Functions over arrays (`filter`) are avoided, since
@@ -43,15 +43,15 @@ from pyspark.sql import functions as F
 from inorder.contract import MAX_INT64, MAX_SOURCE_BYTES, MAX_STREAM_BYTES, PRODUCER_KINDS
 from spark_analytics.instants import (
     digits,
-    header_time_ns,
-    integer,
     is_rfc3339,
+    parse_header_time_ns,
+    parse_integer,
     to_ns,
     to_timestamp,
 )
-from spark_analytics.once import once
+from spark_analytics.once import compute_once
 from topology.config import HeaderConfig
-from topology.wire.reasons import integers_in, times_in, words_of
+from topology.wire.reasons import describe_integers, describe_times, words_of
 
 RECORD: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 BAD: Final = (*RECORD[:4], "stream", "source", "epoch", "seq", "reason", "detail")
@@ -76,7 +76,7 @@ class _Fault:
     detail: Column
 
 
-def raw(
+def decode_raw(
     records: DataFrame, headers: HeaderConfig, also: Mapping[str, str] | None = None
 ) -> DataFrame:
     """Decode records of an input topic, as producers write them.
@@ -84,20 +84,22 @@ def raw(
     `also` has the names of further headers to return as text, by the names of their columns.
     """
     names = headers.names()
-    numbers = {"epoch": digits, "seq": digits, "ts": _times_in(headers.ts_unit)}
+    numbers = {"epoch": digits, "seq": digits, "ts": _make_time_parser(headers.ts_unit)}
     rows = _find(records, names._asdict() | dict(also or {}), numbers, counted=True)
     rows = rows.select(
         *RECORD,
         to_ns(F.col("timestamp")).alias("appended_ns"),
         F.coalesce(_text("stream"), F.lit("default")).alias("stream"),
         _text("source").alias("source"),
-        _number("epoch").alias("epoch"),
-        _number("seq").alias("seq"),
+        _header_number("epoch").alias("epoch"),
+        _header_number("seq").alias("seq"),
         F.coalesce(_text("type"), F.lit("")).alias("type"),
         F.coalesce(_text("kind"), F.when(_count("kind") > 0, F.lit("")), F.lit("")).alias("kind"),
-        F.when(_count("ts") > 0, _number("ts")).otherwise(to_ns(F.col("timestamp"))).alias("ts_ns"),
+        F.when(_count("ts") > 0, _header_number("ts"))
+        .otherwise(to_ns(F.col("timestamp")))
+        .alias("ts_ns"),
         *(_text(column).alias(column) for column in also or ()),
-        *_faulty(_contract_faults(names._asdict(), headers.ts_unit)),
+        *_first_fault(_contract_faults(names._asdict(), headers.ts_unit)),
     )
     return rows.withColumns({"ref_ns": F.col("ts_ns"), "ref_time": to_timestamp(F.col("ts_ns"))})
 
@@ -107,37 +109,37 @@ def decode_ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
     names = headers.names()
     stamps = {"ref": "refTs", **{name: name for name in ("err", "segment", "at", "complete")}}
     wanted = names._asdict() | stamps | {"late": "late"}
-    numbers: dict[str, Callable[[Column], Column]] = dict.fromkeys(stamps, integer)
-    numbers |= {"epoch": digits, "seq": digits, "ts": _times_in(headers.ts_unit)}
+    numbers: dict[str, Callable[[Column], Column]] = dict.fromkeys(stamps, parse_integer)
+    numbers |= {"epoch": digits, "seq": digits, "ts": _make_time_parser(headers.ts_unit)}
     rows = _find(records, wanted, numbers)
     rows = rows.select(
         *RECORD,
         F.coalesce(_text("stream"), F.lit("default")).alias("stream"),
         _text("source").alias("source"),
-        F.coalesce(_number("epoch"), F.lit(0).cast("long")).alias("epoch"),
-        _number("seq").alias("seq"),
+        F.coalesce(_header_number("epoch"), F.lit(0).cast("long")).alias("epoch"),
+        _header_number("seq").alias("seq"),
         F.coalesce(_text("type"), F.lit("")).alias("type"),
         F.coalesce(_text("kind"), F.lit("")).alias("kind"),
-        _number("ts").alias("ts_ns"),
-        _number("ref").alias("ref_ns"),
-        _number("err").alias("error_ns"),
-        _number("segment").alias("segment"),
-        _number("at").alias("at_ns"),
+        _header_number("ts").alias("ts_ns"),
+        _header_number("ref").alias("ref_ns"),
+        _header_number("err").alias("error_ns"),
+        _header_number("segment").alias("segment"),
+        _header_number("at").alias("at_ns"),
         F.coalesce(_text("late"), F.lit("")).alias("late"),
-        _number("complete").alias("complete_ns"),
-        *_faulty(_stamp_faults(names._asdict())),
+        _header_number("complete").alias("complete_ns"),
+        *_first_fault(_stamp_faults(names._asdict())),
     )
     return rows.withColumns(
         {"ref_time": to_timestamp(F.col("ref_ns")), "at_time": to_timestamp(F.col("at_ns"))}
     )
 
 
-def sound(rows: DataFrame) -> DataFrame:
+def select_sound(rows: DataFrame) -> DataFrame:
     """Return the rows that are not bad: events and control records."""
     return rows.where(F.col("fault").isNull()).drop("fault", "detail")
 
 
-def of_streams(rows: DataFrame, streams: Sequence[str]) -> DataFrame:
+def mark_unknown_streams(rows: DataFrame, streams: Sequence[str]) -> DataFrame:
     """Mark decoded events, raw or ordered, as bad if their stream is not one of `streams`."""
     strange = F.col("fault").isNull() & (F.col("kind") == "") & ~F.col("stream").isin(*streams)
     known = ", ".join(sorted(streams))
@@ -156,7 +158,7 @@ def of_streams(rows: DataFrame, streams: Sequence[str]) -> DataFrame:
 
 def split(rows: DataFrame) -> Decoded:
     """Split decoded rows, raw or ordered, into events, control records and bad rows."""
-    usable = sound(rows)
+    usable = select_sound(rows)
     bad = rows.where(F.col("fault").isNotNull()).withColumnRenamed("fault", "reason")
     return Decoded(
         usable.where(F.col("kind") == "").drop("kind", "complete_ns"),
@@ -201,8 +203,8 @@ def _find(
     return records.select(*RECORD, *columns)
 
 
-def _times_in(unit: str) -> Callable[[Column], Column]:
-    return lambda text: header_time_ns(text, unit)
+def _make_time_parser(unit: str) -> Callable[[Column], Column]:
+    return lambda text: parse_header_time_ns(text, unit)
 
 
 def _literal(text: str) -> str:
@@ -214,7 +216,7 @@ def _count(field: str) -> Column:
     return F.col(f"n_{field}")
 
 
-def _bytes(field: str) -> Column:
+def _header_bytes(field: str) -> Column:
     return F.col(f"b_{field}")
 
 
@@ -223,7 +225,7 @@ def _text(field: str) -> Column:
     return F.col(f"t_{field}")
 
 
-def _number(field: str) -> Column:
+def _header_number(field: str) -> Column:
     """Return the header as a long; null if it is absent or not a long."""
     return F.col(f"i_{field}")
 
@@ -231,7 +233,7 @@ def _number(field: str) -> Column:
 # -- faults ----------------------------------------------------------------------------------------
 
 
-def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
+def _first_fault(faults: Sequence[_Fault]) -> tuple[Column, Column]:
     """Return `fault` and `detail` of the first fault that applies, or nulls.
 
     Spark computes these columns once (`once`), and does not push filters on them down.
@@ -242,7 +244,7 @@ def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
             for fault in faults
         )
     )
-    return once(first["r"]).alias("fault"), once(first["d"]).alias("detail")
+    return compute_once(first["r"]).alias("fault"), compute_once(first["d"]).alias("detail")
 
 
 def _fault(
@@ -253,7 +255,7 @@ def _fault(
     place = f"header `{name}` {words.what}"
     detail = F.lit(f"{place}; {words.remedy}")
     if shown is not None:
-        text = F.coalesce(_text(shown), F.hex(_bytes(shown)), F.lit(""))
+        text = F.coalesce(_text(shown), F.hex(_header_bytes(shown)), F.lit(""))
         excerpt = F.substring(text, 1, SHOWN_CHARS)
         detail = F.concat(F.lit(f"{place}: `"), excerpt, F.lit(f"`; {words.remedy}"))
     return _Fault(f"{field}_{word}", when, detail)
@@ -282,7 +284,7 @@ def _header_faults(
     if needed:
         yield _fault(field, "missing", _count(field) == 0, name)
     if not may_be_empty:
-        void = F.coalesce(F.length(_bytes(field)), F.lit(0)) == 0
+        void = F.coalesce(F.length(_header_bytes(field)), F.lit(0)) == 0
         yield _fault(field, "empty", (_count(field) > 0) & void, name)
 
 
@@ -292,15 +294,15 @@ def _text_faults(
     """Yield the faults that a text header may have; without `max_bytes` it may also be empty."""
     yield from _header_faults(field, name, needed=needed, may_be_empty=max_bytes is None)
     if max_bytes is not None:
-        yield _fault(field, "huge", F.length(_bytes(field)) > max_bytes, name, shown=field)
-    spoilt = _bytes(field).isNotNull() & _text(field).isNull()
+        yield _fault(field, "huge", F.length(_header_bytes(field)) > max_bytes, name, shown=field)
+    spoilt = _header_bytes(field).isNotNull() & _text(field).isNull()
     yield _fault(field, "undecodable", spoilt, name, shown=field)
 
 
 def _number_faults(field: str, name: str, *, needed: bool = False) -> list[_Fault]:
-    unread = _bytes(field).isNotNull() & _number(field).isNull()
+    unread = _header_bytes(field).isNotNull() & _header_number(field).isNull()
     text = F.coalesce(_text(field), F.lit(""))
-    plain, takes = text.rlike(DIGITS), integers_in(0, MAX_INT64)
+    plain, takes = text.rlike(DIGITS), describe_integers(0, MAX_INT64)
     below = unread & text.rlike(r"\A-[0-9]+\z")
     return [
         *_header_faults(field, name, needed=needed),
@@ -311,13 +313,13 @@ def _number_faults(field: str, name: str, *, needed: bool = False) -> list[_Faul
 
 
 def _time_faults(name: str, unit: str) -> list[_Fault]:
-    unread = _bytes("ts").isNotNull() & _number("ts").isNull()
+    unread = _header_bytes("ts").isNotNull() & _header_number("ts").isNull()
     text = _text("ts")
     number = F.coalesce(text.rlike(r"\A-?[0-9]+\z") | is_rfc3339(text), F.lit(False))
     return [
         *_header_faults("ts", name),
         _fault("ts", "huge", unread & number, name, shown="ts"),
-        _fault("ts", "unreadable", unread, name, times_in(unit), "ts"),
+        _fault("ts", "unreadable", unread, name, describe_times(unit), "ts"),
     ]
 
 
@@ -326,12 +328,19 @@ def _stamp_faults(names: dict[str, str]) -> list[_Fault]:
     faults = []
     for field, name in (("ref", "refTs"), ("err", "err"), ("at", "at"), ("segment", "segment")):
         due = is_data if field == "segment" else F.lit(True)
-        unread = due & _number(field).isNull()
+        unread = due & _header_number(field).isNull()
         faults.append(_fault("stamp", "missing", due & (_count(field) == 0), name))
         faults.append(_fault("stamp", "unreadable", unread, name, shown=field))
-    takes = integers_in(0, MAX_INT64)
+    takes = describe_integers(0, MAX_INT64)
     return [
         *faults,
         _fault("source", "missing", is_data & (_count("source") == 0), names["source"]),
-        _fault("seq", "not_integer", is_data & _number("seq").isNull(), names["seq"], takes, "seq"),
+        _fault(
+            "seq",
+            "not_integer",
+            is_data & _header_number("seq").isNull(),
+            names["seq"],
+            takes,
+            "seq",
+        ),
     ]

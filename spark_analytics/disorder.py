@@ -1,13 +1,14 @@
 """Audit disorder: how disordered the raw topic was, and the cost of putting it in order.
 
-| function     | input                        | result per source and window                  |
-|--------------|------------------------------|-----------------------------------------------|
-| `of_ordered` | events, bounded or streaming | share marked late, accuracy, missing numbers, |
-|              |                              | time from an event to its emission            |
-| `of_raw`     | raw events, bounded          | duplicates, out of order, descents, delay     |
-| `waits`      | both, bounded                | waiting time: from arrival to emission        |
-| `gaps`       | `events.gaps`, ordered       | each gap: how many of its numbers arrived     |
-| `compared`   | both, bounded                | disorder before and after, per source         |
+| function            | input                        | result per source and window           |
+|---------------------|------------------------------|----------------------------------------|
+| `summarize_ordered` | events, bounded or streaming | share marked late, accuracy, missing   |
+|                     |                              | numbers, time to an event's emission   |
+| `summarize_raw`     | raw events, bounded          | duplicates, out of order, descents,    |
+|                     |                              | delay                                  |
+| `summarize_waits`   | both, bounded                | waiting time: from arrival to emission |
+| `describe_gaps`     | `events.gaps`, ordered       | each gap: how many numbers arrived     |
+| `compare`           | both, bounded                | disorder before and after, per source  |
 
 These columns mark raw events, judged by earlier offsets of the same partition, which contains all
 events of a source:
@@ -24,11 +25,11 @@ Windows are over the arrival clock: the arrival time on the raw topic, `at_time`
 therefore 0 as in `aggregates`, and a streaming query counts the same as a batch.
 
 Missing numbers are counted between the smallest and the largest of a window. Numbers that are
-missing at its edges are not counted; `gaps` has them all. Quantiles are as in `aggregates`. A
-difference that does not fit into a long is null.
+missing at its edges are not counted; `describe_gaps` has them all. Quantiles are as in
+`aggregates`. A difference that does not fit into a long is null.
 
-The cost of `of_ordered` is one aggregation. `of_raw`, `waits` and `compare` sort and join by
-event, with one shuffle each.
+The cost of `summarize_ordered` is one aggregation. `summarize_raw`, `summarize_waits` and `compare`
+sort and join by event, with one shuffle each.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.aggregates import Windows, group_rows, open_window, quantiles
 from spark_analytics.decode import RECORD, Decoded
-from spark_analytics.once import once
+from spark_analytics.once import compute_once
 
 EVENT: Final = ("stream", "source", "epoch", "seq")
 SOURCE: Final = ("stream", "source")
@@ -52,7 +53,7 @@ GAP: Final = (
 )
 
 
-def of_ordered(rows: DataFrame, windows: Windows) -> DataFrame:
+def summarize_ordered(rows: DataFrame, windows: Windows) -> DataFrame:
     """Summarize ordered events per stream, source, epoch and window.
 
     `rows` are sound rows of `decode.decode_ordered`, including control records, which only advance
@@ -73,10 +74,10 @@ def of_ordered(rows: DataFrame, windows: Windows) -> DataFrame:
     )
 
 
-def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
+def summarize_raw(events: DataFrame, windows: Windows) -> DataFrame:
     """Summarize the events of `decode.raw` per stream, source and window."""
     window = windows.over("timestamp").column()
-    by_window = seen_so_far(events).groupBy(window.alias("_window"), *SOURCE)
+    by_window = mark_disorder(events).groupBy(window.alias("_window"), *SOURCE)
     return open_window(
         by_window.agg(
             F.count(F.lit(1)).alias("n"),
@@ -88,10 +89,10 @@ def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
     )
 
 
-def seen_so_far(events: DataFrame) -> DataFrame:
+def mark_disorder(events: DataFrame) -> DataFrame:
     """Add `copy`, `overtaken` and `descent` to raw events, judged by earlier events."""
-    of_source = earlier("topic", "partition", "source", "epoch")
-    of_stream = earlier("topic", "partition", "stream")
+    of_source = window_of_earlier("topic", "partition", "source", "epoch")
+    of_stream = window_of_earlier("topic", "partition", "stream")
     overtaken = F.coalesce(F.col("seq") < F.max("seq").over(of_source), F.lit(False))
     descent = F.coalesce(F.col("ref_ns") < F.max("ref_ns").over(of_stream), F.lit(False))
     rows = _count(events).withColumn("copy", F.col("_copy") > 1).drop("_copy")
@@ -114,7 +115,7 @@ def epoch() -> Column:
     return F.coalesce("epoch", F.lit(0).cast("long"))
 
 
-def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
+def summarize_waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
     """Summarize how long events waited to be emitted in order, per stream, source and window."""
     appended = first_copies(raw).select(*EVENT, "appended_ns")
     joined = ordered.where(F.col("late") == "").join(appended, on=list(EVENT))
@@ -130,10 +131,10 @@ def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
     )
 
 
-def gap_records(records: DataFrame) -> Decoded:
+def decode_gaps(records: DataFrame) -> Decoded:
     """Decode records of `events.gaps` to typed rows, and return unreadable ones separately."""
     read = F.from_json(F.col("value").cast("string"), GAP)
-    rows = records.withColumn("_r", once(read))
+    rows = records.withColumn("_r", compute_once(read))
     needed = ("stream", "source", "first", "last")
     whole = reduce(and_, (F.col(f"_r.{name}").isNotNull() for name in needed))
     place = RECORD[:4]
@@ -143,7 +144,7 @@ def gap_records(records: DataFrame) -> Decoded:
     return Decoded(rows.where(whole).select(*place, "_r.*"), rows.limit(0).select(*place), bad)
 
 
-def gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
+def describe_gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
     """Return each gap with `numbers`, `filled` (how many arrived later) and `open`."""
     known = declared.withColumn("epoch", epoch()).withColumnRenamed("at", "at_ns")
     gap = [*SOURCE, "epoch", "first", "last", "reason", "at_ns"]
@@ -164,7 +165,7 @@ def gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
 def compare(raw: DataFrame, ordered: DataFrame) -> DataFrame:
     """Compare the raw topic with the ordered one, per stream and source."""
     before = (
-        seen_so_far(raw)
+        mark_disorder(raw)
         .groupBy(*SOURCE)
         .agg(
             F.count(F.lit(1)).alias("raw"),
@@ -173,7 +174,7 @@ def compare(raw: DataFrame, ordered: DataFrame) -> DataFrame:
             F.count_if("descent").alias("descents_before"),
         )
     )
-    in_order = earlier("topic", "partition", "stream")
+    in_order = window_of_earlier("topic", "partition", "stream")
     unmarked = ordered.where(F.col("late") == "").withColumn(
         "_descent", F.col("ref_ns") < F.max("ref_ns").over(in_order)
     )
@@ -186,7 +187,7 @@ def compare(raw: DataFrame, ordered: DataFrame) -> DataFrame:
     return joined.na.fill(0)
 
 
-def earlier(*keys: str) -> WindowSpec:
+def window_of_earlier(*keys: str) -> WindowSpec:
     """Return the window of all rows with the same keys and a lower offset."""
     window = Window.partitionBy(*keys).orderBy("offset")
     return window.rowsBetween(Window.unboundedPreceding, -1)

@@ -33,14 +33,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from agents.user_functions import bringing
+from agents.user_functions import make_loader
 from recordings.lines import lines_of
 from recordings.replayed import replay_lines
 from recordings.rows import json_rows
 from recordings.summary import Summary
 from spark_analytics.backfill.kinds import TABLE_OF, TABLES, rows_of, schema_of
 from spark_analytics.backfill.pieces import Piece, PieceRows, pieces_of
-from spark_analytics.backfill.work import several
+from spark_analytics.backfill.work import split_into_chunks
 from spark_analytics.executors.setting import Setting, setting_of, topology_of
 from spark_analytics.topic_source import (
     UNBOUNDED,
@@ -51,7 +51,7 @@ from spark_analytics.topic_source import (
 )
 from topology.config import Topology, parse
 from topology.flow.instants import whole_instants
-from topology.wire.json_lines import step_lines
+from topology.wire.json_lines import make_step_lines
 from topology.wire.line_reader import Row
 
 ROWS: Final = 16_384
@@ -77,7 +77,7 @@ def history(events: DataFrame, topology: str) -> dict[str, DataFrame]:
             "history: there is no column `arrival`, which gives the order of events; add it, in"
             " nanoseconds"
         )
-    setting = _setting(topology)
+    setting = _read_setting(topology)
     order = [ARRIVAL, *(name for name in TIE if name in events.columns)]
     lines = events.repartition(1).sortWithinPartitions(*order).select(F.to_json(F.struct("*")))
     return {
@@ -126,8 +126,8 @@ class InorderSource(DataSource):
             return RowsReader(setting, table, partial(file_rows, setting, pieces_of([path])))
         topology = topology_of(setting)
         if path in _ordered_topics(topology):
-            self._only_events(path)
-            return OrderedReader(setting, self._cluster(), path)
+            self._refuse_other_tables(path)
+            return OrderedReader(setting, self._make_cluster(), path)
         topics = path.split(",")
         inputs = {stream.input for stream in topology.streams.values()}
         if not inputs.issuperset(topics):
@@ -135,7 +135,9 @@ class InorderSource(DataSource):
                 f"load({path}): the topology has the input topics {', '.join(sorted(inputs))} and"
                 f" the ordered topics {', '.join(_ordered_topics(topology))}; name one of these"
             )
-        return RowsReader(setting, table, partial(topic_rows, self._cluster(), setting, topics))
+        return RowsReader(
+            setting, table, partial(topic_rows, self._make_cluster(), setting, topics)
+        )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         setting, topic = self._setting(), self._option("path")
@@ -145,7 +147,7 @@ class InorderSource(DataSource):
                 f"load({topic}): a stream can read only topics that workers have put in order; name"
                 f" one of {', '.join(ordered)}, or use `inorder spark live` for an input topic"
             )
-        self._only_events(topic)
+        self._refuse_other_tables(topic)
         most = self.options.get("max_per_batch", str(UNBOUNDED))
         if not most.isdecimal() or int(most) < 1:
             raise ValueError(f"option max_per_batch: {most} is not a whole number of at least 1")
@@ -156,17 +158,17 @@ class InorderSource(DataSource):
                 " once how far to read, so records beyond the bound would stay unread; leave"
                 f' max_per_batch out, or add option("trigger", "{GOES_ON}") to a continuous query'
             )
-        return OrderedStream(setting, self._cluster(), topic, int(most))
+        return OrderedStream(setting, self._make_cluster(), topic, int(most))
 
     def _setting(self) -> Setting:
-        return _setting(self._option("topology"))
+        return _read_setting(self._option("topology"))
 
-    def _cluster(self) -> Cluster:
+    def _make_cluster(self) -> Cluster:
         kafka = self.options.get("kafka")
         properties = "" if kafka is None else Path(kafka).read_text(encoding="utf-8")
         return Cluster(self._option("brokers"), properties)
 
-    def _only_events(self, topic: str) -> None:
+    def _refuse_other_tables(self, topic: str) -> None:
         if self._table != "events":
             raise ValueError(f"option table: {topic} has only ordered events; leave the option out")
 
@@ -215,9 +217,11 @@ def order(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
     """Yield the rows of a table that result from rows of events, as Arrow record batches."""
     topology = topology_of(setting)
     steps = replay_lines(topology, lines_of(rows, topology.reading()), Summary())
-    lines = (line for step in whole_instants(steps, topology) for line in step_lines(step))
+    lines = (line for step in whole_instants(steps, topology) for line in make_step_lines(step))
     next_of = Counter[str | None]()
-    for held in several((line for line in lines if TABLE_OF[line["kind"]] == table), ROWS):
+    for held in split_into_chunks(
+        (line for line in lines if TABLE_OF[line["kind"]] == table), ROWS
+    ):
         positions = []
         for line in held:
             positions.append(next_of[line["stream"]])
@@ -240,6 +244,6 @@ def _ordered_topics(topology: Topology) -> list[str]:
     return sorted({stream.output for stream in topology.streams.values()})
 
 
-def _setting(path: str) -> Setting:
+def _read_setting(path: str) -> Setting:
     text = Path(path).read_text(encoding="utf-8")
-    return setting_of(path, parse(text, bringing(Path(path).parent)))
+    return setting_of(path, parse(text, make_loader(Path(path).parent)))

@@ -31,7 +31,7 @@ def to_timestamp(time_ns: Column) -> Column:
     # `ns - pmod(ns)` would overflow at the smallest long.
     rest = F.pmod(time_ns, F.lit(1000))
     below = F.when((time_ns < 0) & (rest != 0), F.lit(1)).otherwise(F.lit(0))
-    return F.timestamp_micros(_div(time_ns, F.lit(1000)) - below)
+    return F.timestamp_micros(_divide(time_ns, F.lit(1000)) - below)
 
 
 def to_ns(time: Column) -> Column:
@@ -39,23 +39,23 @@ def to_ns(time: Column) -> Column:
     return F.try_multiply(F.unix_micros(time), F.lit(1000).cast("long"))
 
 
-def integer(text: Column) -> Column:
+def parse_integer(text: Column) -> Column:
     """Read a long from ASCII digits with an optional minus; null for any other text."""
-    return _spell(text, _INTEGER)
+    return _parse_matching(text, _INTEGER)
 
 
 def digits(text: Column) -> Column:
     """Read a long from ASCII digits; null for any other text."""
-    return _spell(text, _DIGITS)
+    return _parse_matching(text, _DIGITS)
 
 
-def header_time_ns(text: Column, unit: str) -> Column:
+def parse_header_time_ns(text: Column, unit: str) -> Column:
     """Read a timestamp of the header contract: an integer in `unit`, or RFC 3339.
 
     The result is null for any other text, or if the nanoseconds do not fit in a long. The smallest
     long is null too, since its negative does not fit.
     """
-    number = integer(text)
+    number = parse_integer(text)
     in_ns = F.try_multiply(number, F.lit(UNIT_NS[unit]).cast("long"))
     in_ns = F.when(number > F.lit(-(2**63)), in_ns)
     return F.when(number.isNotNull(), in_ns).when(text.isNotNull(), rfc3339_ns(text))
@@ -67,15 +67,15 @@ def rfc3339_ns(text: Column) -> Column:
     Leap seconds and times without an offset are null. So are times whose nanoseconds, or their
     negative, do not fit in a long.
     """
-    return F.try_subtract(F.lit(0).cast("long"), (-_instant(text)).try_cast("long"))
+    return F.try_subtract(F.lit(0).cast("long"), (-_parse_instant(text)).try_cast("long"))
 
 
 def is_rfc3339(text: Column) -> Column:
     """Return whether the text is an RFC 3339 time, even one that does not fit in a long."""
-    return _instant(text).isNotNull()
+    return _parse_instant(text).isNotNull()
 
 
-def _instant(text: Column) -> Column:
+def _parse_instant(text: Column) -> Column:
     """Return the nanoseconds of an RFC 3339 time as a decimal; null for any other text."""
 
     def part(group: int) -> Column:
@@ -96,7 +96,7 @@ def _instant(text: Column) -> Column:
     return F.when(text.rlike(_RFC3339) & sane, time_ns)
 
 
-def _spell(text: Column, pattern: str) -> Column:
+def _parse_matching(text: Column, pattern: str) -> Column:
     """Return the text as a long if it matches the pattern.
 
     Spark accepts more texts as numbers than the contract allows. A text that equals Spark's own
@@ -109,6 +109,6 @@ def _spell(text: Column, pattern: str) -> Column:
     return F.when(is_usual | text.rlike(pattern), number)
 
 
-def _div(dividend: Column, divisor: Column) -> Column:
+def _divide(dividend: Column, divisor: Column) -> Column:
     """Divide whole numbers, rounding towards zero, without converting to doubles."""
     return F.call_function("div", dividend, divisor)

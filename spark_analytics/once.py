@@ -12,6 +12,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 
-def once(column: Column) -> Column:
+def compute_once(column: Column) -> Column:
     """Return the same column, marked so that Spark considers it nondeterministic."""
     return F.when(F.spark_partition_id() >= 0, column)

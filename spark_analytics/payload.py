@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_analytics.once import once
+from spark_analytics.once import compute_once
 
 SPOILT: Final = "_spoilt"
 
@@ -80,7 +80,7 @@ def with_payload(rows: DataFrame, schema: StructType) -> DataFrame:
     wide = StructType([*schema.fields, StructField(SPOILT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
     text = F.col("value").cast("string")
-    rows = rows.withColumn("_read", once(F.from_json(text, wide, options)))
+    rows = rows.withColumn("_read", compute_once(F.from_json(text, wide, options)))
     whole = F.struct(*(F.col("_read")[name].alias(name) for name in schema.fieldNames()))
     is_event = F.col("kind") == ""
     there = F.col("value").isNotNull()

@@ -33,7 +33,7 @@ from inorder.contract import (
     RETRACTION_TEXTS,
 )
 from spark_analytics.decode import RECORD, Decoded
-from spark_analytics.once import once
+from spark_analytics.once import compute_once
 
 EVENT: Final = (
     "STRUCT<alias: STRING, stream: STRING, source: STRING, epoch: BIGINT, seq: BIGINT,"
@@ -74,7 +74,7 @@ def decode(records: DataFrame, schema: str = SCHEMA) -> Decoded:
     wide = f"{schema}, {SPOILT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
     read = F.from_json(F.col("value").cast("string"), wide, options)
-    rows = records.withColumn("_r", once(read))
+    rows = records.withColumn("_r", compute_once(read))
     rows = rows.withColumn("_kind", _kind())
     silent = F.col("value").isNull() | F.col("_kind").isNotNull()
     fault = (
@@ -84,9 +84,11 @@ def decode(records: DataFrame, schema: str = SCHEMA) -> Decoded:
         .when(F.col("_r.revision").isNull() | (F.col("_r.revision") < 0), "revision_missing")
         .when(~F.coalesce(F.col("_r.op").isin(*OPS), F.lit(False)), "op_unknown")
     )
-    rows = rows.withColumn("reason", once(fault))
+    rows = rows.withColumn("reason", compute_once(fault))
     sound = rows.where(F.col("reason").isNull())
-    detail = F.concat(F.lit("the value is `"), _format(), F.lit("`; write a results record"))
+    detail = F.concat(
+        F.lit("the value is `"), _excerpt_column(), F.lit("`; write a results record")
+    )
     kind = F.coalesce("_kind", F.lit("")).alias("kind")
     return Decoded(
         sound.where(~silent).select(*RECORD[:4], "_r.*", _line()).drop(SPOILT),
@@ -156,5 +158,5 @@ def _line() -> Column:
     return F.col("value").cast("string").alias(LINE)
 
 
-def _format() -> Column:
+def _excerpt_column() -> Column:
     return F.substring(F.col("value").cast("string"), 1, 80)

@@ -89,7 +89,7 @@ def new_session(
     if remote.startswith(CONNECT):
         return _connect(name, remote, wanted)
     builder = SparkSession.builder.appName(name)
-    if not is_submitted() and MASTER not in {**wanted, **_defaults()}:
+    if not is_submitted() and MASTER not in {**wanted, **_read_defaults()}:
         wanted[MASTER] = LOCAL
     if jars:
         wanted["spark.jars"] = ",".join(jars)
@@ -111,7 +111,7 @@ def new_session(
     return session
 
 
-def _defaults() -> dict[str, str]:
+def _read_defaults() -> dict[str, str]:
     """Return the settings of `spark-defaults.conf`.
 
     Spark does not report whether a master comes from there.

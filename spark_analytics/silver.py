@@ -123,11 +123,11 @@ def groups_of(topology: Topology, options: Options) -> list[Group]:
     side = topology.topics
     results_of = result_topics_by_table(topology).items()
     return [
-        _events(topology, options),
+        _make_events_group(topology, options),
         _late(topology, options),
-        _gaps(side.gaps),
-        Group("dead", [side.dead], [Part("dead", ("letter_offset",), _dead)]),
-        *(of_results(own, table, settled_by_id(topology)) for table, own in results_of),
+        _make_gaps_group(side.gaps),
+        Group("dead", [side.dead], [Part("dead", ("letter_offset",), _decode_dead_letters)]),
+        *(make_results_group(own, table, settled_by_id(topology)) for table, own in results_of),
     ]
 
 
@@ -164,7 +164,7 @@ def as_of(rows: DataFrame, at_ns: int) -> DataFrame:
     return results.current(rows.where(F.col("at_ns") <= at_ns).drop("current"))
 
 
-def _events(topology: Topology, options: Options) -> Group:
+def _make_events_group(topology: Topology, options: Options) -> Group:
     """Build the group of ordered events; it has no watermark, so streams need not be separated."""
     outputs = outputs_of(topology)
 
@@ -177,18 +177,18 @@ def _events(topology: Topology, options: Options) -> Group:
     def of_topic(records: DataFrame, topic: str, names: Sequence[str]) -> DataFrame:
         own = records.where(F.col("topic") == topic)
         decoded = decode.decode_ordered(own, headers_of(topology, names))
-        return _with_payload(decode.of_streams(decoded, names), options)
+        return _with_payload(decode.mark_unknown_streams(decoded, names), options)
 
     parts = [
         Part("events", EVENT, _sound_events),
-        Part("bad", PLACE, _bad),
+        Part("bad", PLACE, _select_bad),
         Part("frontiers", ("stream",), _frontiers, newer="watermark_ns"),
     ]
     return Group("events", list(outputs), parts, rows)
 
 
 def _sound_events(rows: DataFrame) -> DataFrame:
-    sound = decode.sound(rows).where(F.col("kind") == "")
+    sound = decode.select_sound(rows).where(F.col("kind") == "")
     is_late = F.col("late") != ""
     return sound.withColumns({"late": is_late, REASON: F.when(is_late, F.col("late"))}).select(
         *EVENTS
@@ -196,7 +196,7 @@ def _sound_events(rows: DataFrame) -> DataFrame:
 
 
 def _frontiers(rows: DataFrame) -> DataFrame:
-    watermarks = decode.sound(rows).where(F.col("kind") == WATERMARK)
+    watermarks = decode.select_sound(rows).where(F.col("kind") == WATERMARK)
     newest = watermarks.groupBy("stream").agg(
         F.max("ref_ns").alias("watermark_ns"), F.max("complete_ns").alias("complete_ns")
     )
@@ -208,7 +208,7 @@ def _frontiers(rows: DataFrame) -> DataFrame:
     )
 
 
-def _bad(rows: DataFrame) -> DataFrame:
+def _select_bad(rows: DataFrame) -> DataFrame:
     return decode.split(rows).bad
 
 
@@ -218,26 +218,26 @@ def _late(topology: Topology, options: Options) -> Group:
     headers = headers_of(topology, streams)
 
     def rows(records: DataFrame) -> DataFrame:
-        decoded = decode.raw(records, headers, also={"late": REASON})
-        return _with_payload(decode.of_streams(decoded, streams), options)
+        decoded = decode.decode_raw(records, headers, also={"late": REASON})
+        return _with_payload(decode.mark_unknown_streams(decoded, streams), options)
 
     def sound(decoded: DataFrame) -> DataFrame:
-        found = decode.sound(decoded).where(F.col("kind") == "")
+        found = decode.select_sound(decoded).where(F.col("kind") == "")
         return found.withColumnRenamed("late", REASON).select(*LATE)
 
-    parts = [Part("late", PLACE, sound), Part("bad-late", PLACE, _bad)]
+    parts = [Part("late", PLACE, sound), Part("bad-late", PLACE, _select_bad)]
     return Group("late", [topology.topics.late], parts, rows)
 
 
-def _gaps(topic: str) -> Group:
+def _make_gaps_group(topic: str) -> Group:
     parts = [
-        Part("gaps", PLACE, lambda rows: _time(disorder.gap_records(rows).events)),
-        Part("bad-gaps", PLACE, lambda rows: disorder.gap_records(rows).bad),
+        Part("gaps", PLACE, lambda rows: _add_timestamps(disorder.decode_gaps(rows).events)),
+        Part("bad-gaps", PLACE, lambda rows: disorder.decode_gaps(rows).bad),
     ]
     return Group("gaps", [topic], parts)
 
 
-def _dead(records: DataFrame) -> DataFrame:
+def _decode_dead_letters(records: DataFrame) -> DataFrame:
     """Decode dead letters: the record that each rejects, the reason, and its own position."""
     read = F.from_json(F.col("value").cast("string"), DEAD)
     rows = records.where(F.col("value").isNotNull()).select(
@@ -245,17 +245,17 @@ def _dead(records: DataFrame) -> DataFrame:
         F.col("partition").alias("letter_partition"),
         F.col("offset").alias("letter_offset"),
     )
-    return _time(rows.select("_d.*", "letter_partition", "letter_offset"))
+    return _add_timestamps(rows.select("_d.*", "letter_partition", "letter_offset"))
 
 
-def of_results(topics: Sequence[str], name: str, settled: Settled | None = None) -> Group:
+def make_results_group(topics: Sequence[str], name: str, settled: Settled | None = None) -> Group:
     """Build the group of results topics, with the tables of the kind `name`, such as `windows`.
 
     `settled` are the columns that an id determines.
     """
 
     def revisions(rows: DataFrame) -> DataFrame:
-        found = _time(results.decode(rows, AS_TEXT).events)
+        found = _add_timestamps(results.decode(rows, AS_TEXT).events)
         found = found.withColumns({"key": _text("key"), "current": F.col("op") != "retract"})
         return found.select(*PLACED, "kind", *HEAD, *OWN[name], *TAIL, "current")
 
@@ -264,7 +264,7 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
         return results.latest(found.drop("current")).select(*found.columns)
 
     def overflows(rows: DataFrame) -> DataFrame:
-        return _time(results.overflows(results.decode(rows).control))
+        return _add_timestamps(results.overflows(results.decode(rows).control))
 
     parts = [
         Part(name, PLACE, revisions),
@@ -276,7 +276,7 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
     return Group(name, topics, parts)
 
 
-def _time(rows: DataFrame) -> DataFrame:
+def _add_timestamps(rows: DataFrame) -> DataFrame:
     """Rename times in nanoseconds to names with `_ns`, and add timestamps for those to query by."""
     there = [column for column in TIMES if column.key in rows.columns]
     stamps = {each.name: to_timestamp(F.col(each.key)) for each in there if each.type == INSTANT}

@@ -24,7 +24,7 @@ import orjson
 from aiokafka import TopicPartition
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from agents.kafka.brokers import Brokers, brokers_at
+from agents.kafka.brokers import Brokers, find_brokers
 from agents.kafka.security import read_security
 from agents.master_keys import masters_in
 from recordings.ordered_lines import OrderedLines
@@ -60,14 +60,14 @@ class Cluster(NamedTuple):
 
     def reach(self) -> Brokers:
         """Connect to the cluster; raise BrokersUnavailable or SecurityRefused if that fails."""
-        return brokers_at(self.servers, read_security(self.properties, os.environ))
+        return find_brokers(self.servers, read_security(self.properties, os.environ))
 
 
 def topic_rows(cluster: Cluster, setting: Setting, topics: list[str]) -> Iterator[Row]:
     """Yield the rows of input topics up to their current ends, in the order of `inorder dump`."""
     lines = dump(cluster.reach(), topology_of(setting), topics, masters_in(os.environ))
     number = 0
-    for part in _drive(_in_lists(lines)):
+    for part in _run_generator(_batch_items(lines)):
         for line in part:
             number += 1
             yield Row(number, orjson.loads(orjson.dumps(line)))
@@ -93,7 +93,7 @@ class _OrderedTopic:
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow batches of a partition's rows."""
         assert isinstance(partition, Stretch)
-        return _drive(self._rows(partition))
+        return _run_generator(self._rows(partition))
 
     async def _rows(self, stretch: Stretch) -> AsyncGenerator[Any, None]:
         ordered = OrderedLines(topology_of(self._setting), self._topic)
@@ -149,7 +149,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         begins, _ = asyncio.run(self._bounds(brokers := self._cluster.reach()))
-        return {"topic": self._id(brokers), "offsets": begins}
+        return {"topic": self._read_topic_id(brokers), "offsets": begins}
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the end of the next micro-batch.
@@ -159,7 +159,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
         """
         brokers = self._cluster.reach()
         begins, ends = asyncio.run(self._bounds(brokers))
-        topic_id = self._id(brokers)
+        topic_id = self._read_topic_id(brokers)
         planned = self._planned or {"topic": topic_id, "offsets": begins}
         offsets = planned["offsets"]
         if planned["topic"] != topic_id or any(ends[each] < offsets[each] for each in offsets):
@@ -173,7 +173,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
         self._planned = end
         return _stretches(start["offsets"], end["offsets"])
 
-    def _id(self, brokers: Brokers) -> str:
+    def _read_topic_id(self, brokers: Brokers) -> str:
         return brokers.topic_ids([self._topic]).get(self._topic, "")
 
 
@@ -201,7 +201,7 @@ def _by_number(offsets: Mapping[TopicPartition, int]) -> Offsets:
     return {str(place.partition): offset for place, offset in offsets.items()}
 
 
-async def _in_lists(found: AsyncGenerator[T, None]) -> AsyncGenerator[list[T], None]:
+async def _batch_items(found: AsyncGenerator[T, None]) -> AsyncGenerator[list[T], None]:
     held: list[T] = []
     async for each in found:
         held.append(each)
@@ -212,10 +212,10 @@ async def _in_lists(found: AsyncGenerator[T, None]) -> AsyncGenerator[list[T], N
         yield held
 
 
-def _drive(found: AsyncGenerator[T, None]) -> Iterator[T]:
+def _run_generator(found: AsyncGenerator[T, None]) -> Iterator[T]:
     """Yield the items of an async generator, running its loop here."""
 
-    async def upcoming() -> T | None:
+    async def fetch_next() -> T | None:
         return await anext(found, None)
 
     async def close() -> None:
@@ -223,7 +223,7 @@ def _drive(found: AsyncGenerator[T, None]) -> Iterator[T]:
 
     with asyncio.Runner() as runner:
         try:
-            while (each := runner.run(upcoming())) is not None:
+            while (each := runner.run(fetch_next())) is not None:
                 yield each
         finally:
             runner.run(close())

@@ -35,7 +35,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.decode import Decoded
-from spark_analytics.disorder import EVENT, earlier, epoch, first_copies
+from spark_analytics.disorder import EVENT, epoch, first_copies, window_of_earlier
 
 SHOWN: Final = (*EVENT, "partition", "offset")
 ORDER: Final = ("ref_ns", "source", "epoch", "seq")
@@ -58,7 +58,9 @@ def differences(
         dead: The coordinates of dead letters (`dead_letters`).
     """
     accepted = _mark_excused(first_copies(raw.where(F.col("stream").isin(*streams))), aside, dead)
-    pairs = _examine(ordered.events).join(_rename(accepted), list(EVENT), "full")
+    pairs = _add_comparison_columns(ordered.events).join(
+        _prefix_columns(accepted), list(EVENT), "full"
+    )
     found = F.filter(F.array(*_faults()), lambda disagreements: disagreements.isNotNull())
     disagreements = pairs.select(*SHOWN, F.explode(found).alias("_fault"))
     differences = disagreements.select("_fault.difference", *SHOWN, "_fault.detail")
@@ -99,12 +101,12 @@ def _mark_excused(accepted: DataFrame, aside: DataFrame, dead: DataFrame) -> Dat
     return known.withColumn("excused", F.col("_side").isNotNull() | F.col("_dead").isNotNull())
 
 
-def _rename(accepted: DataFrame) -> DataFrame:
+def _prefix_columns(accepted: DataFrame) -> DataFrame:
     carried = [F.col(name).alias(f"_{name}") for name in (*_CARRIED, "ts_ns", "excused")]
     return accepted.select(*EVENT, *carried)
 
 
-def _examine(events: DataFrame) -> DataFrame:
+def _add_comparison_columns(events: DataFrame) -> DataFrame:
     """Add columns to ordered events from which differences are found.
 
     `_copy` numbers the copies of an event. `_above` is the greatest key of earlier unmarked events
@@ -119,9 +121,11 @@ def _examine(events: DataFrame) -> DataFrame:
         {
             "_copy": F.row_number().over(copies),
             "_place": key,
-            "_above": F.max(key).over(earlier("topic", "partition", "stream")),
+            "_above": F.max(key).over(window_of_earlier("topic", "partition", "stream")),
             "_number": number,
-            "_later": F.max(number).over(earlier("topic", "partition", "stream", "source")),
+            "_later": F.max(number).over(
+                window_of_earlier("topic", "partition", "stream", "source")
+            ),
             "_here": in_partition,
         }
     )

@@ -24,7 +24,7 @@ import infra.postgres
 import infra.redis
 from cli.local.embedded import EmbeddedBroker
 from cli.local.kafka import KafkaBroker
-from cli.local.lock import exclusive
+from cli.local.lock import lock_file
 from infra.kafka import ContainerBroker
 from infra.postgres import PostgresServer
 from infra.redis import RedisServer
@@ -141,7 +141,7 @@ def kafka(run_folder: Path) -> Iterator[SharedKafka]:
             yield SharedKafka(broker.bootstrap)
         return
     address = run_folder / "kafka.address"
-    with exclusive(run_folder / "kafka.lock", START_TIMEOUT_S):
+    with lock_file(run_folder / "kafka.lock", START_TIMEOUT_S):
         if not address.exists():
             broker.start()
             _outliving.append(broker)

@@ -8,7 +8,7 @@ the groups that it had, as far as that is even. Each member names them when it j
 a name that was restarted gets those that it had under this name, while the same member leads. A
 member without a group is a standby.
 
-The client's hooks are class methods, so each consumer has a class of its own (`assignor_for`). The
+The client's hooks are class methods, so each consumer has a class of its own (`make_assignor`). The
 version of this protocol is in its name. A worker that does not know it cannot join the group.
 
 Cost: O(partitions + members) for each rebalance, in one member.
@@ -47,7 +47,7 @@ class Claim(msgspec.Struct):
     owns: list[tuple[str, int]] = []
 
 
-def assignor_for(
+def make_assignor(
     together: Sequence[Collection[str]], owned: Owned, name: str | None = None
 ) -> type[Any]:
     """Return the assignor of one consumer.
@@ -87,11 +87,11 @@ def assignor_for(
                 ]
                 for member, claim in read.items()
             }
-            shares = share(groups, claims)
+            shares = distribute(groups, claims)
             remembered.clear()
             remembered.update({read[each].name: names for each, names in shares.items()})
             remembered.pop("", None)
-            return {member: _assignment(groups, names) for member, names in shares.items()}
+            return {member: _make_assignment(groups, names) for member, names in shares.items()}
 
         @classmethod
         def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
@@ -120,7 +120,7 @@ def claim_of(user_data: bytes | None) -> Claim:
         return Claim()
 
 
-def share(
+def distribute(
     groups: Collection[TopicPartition], claims: Mapping[str, Collection[TopicPartition]]
 ) -> dict[str, list[TopicPartition]]:
     """Return the groups of each member, evenly, and as they were as far as possible.
@@ -144,7 +144,7 @@ def share(
     return {member: sorted(names) for member, names in shares.items()}
 
 
-def _assignment(
+def _make_assignment(
     groups: Mapping[TopicPartition, PartitionGroup], names: Collection[TopicPartition]
 ) -> ConsumerProtocolMemberAssignment:
     topics: dict[str, list[int]] = {}

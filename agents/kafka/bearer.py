@@ -198,7 +198,7 @@ class TokenEndpoint(Bearer):
                     data=form,
                     ssl=self.context or True,
                     allow_redirects=False,
-                    proxy=_proxy_for(self.url),
+                    proxy=_find_proxy(self.url),
                 ) as answer,
             ):
                 content, status = await read_at_most(answer.content, MAX_BYTES), answer.status
@@ -220,7 +220,7 @@ class TokenEndpoint(Bearer):
             raise TokenUnavailable(f"{where} answers without an `access_token`")
         now_s = self.now_s()
         expires_s = expiry_of(text) or now_s + LIFETIME_S
-        lasts_s = _number(said, "expires_in")
+        lasts_s = _read_number(said, "expires_in")
         if lasts_s is not None:
             expires_s = now_s + lasts_s
         if expires_s <= now_s:
@@ -242,10 +242,10 @@ def expiry_of(text: str) -> float | None:
         claims = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
     except (binascii.Error, ValueError):
         return None
-    return _number(_fields(claims), "exp")
+    return _read_number(_fields(claims), "exp")
 
 
-def _proxy_for(url: str) -> str | None:
+def _find_proxy(url: str) -> str | None:
     """Return the proxy that the environment sets for a URL, or None.
 
     The option `trust_env` of aiohttp is no alternative, because it also reads `.netrc`. It fails if
@@ -273,7 +273,7 @@ def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
     return _decode(fields.get(name, b""), str) or ""
 
 
-def _number(fields: dict[str, msgspec.Raw], name: str) -> float | None:
+def _read_number(fields: dict[str, msgspec.Raw], name: str) -> float | None:
     """Return a field as a finite number, even if it is in quotes; None for anything else."""
     number = _decode(fields.get(name, b""), float)
     return number if number is not None and math.isfinite(number) else None

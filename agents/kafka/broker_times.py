@@ -136,7 +136,7 @@ class BrokerTimes:
     _waits: dict[int, int] = field(default_factory=dict)
     """Since when a partition waits for the time of each broker that is unknown."""
 
-    def want(self, broker: int, mono_ns: int) -> None:
+    def request_probes(self, broker: int, mono_ns: int) -> None:
         """Note that a partition has caught up, so that the brokers are probed again."""
         self.asked.set()
         if self.least_ns(broker, mono_ns) is None:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from agents.kafka.bearer import TokenUnavailable
 from agents.kafka.security import PLAINTEXT, Security
-from agents.kafka.whole_batches import read_by_codec
+from agents.kafka.whole_batches import install_codec
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Brokers:
     @property
     def client(self) -> dict[str, Any]:
         """Connection settings for every aiokafka client."""
-        return {"bootstrap_servers": self.servers, **self.security.aiokafka()}
+        return {"bootstrap_servers": self.servers, **self.security.to_aiokafka()}
 
     @asynccontextmanager
     async def reader(self, fetch_max_wait_ms: int = 500) -> AsyncIterator[AIOKafkaConsumer]:
@@ -66,7 +66,7 @@ class Brokers:
         The broker delays an empty answer by up to `fetch_max_wait_ms`. An unreadable record is
         returned as an empty one.
         """
-        read_by_codec()
+        install_codec()
         consumer = AIOKafkaConsumer(
             **self.client,
             isolation_level="read_committed",
@@ -114,7 +114,9 @@ class Brokers:
         admin = admin_client(self.servers, self.security)
         asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_S)
         try:
-            found = {topic: known_id(answer.result().topic_id) for topic, answer in asked.items()}
+            found = {
+                topic: format_topic_id(answer.result().topic_id) for topic, answer in asked.items()
+            }
         except KafkaException as error:
             text = error.args[0].str()
             raise BrokersUnavailable(
@@ -130,16 +132,16 @@ def _is_refused(error: BaseException | None) -> bool:
 
 def admin_client(servers: str, security: Security, **more: Any) -> AdminClient:
     """Return a client that describes and alters topics; `more` are settings of librdkafka."""
-    settings = {**security.librdkafka(), "bootstrap.servers": servers, "log_level": 0}
+    settings = {**security.to_librdkafka(), "bootstrap.servers": servers, "log_level": 0}
     return AdminClient(settings | more)
 
 
-def known_id(topic_id: object) -> str:
+def format_topic_id(topic_id: object) -> str:
     """Return a topic's id as text, or "" if the broker has none."""
     return "" if str(topic_id) == NO_TOPIC_ID else str(topic_id)
 
 
-def brokers_at(
+def find_brokers(
     servers: str,
     security: Security = PLAINTEXT,
     waits: Callable[[BrokersUnavailable, float], None] = lambda *_: None,
@@ -151,16 +153,16 @@ def brokers_at(
     """
     deadline_s = time.monotonic() + TIMEOUT_S
     try:
-        return _try(servers, security)
+        return _find_brokers_once(servers, security)
     except BrokersUnavailable as absent:
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
             raise
         waits(absent, left_s)
-        return _try(servers, security, left_s)
+        return _find_brokers_once(servers, security, left_s)
 
 
-def _try(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
+def _find_brokers_once(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
     """Find the brokers in one attempt, which lasts up to `wait_s`, or `TRY_S` if that is 0.
 
     If `wait_s` is 0 and every server is known to be down, the attempt ends after `REFUSED_S`.
@@ -177,14 +179,14 @@ def _try(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
 
 
 async def await_brokers(servers: str, security: Security, wait_s: float) -> Brokers:
-    """Find the brokers like `brokers_at`, in at least one attempt and for up to `wait_s`.
+    """Find the brokers like `find_brokers`, in at least one attempt and for up to `wait_s`.
 
     Each attempt is logged, so that a name that cannot be resolved is visible at once.
     """
     deadline_s = time.monotonic() + wait_s
     while True:
         try:
-            return await asyncio.to_thread(_try, servers, security)
+            return await asyncio.to_thread(_find_brokers_once, servers, security)
         except BrokersUnavailable as absent:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:

@@ -22,10 +22,10 @@ from typing import Final, NamedTuple
 
 from agents.kafka.stage_topics import (
     broker_times_topic,
-    changelog_widths,
     changelogs_of,
+    count_changelog_partitions,
     inputs_of,
-    working,
+    list_working_stages,
 )
 from topology.config import Topology
 
@@ -75,7 +75,7 @@ class TopicSpec(NamedTuple):
     per_broker: bool = False
 
 
-def declare(topology: Topology) -> list[TopicSpec]:
+def list_needed_topics(topology: Topology) -> list[TopicSpec]:
     """Return every topic that the topology needs, in the order in which events pass through."""
     topics = topology.topics
     largest_read_bytes = topics.max_record_bytes + FRAMING_BYTES
@@ -107,11 +107,15 @@ def declare(topology: Topology) -> list[TopicSpec]:
     add(topology.result_tables.values(), DERIVED, TABLE, written)
     if topics.resend is not None:
         add([topics.resend])
-    inputs = {topic for stage in working(topology) for topic in inputs_of(topology, stage)}
-    widths = changelog_widths(topology, dict.fromkeys(inputs, topics.partitions))
+    inputs = {
+        topic for stage in list_working_stages(topology) for topic in inputs_of(topology, stage)
+    }
+    widths = count_changelog_partitions(topology, dict.fromkeys(inputs, topics.partitions))
     for name in changelogs_of(topology):
         add([name], COMPACTED, segments, written, partitions=widths[name])
-    shown = {broker_times_topic(topology, stage) for stage in working(topology)} - {None}
+    shown = {broker_times_topic(topology, stage) for stage in list_working_stages(topology)} - {
+        None
+    }
     specs.extend(TopicSpec(name, 1, BROKER_TIMES, per_broker=True) for name in shown if name)
     return specs
 

@@ -34,7 +34,7 @@ from faust import Service
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from agents.kafka.assignor import assignor_for
+from agents.kafka.assignor import make_assignor
 from agents.kafka.membership import Meant, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
 from agents.kafka.partition_queue import End, FetchRequest, Partitions, Record, steady_ns
@@ -104,9 +104,9 @@ class FetchTimes:
         self.waits_ms: dict[Any, int] = {}
         self._on_records = on_records
         self._fetch = fetcher._proc_fetch_request
-        fetcher._proc_fetch_request = self._timed_fetch
+        fetcher._proc_fetch_request = self._fetch_and_time
 
-    async def _timed_fetch(self, assignment: Any, node_id: Any, request: Any) -> bool:
+    async def _fetch_and_time(self, assignment: Any, node_id: Any, request: Any) -> bool:
         asked = FetchRequest(steady_ns(), time.time_ns(), node_id)
         states = {
             partition: assignment.state_value(partition)
@@ -155,10 +155,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """End polls and fetches that may last long, because a rebalance begins."""
-        self.hurry()
+        self.interrupt_poll()
         await super().on_partitions_revoked(revoked)
 
-    def hurry(self) -> None:
+    def interrupt_poll(self) -> None:
         """End a poll and fetches that may take long; call it in the consumer's thread."""
         self._pacing.quicken()
         poll, self._long_poll = self._long_poll, None
@@ -187,22 +187,22 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         The poll takes at most the time that agents.kafka.pace sets. If it begins during a
         rebalance, it returns after the rebalance.
         """
-        return await self._call(self._poll(partitions, rests))
+        return await self._call_in_thread(self._poll(partitions, rests))
 
     async def seek_all(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Seek to these offsets; None means the first offset that exists."""
-        await self._call(self._seek_all(offsets))
+        await self._call_in_thread(self._seek_all(offsets))
 
-    async def first_offset(self, partition: TopicPartition) -> int:
+    async def find_first_offset(self, partition: TopicPartition) -> int:
         """Return the oldest offset that the log still has."""
-        found = await self._call(self._ensure_consumer().beginning_offsets([partition]))
+        found = await self._call_in_thread(self._ensure_consumer().beginning_offsets([partition]))
         return int(found[partition])
 
     def has_topic(self, topic: str) -> bool:
         """Return whether the topic is in the client's latest metadata."""
         return bool(self._ensure_consumer().partitions_for_topic(topic))
 
-    async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    async def _call_in_thread(self, coroutine: Coroutine[Any, Any, T]) -> T:
         # A poll and a rebalance can occupy both workers of Faust's own queue for such calls.
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(coroutine, self.thread_loop)
@@ -215,7 +215,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             raise ConsumerStoppedError
         # This raises the error that has ended the client's work in the group.
         consumer._coordinator.check_errors()
-        pace = self._pacing.look(rests=rests)
+        pace = self._pacing.choose_pace(rests=rests)
         poll = Poll(pace)
         # The client counts this context as a sign of life.
         with fetcher._subscriptions.fetch_context():
@@ -228,7 +228,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                         partitions, timeout=pace.poll_s, max_records=MAX_POLL_RECORDS
                     )
             except TimeoutError:
-                pass  # `hurry` has ended the poll.
+                pass  # `interrupt_poll` has ended the poll.
             except OffsetOutOfRangeError as exc:
                 poll.out_of_range = dict(exc.args[0])
             except NoOffsetForPartitionError:
@@ -261,7 +261,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         together = consumer.handler.together
         if not together:
             return cast(type[Any], RoundRobinPartitionAssignor)
-        return assignor_for(together, lambda: consumer.had, name)
+        return make_assignor(together, lambda: consumer.had, name)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
         app = cast(Any, self.app)

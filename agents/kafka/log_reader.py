@@ -86,7 +86,7 @@ class LogReader:
         await self._client.bootstrap()
         await self._client.set_topics(frozenset(self.topics))
         # This fetcher has no subscription, so it fetches nothing.
-        self._offsets = self._fetcher(SubscriptionState())
+        self._offsets = self._make_fetcher(SubscriptionState())
         self._coordinator = _Committed(self._client, self.group)
         self._parts[:0] = [self._coordinator, self._offsets]
 
@@ -140,7 +140,7 @@ class LogReader:
         leader_of = self._client.cluster.leader_for_partition
         return [each for each in partitions if leader_of(each) in (None, NO_LEADER)]
 
-    async def stretch(
+    async def read_range(
         self,
         partition: TopicPartition,
         begin: int,
@@ -158,7 +158,7 @@ class LogReader:
             return
         subscription = SubscriptionState()
         subscription.assign_from_user([partition])
-        fetcher = self._fetcher(subscription, with_aborted)
+        fetcher = self._make_fetcher(subscription, with_aborted)
         WholeBatches(fetcher, self.topics[partition.topic])
         try:
             fetcher.seek_to(partition, begin)
@@ -197,20 +197,20 @@ class LogReader:
         """
         begin, end = await self.bounds(partition)
         begin, end = max(begin, min(offsets)), min(end, max(offsets) + 1)
-        async with aclosing(self.stretch(partition, begin, end, READ_AGAIN)) as pieces:
+        async with aclosing(self.read_range(partition, begin, end, READ_AGAIN)) as pieces:
             async for records, position in pieces:
                 yield [record for record in records if record.offset in offsets], position
 
     async def first_of(self, partition: TopicPartition, begin: int = 0) -> Any | None:
         """Return the first committed record at or after an offset, or None if there is none."""
         first, end = await self.bounds(partition)
-        async with aclosing(self.stretch(partition, max(first, begin), end, 1)) as pieces:
+        async with aclosing(self.read_range(partition, max(first, begin), end, 1)) as pieces:
             async for records, _ in pieces:
                 if records:
                     return records[0]
         return None
 
-    def _fetcher(self, subscription: SubscriptionState, with_aborted: bool = False) -> Fetcher:
+    def _make_fetcher(self, subscription: SubscriptionState, with_aborted: bool = False) -> Fetcher:
         return Fetcher(
             self._client,
             subscription,

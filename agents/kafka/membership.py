@@ -134,16 +134,16 @@ class Membership:
 
     async def _watch(self, request: Any) -> Any:
         if not isinstance(request, group.JoinGroupRequest | group.SyncGroupRequest):
-            return await self._judge(request)
+            return await self._send_and_judge(request)
         if self._is_leaving:
             raise Meant("this worker leaves the group")
         self._is_joining = True
         try:
-            return await self._judge(request)
+            return await self._send_and_judge(request)
         finally:
             self._is_joining = False
 
-    async def _judge(self, request: Any) -> Any:
+    async def _send_and_judge(self, request: Any) -> Any:
         sent = (time.monotonic(), time.time())
         response = await self._send(request)
         if self._name is None or not isinstance(

@@ -82,7 +82,7 @@ class Pacing:
         self._has_received = True
         self._set(self._brisk)
 
-    def look(self, *, rests: bool) -> Pace:
+    def choose_pace(self, *, rests: bool) -> Pace:
         """Set and return the pace of the next poll; `rests` says whether the handler is idle."""
         pace = self._quiet if rests and not self._has_received else self._brisk
         self._has_received = False

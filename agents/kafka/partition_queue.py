@@ -33,7 +33,7 @@ class PartitionGroup(NamedTuple):
     lanes: tuple[TopicPartition, ...]
 
 
-def alone(partition: TopicPartition) -> PartitionGroup:
+def make_single_group(partition: TopicPartition) -> PartitionGroup:
     """Return the group of one partition."""
     return PartitionGroup(partition, (partition,))
 
@@ -78,7 +78,7 @@ class End(NamedTuple):
     asked: FetchRequest = NEVER
 
     @property
-    def caught_up(self) -> FetchRequest | None:
+    def last_empty_fetch(self) -> FetchRequest | None:
         """When the partition had nothing after `position`; None if unknown.
 
         It is also None if there were more records, even those of an open transaction. It is the

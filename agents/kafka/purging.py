@@ -69,7 +69,7 @@ class Purging:
                 await asyncio.sleep(PURGE_EVERY_S)
                 try:
                     async with asyncio.timeout(LOOK_TIMEOUT_S):
-                        await self.look(own())
+                        await self.purge_once(own())
                     was_well = True
                 except PurgeRefused as refused:
                     log.error(
@@ -88,7 +88,7 @@ class Purging:
         finally:
             await self.topic.close()
 
-    async def look(self, own: Mapping[int, int]) -> None:
+    async def purge_once(self, own: Mapping[int, int]) -> None:
         """Delete, once, the records that no group needs.
 
         `own` has the first needed offset of each of the owner's partitions. Raises PurgeRefused if

@@ -2,7 +2,7 @@
 
 A right may be taken away while a worker runs. The client keeps the coordinator's refusal for the
 end of the transaction. A request before that fails with a later error, such as InvalidTxnState,
-which names neither the right nor the resource. `first_error` returns the refusal instead.
+which names neither the right nor the resource. `find_first_error` returns the refusal instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RightRefused(Exception):
     """The brokers refuse a right; the message names the right, its resource and the remedy."""
 
 
-def refusal(operation: str, resource: str, remedy: str = OF_WORKER) -> str:
+def describe_refusal(operation: str, resource: str, remedy: str = OF_WORKER) -> str:
     """Return the sentence that says which right is refused, and what to do."""
     return f"the brokers refuse {operation} on {resource}; {remedy}"
 
@@ -43,7 +43,7 @@ def refusal_to_describe(
     """
     if not (hidden := brokers.find_hidden(topics)):
         return None
-    return refusal(DESCRIBE, f"{Kind.TOPIC} {', '.join(hidden)}", remedy)
+    return describe_refusal(DESCRIBE, f"{Kind.TOPIC} {', '.join(hidden)}", remedy)
 
 
 def refusal_in(failed: BaseException, of_topic: str, unnamed: str = "") -> str | None:
@@ -52,21 +52,21 @@ def refusal_in(failed: BaseException, of_topic: str, unnamed: str = "") -> str |
     `of_topic` is the operation on topics that failed. An offset commit is refused without a topic's
     name, and needs Read on the topic `unnamed`.
     """
-    for error in _causes(failed):
+    for error in _iter_causes(failed):
         named = _names(error)
         if isinstance(error, TopicAuthorizationFailedError):
             operation = of_topic if named else READ
-            return refusal(operation, f"{Kind.TOPIC} {named or unnamed}")
+            return describe_refusal(operation, f"{Kind.TOPIC} {named or unnamed}")
         if isinstance(error, TransactionalIdAuthorizationFailed):
-            return refusal(WRITE, f"{Kind.TRANSACTIONAL_ID} {named}")
+            return describe_refusal(WRITE, f"{Kind.TRANSACTIONAL_ID} {named}")
         if isinstance(error, GroupAuthorizationFailedError):
-            return refusal(READ, f"{Kind.GROUP} {named}")
+            return describe_refusal(READ, f"{Kind.GROUP} {named}")
         if isinstance(error, ClusterAuthorizationFailedError):
-            return refusal("IdempotentWrite", "the cluster")
+            return describe_refusal("IdempotentWrite", "the cluster")
     return None
 
 
-def first_error(producer: AIOKafkaProducer, failed: BaseException) -> BaseException:
+def find_first_error(producer: AIOKafkaProducer, failed: BaseException) -> BaseException:
     """Return the error that ended the producer's transaction, or `failed` if none did.
 
     Call it after a failure within the transaction.
@@ -77,7 +77,7 @@ def first_error(producer: AIOKafkaProducer, failed: BaseException) -> BaseExcept
     return waiter.exception() or failed
 
 
-def _causes(failed: BaseException) -> Iterator[BaseException]:
+def _iter_causes(failed: BaseException) -> Iterator[BaseException]:
     error: BaseException | None = failed
     while error is not None:
         yield error

@@ -35,7 +35,7 @@ class RenewedContext(ssl.SSLContext):
     def __init__(self, build: Callable[[], ssl.SSLContext], files: Sequence[Path]) -> None:
         self._build = build
         self._files = files
-        self._state = file_states(files)
+        self._state = read_file_states(files)
         self._current = build()
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
@@ -43,7 +43,7 @@ class RenewedContext(ssl.SSLContext):
         return self._current.wrap_bio(*arguments, **named)
 
     def _renew(self) -> None:
-        state = file_states(self._files)
+        state = read_file_states(self._files)
         if state == self._state:
             return
         try:
@@ -58,12 +58,12 @@ class RenewedContext(ssl.SSLContext):
         log.info("read the changed PEM files %s", ", ".join(map(str, self._files)))
 
 
-def file_states(files: Sequence[Path]) -> tuple[FileState | None, ...]:
+def read_file_states(files: Sequence[Path]) -> tuple[FileState | None, ...]:
     """Return the state of each file; None for one that is absent."""
-    return tuple(map(_state, files))
+    return tuple(map(_read_state, files))
 
 
-def _state(path: Path) -> FileState | None:
+def _read_state(path: Path) -> FileState | None:
     try:
         found = path.stat()
     except OSError:

@@ -41,39 +41,39 @@ class Right(NamedTuple):
     prefixed: bool = False
 
 
-def rights(topology: Topology, stage: StageConfig) -> list[Right]:
+def list_rights(topology: Topology, stage: StageConfig) -> list[Right]:
     """Return the rights of a stage, each once; an empty list if the stage has no work."""
-    if not stage_topics.works(topology, stage):
+    if not stage_topics.has_work(topology, stage):
         return []
     needed: dict[str, set[str]] = {}
 
-    def need(operation: str, *topics: str) -> None:
+    def add(operation: str, *topics: str) -> None:
         for topic in topics:
             needed.setdefault(topic, set()).add(operation)
 
     topics, operators = topology.topics, stage.operators
     inputs = stage_topics.inputs_of(topology, stage)
-    need(READ, *inputs)
+    add(READ, *inputs)
     if stage_topics.reads(topology, stage) == stage_topics.SEQUENCED:
-        need(DESCRIBE, *stage_topics.upstream_inputs(topology))
+        add(DESCRIBE, *stage_topics.list_upstream_inputs(topology))
     if REORDER in operators and any(s.clock.sync != "none" for s in topology.streams.values()):
-        need(READ, topics.clock)
+        add(READ, topics.clock)
     outputs = stage_topics.outputs_of(topology, stage)
-    need(WRITE, *outputs)
-    need(READ, *outputs)
+    add(WRITE, *outputs)
+    add(READ, *outputs)
     orders = {REORDER, MERGE} & set(operators)
-    need(WRITE if orders else DESCRIBE, topics.late, topics.gaps)
-    need(WRITE, topics.dead)
+    add(WRITE if orders else DESCRIBE, topics.late, topics.gaps)
+    add(WRITE, topics.dead)
     changelogs = [stage_topics.changelog_topic(topology.application, stage.name, t) for t in inputs]
-    need(READ, *changelogs)
-    need(WRITE, *changelogs)
+    add(READ, *changelogs)
+    add(WRITE, *changelogs)
     if (broker_times := stage_topics.broker_times_topic(topology, stage)) is not None:
-        need(WRITE, broker_times)
+        add(WRITE, broker_times)
     group = stage_topics.group_of(topology, stage)
     others = []
-    if stage_topics.purges(topology, stage):
-        need(DELETE, topics.sequenced)
-        others = [each for each in stage_topics.sequenced_readers(topology) if each != group]
+    if stage_topics.must_purge(topology, stage):
+        add(DELETE, topics.sequenced)
+        others = [each for each in stage_topics.list_sequenced_readers(topology) if each != group]
     return [
         *(
             Right(Kind.TOPIC, name, tuple(sorted(operations)))

@@ -55,13 +55,13 @@ class SecurityRefused(Exception):
     """The settings are invalid; the message names them and says what to write."""
 
 
-def _is_file(path: Path) -> Path:
+def _check_file(path: Path) -> Path:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     return path
 
 
-PemFile = Annotated[Path, AfterValidator(_is_file)]
+PemFile = Annotated[Path, AfterValidator(_check_file)]
 
 
 class Security(BaseModel):
@@ -97,7 +97,7 @@ class Security(BaseModel):
     def authenticates(self) -> bool:
         return self.protocol.startswith("SASL")
 
-    def aiokafka(self) -> dict[str, Any]:
+    def to_aiokafka(self) -> dict[str, Any]:
         """Return the arguments for aiokafka's clients."""
         settings: dict[str, Any] = {"security_protocol": self.protocol}
         if self.encrypts:
@@ -111,7 +111,7 @@ class Security(BaseModel):
             settings["sasl_plain_password"] = _reveal(self.password)
         return settings
 
-    def librdkafka(self) -> dict[str, Any]:
+    def to_librdkafka(self) -> dict[str, Any]:
         """Return the settings for confluent-kafka's clients, under the same names."""
         unused = {"token_url", "client_id", "client_secret", "scope"}
         if not self.encrypts:
@@ -137,14 +137,14 @@ class Security(BaseModel):
     @cached_property
     def ssl_context(self) -> ssl.SSLContext:
         """TLS context for all clients, which reads changed files again; OSError if unreadable."""
-        return RenewedContext(self._new_context, self.pem_files)
+        return RenewedContext(self._make_context, self.pem_files)
 
     @property
     def pem_files(self) -> tuple[Path, ...]:
         """The files of all TLS connections to brokers."""
         return tuple(filter(None, (self.ca_file, self.certificate_file, self.key_file)))
 
-    def _new_context(self) -> ssl.SSLContext:
+    def _make_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.ca_file)
         context.check_hostname = self.identification == "https"
         if self.certificate_file is not None:
@@ -154,20 +154,20 @@ class Security(BaseModel):
         return context
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_consistency(self) -> Self:
         oauth = (self.token_url, self.client_id, self.client_secret, self.scope)
         if self.authenticates:
-            self._need("sasl.mechanism", self.mechanism, "write PLAIN or SCRAM-SHA-512")
+            self._require("sasl.mechanism", self.mechanism, "write PLAIN or SCRAM-SHA-512")
             if self.mechanism == OAUTHBEARER:
-                self._has_tokens()
+                self._check_tokens()
             elif any(oauth):
                 raise ValueError(
                     f"sasl.oauthbearer.… is set, and {self.mechanism} does not use it;"
                     " write sasl.mechanism OAUTHBEARER"
                 )
             else:
-                self._need("sasl.username", self.username, "write it")
-                self._need("sasl.password", self.password, "write it, or sasl.password.file")
+                self._require("sasl.username", self.username, "write it")
+                self._require("sasl.password", self.password, "write it, or sasl.password.file")
         elif self.mechanism or self.username or self.password or any(oauth):
             raise ValueError(f"sasl.… is set, and {self.protocol} does not use it; {_BUT_SASL}")
         # In this case, ssl.ca.location verifies the endpoint.
@@ -184,12 +184,12 @@ class Security(BaseModel):
                 raise ValueError(f"the PEM files cannot be used: {error}") from error
         return self
 
-    def _has_tokens(self) -> None:
+    def _check_tokens(self) -> None:
         """Refuse missing settings of OAUTHBEARER, and settings that it does not use."""
         if self.username or self.password:
             raise ValueError("OAUTHBEARER uses no sasl.username and sasl.password; leave them out")
         url = "sasl.oauthbearer.token.endpoint.url"
-        self._need(url, self.token_url, "write https://… or file:///path/of/a/token")
+        self._require(url, self.token_url, "write https://… or file:///path/of/a/token")
         place = urlsplit(self.token_url or "")
         client = (self.client_id, self.client_secret)
         if place.scheme == "file":
@@ -205,16 +205,16 @@ class Security(BaseModel):
             except TokenUnavailable as error:
                 raise ValueError(str(error)) from error
         elif place.scheme == "https" or (place.scheme == "http" and place.hostname in OWN_HOSTS):
-            self._need("sasl.oauthbearer.client.id", self.client_id, "write it")
+            self._require("sasl.oauthbearer.client.id", self.client_id, "write it")
             name = "sasl.oauthbearer.client.secret"
-            self._need(name, self.client_secret, f"write it, or {name}.file")
+            self._require(name, self.client_secret, f"write it, or {name}.file")
         else:
             raise ValueError(
                 f"{url} would send a secret unencrypted, or is not a URL; write https://… or"
                 " file:///path/of/a/token"
             )
 
-    def _need(self, name: str, value: Any, remedy: str) -> None:
+    def _require(self, name: str, value: Any, remedy: str) -> None:
         if not value:
             raise ValueError(f"{self.protocol} needs {name}; {remedy}")
 
@@ -244,7 +244,7 @@ def _reveal(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def variable(name: str) -> str:
+def variable_of(name: str) -> str:
     """Return the name of a setting's environment variable."""
     return PREFIX + name.upper().replace(".", "_")
 
@@ -254,16 +254,16 @@ def read_security(text: str, environ: Mapping[str, str]) -> Security:
 
     Raises SecurityRefused if the settings are invalid.
     """
-    values = _properties(text)
+    values = _parse_properties(text)
     for name in (*NAMES, *SECRET_FILES):
-        if environ.get(variable(name)):
+        if environ.get(variable_of(name)):
             other = name.removesuffix(FILE) if name.endswith(FILE) else name + FILE
             # A secret given by value replaces one given by file, and vice versa.
             values.pop(other, None)
-            values[name] = environ[variable(name)]
+            values[name] = environ[variable_of(name)]
     for secret in SECRETS:
         if secret + FILE in values:
-            values[secret] = _content(secret + FILE, values.pop(secret + FILE))
+            values[secret] = _read_content(secret + FILE, values.pop(secret + FILE))
     for name in ("security.protocol", "sasl.mechanism"):
         if name in values:
             values[name] = values[name].upper()
@@ -271,16 +271,16 @@ def read_security(text: str, environ: Mapping[str, str]) -> Security:
         return Security.model_validate(values)
     except ValidationError as refused:
         faults = refused.errors(include_url=False, include_input=False, include_context=False)
-        raise SecurityRefused("\n".join(_fault_line(fault) for fault in faults)) from None
+        raise SecurityRefused("\n".join(_format_fault(fault) for fault in faults)) from None
 
 
 def without_security(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without security settings, for a process that uses its own broker."""
-    ours = {"INORDER_KAFKA", *map(variable, (*NAMES, *SECRET_FILES))}
+    ours = {"INORDER_KAFKA", *map(variable_of, (*NAMES, *SECRET_FILES))}
     return {name: value for name, value in environ.items() if name not in ours}
 
 
-def _properties(text: str) -> dict[str, str]:
+def _parse_properties(text: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -295,7 +295,7 @@ def _properties(text: str) -> dict[str, str]:
     return values
 
 
-def _content(name: str, path: str) -> str:
+def _read_content(name: str, path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -303,9 +303,9 @@ def _content(name: str, path: str) -> str:
         raise SecurityRefused(f"{name}: {path}: {reason}") from error
 
 
-def _fault_line(fault: Any) -> str:
+def _format_fault(fault: Any) -> str:
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         return f"{where}: is an unknown setting; write one of {', '.join(NAMES)}"
     what = fault["msg"].removeprefix("Value error, ")
-    return f"{where} ({variable(where)}): {what}" if where else what
+    return f"{where} ({variable_of(where)}): {what}" if where else what

@@ -16,7 +16,7 @@ SEQUENCED: Final = "sequenced"
 ORDERED: Final = "ordered"
 
 
-def works(topology: Topology, stage: StageConfig) -> bool:
+def has_work(topology: Topology, stage: StageConfig) -> bool:
     """Return whether the stage has any work.
 
     A stage that only evaluates queries has none if there are no queries.
@@ -24,9 +24,9 @@ def works(topology: Topology, stage: StageConfig) -> bool:
     return any(topology.has_work(name) for name in stage.operators)
 
 
-def working(topology: Topology) -> list[StageConfig]:
+def list_working_stages(topology: Topology) -> list[StageConfig]:
     """Return the stages that have any work."""
-    return [stage for stage in topology.stages if works(topology, stage)]
+    return [stage for stage in topology.stages if has_work(topology, stage)]
 
 
 def reads(topology: Topology, stage: StageConfig) -> str:
@@ -66,7 +66,7 @@ def outputs_of(topology: Topology, stage: StageConfig) -> list[str]:
     return [*events, *targets.values(), *tables.values()]
 
 
-def upstream_inputs(topology: Topology) -> list[str]:
+def list_upstream_inputs(topology: Topology) -> list[str]:
     """Return the topics whose partitions the header `lane` of `events.sequenced` numbers."""
     return sorted({stream.input for stream in topology.streams.values()})
 
@@ -85,12 +85,12 @@ def changelogs_of(topology: Topology) -> dict[str, tuple[str, str]]:
     """Return all changelogs, each with its stage and its input topic."""
     return {
         changelog_topic(topology.application, stage.name, topic): (stage.name, topic)
-        for stage in working(topology)
+        for stage in list_working_stages(topology)
         for topic in inputs_of(topology, stage)
     }
 
 
-def read_together(topology: Topology, stage: StageConfig) -> list[list[str]]:
+def group_inputs(topology: Topology, stage: StageConfig) -> list[list[str]]:
     """Return the input topics whose partitions one task of the stage reads, for each such task.
 
     The partitions of all other topics are read by a task each.
@@ -99,15 +99,15 @@ def read_together(topology: Topology, stage: StageConfig) -> list[list[str]]:
     return topology.topics_read_together if reads_together else []
 
 
-def changelog_widths(topology: Topology, known: Mapping[str, int]) -> dict[str, int]:
+def count_changelog_partitions(topology: Topology, known: Mapping[str, int]) -> dict[str, int]:
     """Return the number of partitions that each changelog needs, for the inputs in `known`.
 
     It is one for each task: that of the input, or 1 if a task reads the whole topic.
     """
     whole = {
         (stage.name, topic)
-        for stage in working(topology)
-        for topics in read_together(topology, stage)
+        for stage in list_working_stages(topology)
+        for topics in group_inputs(topology, stage)
         for topic in topics
     }
     return {
@@ -122,21 +122,21 @@ def broker_times_topic(topology: Topology, stage: StageConfig) -> str | None:
 
     A stage needs it if it reads an input whose arrival times come from the brokers.
     """
-    settings = {topology.arrival_of(name)[0] for name in upstream_inputs(topology)}
+    settings = {topology.arrival_of(name)[0] for name in list_upstream_inputs(topology)}
     if reads(topology, stage) != RAW or settings.isdisjoint((None, "append")):
         return None
     return f"{topology.application}.broker-times"
 
 
-def sequenced_readers(topology: Topology) -> list[str]:
+def list_sequenced_readers(topology: Topology) -> list[str]:
     """Return the groups that read `events.sequenced`."""
     return [
         group_of(topology, stage)
-        for stage in working(topology)
+        for stage in list_working_stages(topology)
         if reads(topology, stage) == SEQUENCED
     ]
 
 
-def purges(topology: Topology, stage: StageConfig) -> bool:
+def must_purge(topology: Topology, stage: StageConfig) -> bool:
     """Return whether the stage deletes records of `events.sequenced` that no stage needs."""
     return MERGE in stage.operators and reads(topology, stage) == SEQUENCED

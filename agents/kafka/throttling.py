@@ -3,7 +3,7 @@
 A broker answers a throttled client at once, says for how long it throttles, and reads nothing from
 the connection until then. So the client's next request waits, which looks like a broker that hangs.
 aiokafka ignores that time. All of its clients pass their answers through one method, which
-`note_throttling` replaces.
+`record_throttling` replaces.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ class Throttling:
 
 
 OF_PROCESS: Final = Throttling()
-"""The throttling of all clients of the process, which `note_throttling` records."""
+"""The throttling of all clients of the process, which `record_throttling` records."""
 
 _send = AIOKafkaClient.send
 
 
-async def _noted_send(client: AIOKafkaClient, *arguments: Any, **named: Any) -> Any:
+async def _send_and_note(client: AIOKafkaClient, *arguments: Any, **named: Any) -> Any:
     answer = await _send(client, *arguments, **named)
     with suppress(AttributeError):  # Answers of early versions have no throttle time.
         OF_PROCESS.note(answer.throttle_time_ms, time.monotonic_ns())
     return answer
 
 
-def note_throttling() -> None:
+def record_throttling() -> None:
     """Make all clients of the process record their throttling; calling it again does nothing."""
-    AIOKafkaClient.send = _noted_send
+    AIOKafkaClient.send = _send_and_note

@@ -1,6 +1,6 @@
 """Creates the topics that a topology needs (`agents.kafka.declared`), and grows changelogs.
 
-`create` is idempotent: it does not change existing topics, but reports differences from the
+`ensure_topics` is idempotent: it does not change existing topics, but reports differences from the
 declaration. When it returns, every partition has its leader.
 
 A changelog has a partition for each task of its input. So if each partition is a task, a stage
@@ -30,7 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from agents.kafka.brokers import TIMEOUT_S, Brokers, BrokersUnavailable, admin_client
 from agents.kafka.declared import TopicSpec
 from agents.kafka.security import PLAINTEXT, Security
-from agents.kafka.stage_topics import changelog_widths
+from agents.kafka.stage_topics import count_changelog_partitions
 from topology.config import Topology
 
 ANSWER_S: Final = 5.0
@@ -42,7 +42,7 @@ BROKERS_DEFAULT: Final = -1
 
 
 class Outcome(NamedTuple):
-    """The result of `create` for a topic.
+    """The result of `ensure_topics` for a topic.
 
     `differences` are reported, not repaired. `copies` is the smallest number of replicas of any of
     its partitions, and `brokers` the number of brokers.
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
     brokers: int = 0
 
 
-def create(
+def ensure_topics(
     specs: Sequence[TopicSpec],
     bootstrap_servers: str,
     replication: int | None,
@@ -75,7 +75,9 @@ def create(
     ]
     new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
-    created = {spec.name: _is_new(futures[spec.name], spec, bootstrap_servers) for spec in specs}
+    created = {
+        spec.name: _was_created(futures[spec.name], spec, bootstrap_servers) for spec in specs
+    }
     known = await_leaders(admin, created)
     if _grow_per_broker(admin, specs, known):
         known = await_leaders(admin, created)
@@ -108,13 +110,13 @@ def _grow_per_broker(
     return bool(narrow)
 
 
-def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bool:
+def _was_created(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bool:
     try:
         future.result()
     except KafkaException as refused:
         error: KafkaError = refused.args[0]
         if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise BrokersUnavailable(_refusal(spec, error, bootstrap_servers)) from refused
+            raise BrokersUnavailable(_describe_refusal(spec, error, bootstrap_servers)) from refused
         return False
     return True
 
@@ -127,7 +129,7 @@ def await_leaders(admin: AdminClient, names: Collection[str]) -> ClusterMetadata
     deadline_s = time.monotonic() + TIMEOUT_S
     while True:
         found = admin.list_topics(timeout=TIMEOUT_S)
-        absent = _without_leader(found.topics, names)
+        absent = _find_leaderless(found.topics, names)
         if not absent:
             return found
         if time.monotonic() > deadline_s:
@@ -137,7 +139,7 @@ def await_leaders(admin: AdminClient, names: Collection[str]) -> ClusterMetadata
         time.sleep(POLL_S)
 
 
-def _without_leader(known: Mapping[str, TopicMetadata], names: Collection[str]) -> list[str]:
+def _find_leaderless(known: Mapping[str, TopicMetadata], names: Collection[str]) -> list[str]:
     return [
         name
         for name in names
@@ -147,7 +149,7 @@ def _without_leader(known: Mapping[str, TopicMetadata], names: Collection[str]) 
     ]
 
 
-def _refusal(spec: TopicSpec, error: KafkaError, bootstrap_servers: str) -> str:
+def _describe_refusal(spec: TopicSpec, error: KafkaError, bootstrap_servers: str) -> str:
     if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
         return (
             f"{spec.name}: there are fewer brokers than topics.replication, or the brokers' own"
@@ -176,7 +178,7 @@ def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str,
 
     `known` has the number of partitions of every topic.
     """
-    needed = changelog_widths(topology, known)
+    needed = count_changelog_partitions(topology, known)
     return {name: width for name, width in needed.items() if known.get(name, 0) < width}
 
 
@@ -226,11 +228,11 @@ def refuse_compacted(brokers: Brokers, inputs: Iterable[str]) -> None:
     admin = admin_client(brokers.servers, brokers.security)
     answers = asked_configs(admin, names)
     for name in names:
-        if (fault := compaction(name, config_of(answers[name]))) is not None:
+        if (fault := find_compaction(name, config_of(answers[name]))) is not None:
             raise CompactedInput(f"{name} {'; '.join(fault)}")
 
 
-def compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
+def find_compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the fault of an input topic and the remedy, or None if the topic is not compacted."""
     if "compact" not in config.get("cleanup.policy", ""):
         return None

@@ -45,14 +45,14 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
             async with asyncio.timeout(patience_s):
                 answer = await client.send(node_id, self.create_request(), group=self.group)
         except NodeNotReadyError:  # The request has not been sent.
-            return await self._again_after(self.handle_error())
+            return await self._finish_or_pause(self.handle_error())
         except TimeoutError:
             raise Unanswered(f"no answer came within {patience_s:g} s") from None
         except KafkaError as lost:
             raise Unanswered(str(lost)) from lost
-        return await self._again_after(self.handle_response(answer))
+        return await self._finish_or_pause(self.handle_response(answer))
 
-    async def _again_after(self, pause_s: float | None) -> bool:
+    async def _finish_or_pause(self, pause_s: float | None) -> bool:
         """Return True if `pause_s` is None; otherwise wait, and return False to ask again."""
         if pause_s is None:
             return True
@@ -60,7 +60,7 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
         return False
 
 
-def ask_once() -> None:
+def send_end_once() -> None:
     """Make all producers of the process send the end of a transaction once if no answer comes.
 
     Raises RuntimeError if the installed client ends transactions in another way.

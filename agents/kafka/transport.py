@@ -127,7 +127,7 @@ class Handler(Protocol):
     def group_of(self, partition: TopicPartition) -> PartitionGroup:
         """Return the group of a partition, whose partitions are read together."""
 
-    def far_ahead(self, group: PartitionGroup) -> Iterable[TopicPartition]:
+    def find_far_ahead(self, group: PartitionGroup) -> Iterable[TopicPartition]:
         """Return the partitions of a group that need not be polled before the others of it."""
 
     async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
@@ -232,7 +232,7 @@ class BatchConsumer(driver.Consumer):
     # The rebalance calls the methods below through the consumer's thread.
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        with self._failing():
+        with self._report_failure():
             await self._give_up()
         await super().on_partitions_revoked(revoked)
 
@@ -327,7 +327,7 @@ class BatchConsumer(driver.Consumer):
 
     def _start_opening(self, coroutine: Coroutine[Any, Any, None]) -> None:
         async def guard() -> None:
-            with self._failing():
+            with self._report_failure():
                 await coroutine
 
         task = asyncio.create_task(guard(), name="opening partitions")
@@ -337,7 +337,7 @@ class BatchConsumer(driver.Consumer):
     # The methods below move batches from the polls to the queues.
 
     async def _drain_messages(self, fetcher: Any) -> None:
-        with self._failing():
+        with self._report_failure():
             try:
                 while not (self.should_stop or fetcher.should_stop):
                     async for _, message in self.getmany(BRISK.poll_s):
@@ -363,7 +363,7 @@ class BatchConsumer(driver.Consumer):
             return
         async with self._polling:
             wanted = frozenset(each for queue in queues for each in queue.group.lanes)
-            ahead = (each for queue in queues for each in self.handler.far_ahead(queue.group))
+            ahead = (each for queue in queues for each in self.handler.find_far_ahead(queue.group))
             polled = wanted.difference(ahead)
             poll = await self._thread.poll(polled, rests=self.handler.rests)
             skips = await self._skip_lost(poll.out_of_range)
@@ -399,7 +399,7 @@ class BatchConsumer(driver.Consumer):
         """Return whether an empty batch is due: a tick, or a sign of life."""
         if end.asked.mono_ns - queue.last_batch_ns[partition] >= LIFE_INTERVAL_NS:
             return True
-        is_tick = self.handler.wants_ticks and end.caught_up is not None
+        is_tick = self.handler.wants_ticks and end.last_empty_fetch is not None
         return is_tick and end.asked.mono_ns - queue.ticked_at_ns[partition] >= tick_ns
 
     async def _skip_lost(
@@ -407,7 +407,7 @@ class BatchConsumer(driver.Consumer):
     ) -> dict[TopicPartition, PolledBatch]:
         skips = {}
         for partition, position in out_of_range.items():
-            first = await self._thread.first_offset(partition)
+            first = await self._thread.find_first_offset(partition)
             if first <= position:
                 raise InputLost(
                     f"{partition.topic}[{partition.partition}]: the state is at offset"
@@ -450,7 +450,7 @@ class BatchConsumer(driver.Consumer):
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
+    def _report_failure(self) -> Iterator[None]:
         try:
             yield
         except Exception as exc:  # noqa: BLE001 - nothing above would report it

@@ -35,7 +35,7 @@ TURN_S: Final = 0.1
 """Maximum time of one turn, shared by all partitions of a fetcher."""
 
 
-def read_by_codec() -> None:
+def install_codec() -> None:
     """Make all aiokafka consumers of the process decode with the current codec from now on."""
     aiokafka.consumer.fetcher.MemoryRecords = codec.memory_records
 
@@ -53,10 +53,10 @@ class Turn:
         now_s = time.monotonic()
         if self._ends_s is None:
             self._ends_s = now_s + TURN_S
-            asyncio.get_running_loop().call_soon(self._pass)
+            asyncio.get_running_loop().call_soon(self._end)
         return now_s >= self._ends_s
 
-    def _pass(self) -> None:
+    def _end(self) -> None:
         self._ends_s = None
 
 
@@ -67,14 +67,14 @@ class WholeBatches:
     """
 
     def __init__(self, fetcher: Fetcher, most_bytes: int = MAX_UNPACKED_BYTES) -> None:
-        read_by_codec()
+        install_codec()
         self._most_bytes = most_bytes
         self._turn = Turn()
         self._fetched = fetcher._records
         self._fetch = fetcher._proc_fetch_request
-        fetcher._proc_fetch_request = self._whole_fetch
+        fetcher._proc_fetch_request = self._fetch_whole
 
-    async def _whole_fetch(self, assignment: Any, node_id: Any, request: Any) -> bool:
+    async def _fetch_whole(self, assignment: Any, node_id: Any, request: Any) -> bool:
         try:
             has_records = bool(await self._fetch(assignment, node_id, request))
         except asyncio.CancelledError:
@@ -108,7 +108,7 @@ class Fetched:
     ) -> None:
         records._records = _Batches(records._records, most_bytes)
         itself = proxy(records)
-        records._consumer_record = partial(_from_position, itself)
+        records._consumer_record = partial(_select_unread, itself)
         records._records_iterator = PartitionRecords._unpack_records(itself)
         self._stretches = records
         self._left: list[Record] = []
@@ -160,7 +160,7 @@ class _Stretch:
         return int(self.records[-1].offset)
 
 
-def _from_position(fetched: PartitionRecords, _: TopicPartition, stretch: _Stretch) -> list[Record]:
+def _select_unread(fetched: PartitionRecords, _: TopicPartition, stretch: _Stretch) -> list[Record]:
     records, begin = stretch.records, fetched.next_fetch_offset
     if records[0].offset >= begin:
         return records

@@ -8,7 +8,7 @@ A process is started in one of two ways, and behaves the same from then on:
   most of a stage's start, and the worker needs nearly all of these modules too. So they are
   imported once, and their memory pages are shared: half the memory and CPU (docs/decisions/0016).
 * *Spawned* as a separate interpreter, if a fork is not safe: it copies only the thread that forks.
-  So a worker with more threads (of a user's function, for example) spawns its stages (`may_fork`).
+  So a worker with more threads (of a user's function, for example) spawns its stages (`can_fork`).
   Each restart is spawned too, because the worker has an event loop by then.
 
 SIGTERM and SIGINT are blocked in the worker from before the first fork until its event loop handles
@@ -22,8 +22,8 @@ output goes to its standard error. So the output of a user's function appears ne
 no unread pipe, and is never taken for an address.
 
 On Linux, the kernel sends a stage SIGTERM when its worker ends, even while the stage imports or
-waits for brokers (`leave_with`). On other systems, a running stage regularly checks that its parent
-still exists (`agents.process.stage_process`).
+waits for brokers (`end_with_parent`). On other systems, a running stage regularly checks that its
+parent still exists (`agents.process.stage_process`).
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class NotBegun(Exception):
 class Process:
     """A child process of the worker.
 
-    It announces its address on `pipe`. `returncode` is None until `look` has seen the process end,
-    and negative for the signal that ended it. `was_killed` says whether this worker killed it.
+    It announces its address on `pipe`. `returncode` is None until `reap_all` has seen the process
+    end, and negative for the signal that ended it. `was_killed` says whether this worker killed it.
     """
 
     def __init__(self, pid: int, pipe: FileIO) -> None:
@@ -93,7 +93,7 @@ class Process:
         self.was_killed = False
         self._ended = asyncio.Event()
 
-    def look(self) -> None:
+    def reap(self) -> None:
         """Reap the process if it has ended; call this after each SIGCHLD."""
         if self.returncode is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -101,12 +101,12 @@ class Process:
                 self.returncode = os.waitstatus_to_exitcode(status)
                 self._ended.set()
 
-    def is_there(self) -> bool:
-        self.look()
+    def is_running(self) -> bool:
+        self.reap()
         return self.returncode is None
 
     async def wait(self) -> int:
-        """Wait until `look` has seen the process end, and return its exit code."""
+        """Wait until `reap_all` has seen the process end, and return its exit code."""
         await self._ended.wait()
         assert self.returncode is not None
         return self.returncode
@@ -151,7 +151,7 @@ class Child:
     idle_s: float = 0.0
     """The part of that time in which it did not compute."""
     cpu_s: float = 0.0
-    """Processor time of the process at the last call of `computes`."""
+    """Processor time of the process at the last call of `has_computed`."""
     hung: str = ""
     """The reason why the process was killed; "" again when the next one announces its address."""
     ended: str = ""
@@ -172,7 +172,7 @@ class Child:
     def runs(self) -> bool:
         return self.process is not None and self.process.returncode is None
 
-    def computes(self, least_s: float) -> bool:
+    def has_computed(self, least_s: float) -> bool:
         """Return whether the process took this much processor time since the last call."""
         assert self.process is not None
         before_s, self.cpu_s = self.cpu_s, processor_s(self.process.pid)
@@ -190,21 +190,21 @@ class Child:
         return [] if self.health[path]["ok"] else found
 
 
-def attend(processes: Callable[[], Iterable[Process]]) -> None:
-    """Make the running loop, in the main thread, call `look` whenever a child process ends."""
+def watch_children(processes: Callable[[], Iterable[Process]]) -> None:
+    """Make the running loop, in the main thread, call `reap_all` whenever a child process ends."""
 
-    def look() -> None:
+    def reap_all() -> None:
         for process in processes():
-            process.look()
+            process.reap()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, look)
-    look()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, reap_all)
+    reap_all()
 
 
 def spawn(command: Sequence[str]) -> Process:
     """Start a separate interpreter for the command; raise NotBegun if the system cannot."""
     try:
-        return _pipe(lambda _, write: _spawn([*command, ANNOUNCE, str(write)], write))
+        return _start_with_pipe(lambda _, write: _spawn([*command, ANNOUNCE, str(write)], write))
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, REINSTALLED)
         raise NotBegun(f"{error}; {remedy}") from error
@@ -216,7 +216,7 @@ def _spawn(words: Sequence[str], write: int) -> int:
     return os.posix_spawnp(words[0], [*words], os.environ, file_actions=to_stderr, setsigmask=())
 
 
-def _pipe(begin: Callable[[FileIO, int], int]) -> Process:
+def _start_with_pipe(begin: Callable[[FileIO, int], int]) -> Process:
     """Start a process by `begin`, which receives both ends of a pipe and returns the process id."""
     read, write = os.pipe()
     pipe = os.fdopen(read, "rb", 0)
@@ -229,7 +229,7 @@ def _pipe(begin: Callable[[FileIO, int], int]) -> Process:
         os.close(write)
 
 
-def may_fork() -> bool:
+def can_fork() -> bool:
     """Return whether this process is known to have only one thread."""
     try:
         return sum(1 for _ in Path("/proc/self/task").iterdir()) == 1
@@ -258,7 +258,7 @@ def fork(
         for child in children.values():
             child.kill()
         until_s = time.monotonic() + KILLED_WITHIN_S
-        while any(child.is_there() for child in children.values()) and time.monotonic() < until_s:
+        while any(child.is_running() for child in children.values()) and time.monotonic() < until_s:
             time.sleep(LOOK_EVERY_S)
 
 
@@ -269,15 +269,15 @@ def _fork(command: Sequence[str], body: Body, leave: Iterable[Callable[[], None]
             for what in (pipe.close, *leave):
                 what()
             os.dup2(STDERR, STDOUT)
-            _be([*command, ANNOUNCE, str(write)], body)
+            _run_and_exit([*command, ANNOUNCE, str(write)], body)
         return pid
 
     sys.stdout.flush()
     sys.stderr.flush()
-    return _pipe(fork)
+    return _start_with_pipe(fork)
 
 
-def _be(command: Sequence[str], body: Body) -> NoReturn:
+def _run_and_exit(command: Sequence[str], body: Body) -> NoReturn:
     """Run the body in the child, then end the child without the parent's cleanup."""
     code = 1
     try:
@@ -296,7 +296,7 @@ def _be(command: Sequence[str], body: Body) -> NoReturn:
         os._exit(code)
 
 
-async def address_line(pipe: FileIO) -> str:
+async def read_address_line(pipe: FileIO) -> str:
     """Return the line that the stage announces, or "" if the pipe ends first; close the pipe."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -316,7 +316,7 @@ def announce(descriptor: int, address: str) -> None:
         pipe.write(f"{address}\n".encode())
 
 
-def leave_with(parent: int) -> bool:
+def end_with_parent(parent: int) -> bool:
     """Make this process get SIGTERM when the parent ends; return False if it has already ended."""
     with suppress(AttributeError, OSError):  # Only Linux has this call.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)

@@ -64,7 +64,7 @@ class Collecting:
         self._every_s = FULL_S
         self._has_released = False  # Each full collection resets this.
 
-    def look(self) -> None:
+    def collect_if_due(self) -> None:
         """Run the collection that is due, if any."""
         now_s = self._clock()
         since_full_s = now_s - self._full_s
@@ -83,4 +83,4 @@ class Collecting:
         It runs now, or when `FULL_APART_S` have passed since the last one.
         """
         self._has_released = True
-        self.look()
+        self.collect_if_due()

@@ -30,11 +30,11 @@ def memory_limit(process: Path = SELF) -> int:
     """
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     with suppress(OSError, ValueError):  # Outside Linux there is no such folder.
-        found += _group_limits(process)
+        found += _read_group_limits(process)
     return min(found)
 
 
-def _group_limits(process: Path) -> Iterator[int]:
+def _read_group_limits(process: Path) -> Iterator[int]:
     groups: dict[str, str] = {}  # By type of the file system, as in `LIMITS`.
     for line in (process / "cgroup").read_text().splitlines():
         number, controllers, group = line.split(":", 2)
@@ -58,7 +58,7 @@ def _group_limits(process: Path) -> Iterator[int]:
                 yield int((folder / name).read_text())
 
 
-def be_ended_first(process: Path = SELF) -> None:
+def raise_kill_priority(process: Path = SELF) -> None:
     """Make the system end this process before its parent if memory runs out, where it can."""
     file = process / OOM_SCORE
     with suppress(OSError, ValueError):

@@ -54,7 +54,7 @@ def resident_bytes(pid: int) -> int:
     return 0
 
 
-def build() -> dict[str, str]:
+def make_build_labels() -> dict[str, str]:
     """Return the labels of `BUILD`: the running versions."""
     return {
         "version": version("inorder-engine"),
@@ -79,20 +79,20 @@ class Scrapes:
 
     def collect(self) -> Iterable[Metric]:
         families = [each for text in self.texts() for each in text_string_to_metric_families(text)]
-        families += _of_process(SUPERVISOR, os.getpid())
+        families += _collect_process(SUPERVISOR, os.getpid())
         for child in self.children:
             if child.process is not None and child.runs:
-                families += _of_process(child.stage, child.process.pid)
+                families += _collect_process(child.stage, child.process.pid)
         yield from _join(families)
         now_s = time.monotonic()
         answered = (child for child in self.children if child.metrics is not None)
         ages = {child.stage: now_s - child.metrics_s for child in answered}
-        yield _by_stage(AGE, "Seconds since a stage last answered with its metrics", ages)
+        yield _make_stage_gauge(AGE, "Seconds since a stage last answered with its metrics", ages)
         are_ready = {child.stage: not child.reasons("ready") for child in self.children}
-        yield _by_stage(READY, "Whether the stage is ready", are_ready)
+        yield _make_stage_gauge(READY, "Whether the stage is ready", are_ready)
         stages = dict.fromkeys(self.topology_stages, 1)
-        yield _by_stage(STAGES, "1 for each stage of the worker's topology file", stages)
-        built = build()
+        yield _make_stage_gauge(STAGES, "1 for each stage of the worker's topology file", stages)
+        built = make_build_labels()
         info = GaugeMetricFamily(BUILD, "1; the labels are the versions", labels=list(built))
         info.add_metric(list(built.values()), 1)
         yield info
@@ -110,7 +110,7 @@ def _join(families: Iterable[Metric]) -> Iterable[Metric]:
     return found.values()
 
 
-def _of_process(stage: str, pid: int) -> Iterable[Metric]:
+def _collect_process(stage: str, pid: int) -> Iterable[Metric]:
     """Yield the memory, CPU and file metrics of a process; nothing if it has ended."""
     for family in ProcessCollector(pid=lambda: pid, registry=None).collect():
         family.samples = [
@@ -119,7 +119,7 @@ def _of_process(stage: str, pid: int) -> Iterable[Metric]:
         yield family
 
 
-def _by_stage(name: str, text: str, values: Mapping[str, float]) -> Metric:
+def _make_stage_gauge(name: str, text: str, values: Mapping[str, float]) -> Metric:
     family = GaugeMetricFamily(name, text, labels=["stage"])
     for stage, value in values.items():
         family.add_metric([stage], float(value))

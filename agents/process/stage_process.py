@@ -39,8 +39,8 @@ from agents.kafka.purging import KafkaTopic, Purging
 from agents.kafka.refused_rights import OF_WORKER, RightRefused, refusal_in, refusal_to_describe
 from agents.kafka.rights import READ
 from agents.kafka.security import PLAINTEXT, Security
-from agents.kafka.stage_topics import broker_times_topic, purges, sequenced_readers
-from agents.kafka.throttling import OF_PROCESS, note_throttling
+from agents.kafka.stage_topics import broker_times_topic, list_sequenced_readers, must_purge
+from agents.kafka.throttling import OF_PROCESS, record_throttling
 from agents.kafka.topics import CompactedInput, refuse_compacted
 from agents.process import garbage
 from agents.process.scrapes import CORE
@@ -53,7 +53,7 @@ from agents.stage.history import Histories
 from agents.stage.plan import ChangePlan, plan
 from agents.stage.playback import Playback
 from agents.stage.services import Services
-from agents.stage.topic_watch import TopicWatch, looking_at
+from agents.stage.topic_watch import TopicWatch, make_look
 from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy, open_store
@@ -69,8 +69,8 @@ from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import StageConfig, Topology
-from topology.config.change import REFUSED, refusals
-from topology.flow.unmet import KINDS, unmet_by
+from topology.config.change import REFUSED, format_refusals
+from topology.flow.unmet import KINDS, make_unmet_check
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     Raises ArrangementError if a topic does not exist, or if the brokers hide it.
     """
     garbage.begin()
-    note_throttling()
+    record_throttling()
     brokers = await await_brokers(settings.servers, settings.security, settings.brokers_wait_s)
     topics = topics_of(topology, stage)
     partitions = await asyncio.to_thread(brokers.partitions, topics)
@@ -134,7 +134,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     for each in made.differences:
         if each.verdict != REFUSED:
             log.info("%s", each)
-    if refused := refusals(made.differences):
+    if refused := format_refusals(made.differences):
         raise StateRefused(refused)
     arrangement = arrange(topology, stage, partitions, settings.masters, made.lanes)
     if arrangement.is_first:
@@ -163,14 +163,14 @@ class StageProcess:
         widest = max(arrangement.partitions[topic] for topic in arrangement.inputs)
         metrics.input_partitions.labels(arrangement.stage.name).set(widest)
         if not {*KINDS}.isdisjoint(operators):
-            metrics.unmet = unmet_by(topology, operators, each_batch=FIELDS_SOUGHT)
+            metrics.unmet = make_unmet_check(topology, operators, each_batch=FIELDS_SOUGHT)
             metrics.open_ends = open_ends(topology)
-        self._feed = self._clock_feed()
+        self._feed = self._new_clock_feed()
         read = dict.fromkeys(arrangement.inputs, MAX_UNPACKED_BYTES)
         read |= dict.fromkeys(arrangement.changelogs, MAX_OWN_BYTES)
         self._logs = LogReader(brokers, arrangement.group, read)
         services = Services(
-            *(self._logs, metrics, self._delivery, self._new_copy, self._feed, self.topic_ids),
+            *(self._logs, metrics, self._new_delivery, self._new_copy, self._feed, self.topic_ids),
             histories=self.settings.histories,
             seen=None if brokers.is_embedded else made.seen.get(arrangement.stage.name, {}),
             midstream=made.midstream.get(arrangement.stage.name, ()),
@@ -186,7 +186,7 @@ class StageProcess:
         self._topics: TopicWatch | None = None
         if not brokers.is_embedded:
             self._topics = TopicWatch(
-                arrangement, self.topic_ids, looking_at(brokers), self._handler.is_well
+                arrangement, self.topic_ids, make_look(brokers), self._handler.is_well
             )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None
@@ -195,7 +195,7 @@ class StageProcess:
         self._http = HttpServer(
             registry=self._registry,
             live=self._live,
-            ready=self._ready,
+            ready=self._check_ready,
             explain=self._handler.explain,
             about=self._about,
             event=self._handler.locate,
@@ -203,7 +203,7 @@ class StageProcess:
         )
 
     async def run(self) -> None:
-        with self._lines.listening():
+        with self._lines.listen():
             await self._run()
 
     async def _run(self) -> None:
@@ -223,13 +223,15 @@ class StageProcess:
             known=arrangement.partitions,
         )
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(_left_behind)
+        loop.set_exception_handler(_log_unawaited)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         host, port = await self._http.start()
         if self.settings.announce is not None:
             self.settings.announce(f"{host}:{port}")
-        beside = [asyncio.create_task(self._beside(app, work)) for work in self._works_beside()]
+        beside = [
+            asyncio.create_task(self._run_side_task(app, work)) for work in self._iter_side_tasks()
+        ]
         try:
             if self._feed is not None:
                 await self._feed.start(arrangement.partitions[arrangement.topology.topics.clock])
@@ -238,7 +240,7 @@ class StageProcess:
         except Exception as failed:
             if self._stuck is None:
                 if refused := refusal_in(failed, READ):
-                    await self._stay_refused(refused)
+                    await self._wait_refused(refused)
                     raise RightRefused(refused) from failed
                 raise
             log.warning("while stopping: %s: %s", type(failed).__name__, failed)
@@ -253,7 +255,7 @@ class StageProcess:
         if self._stuck is not None:
             raise self._stuck
 
-    async def _stay_refused(self, why: str) -> None:
+    async def _wait_refused(self, why: str) -> None:
         """Show a missing right for `REFUSED_PAUSE_S` or until the stop.
 
         Otherwise the restarts would be used up before anybody can give the right back.
@@ -271,7 +273,7 @@ class StageProcess:
             return None
         return f"{name}-{self.arrangement.stage.name.replace('+', '-')}"
 
-    def _works_beside(self) -> Iterator[Coroutine[Any, Any, None]]:
+    def _iter_side_tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield what runs beside the application until its end."""
         yield self._pulse()
         if self._topics is not None:
@@ -279,12 +281,12 @@ class StageProcess:
         if self._probing is not None:
             yield self._probing.run()
         if (
-            purges(self.arrangement.topology, self.arrangement.stage)
+            must_purge(self.arrangement.topology, self.arrangement.stage)
             and not self.brokers.is_embedded
         ):
             yield self._purge()
 
-    async def _beside(self, app: Application, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_side_task(self, app: Application, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except Exception as failed:  # noqa: BLE001 - nobody else would get it
@@ -293,7 +295,7 @@ class StageProcess:
     async def _purge(self) -> None:
         topology = self.arrangement.topology
         purged = self._metrics.purged.labels(self.arrangement.stage.name).inc
-        others = sequenced_readers(topology)
+        others = list_sequenced_readers(topology)
         others.remove(self.arrangement.group)
         work = Purging(KafkaTopic(self.brokers, topology.topics.sequenced), others, purged)
         await work.run(self._handler.needed_from)
@@ -306,22 +308,22 @@ class StageProcess:
             if time.monotonic() - observed_s >= OBSERVE_S:
                 observed_s = time.monotonic()
                 self._handler.observe()
-                self._look_after()
+                self._check_health()
 
     def _new_probing(self) -> Probing | None:
         """Return the probing of the brokers' clocks; None if the stage takes no time from them."""
         topic = broker_times_topic(self.arrangement.topology, self.arrangement.stage)
         return None if topic is None or self.brokers.is_embedded else Probing(self.brokers, topic)
 
-    def _look_after(self) -> None:
+    def _check_health(self) -> None:
         verdict = self._handler.verdict()
         if verdict.is_stuck and self._stuck is None:
             self._stuck = Stuck("; ".join(verdict.reasons))
             self._stop.set()
         self._log.note_readiness(self._why_not_ready(verdict))
         self._log.dead()
-        self._log.minute(self._handler.last_checkpoint_s)
-        self._garbage.look()
+        self._log.log_minute(self._handler.last_checkpoint_s)
+        self._garbage.collect_if_due()
         parent = self.settings.parent
         # The error is logged once, because the check is repeated during the stop.
         is_stopping = self._stop.is_set()
@@ -332,10 +334,10 @@ class StageProcess:
     def _live(self) -> Health:
         return Health(self._stuck is None, () if self._stuck is None else (str(self._stuck),))
 
-    def _ready(self) -> Health:
+    def _check_ready(self) -> Health:
         reasons = self._why_not_ready(self._handler.verdict())
         of_topics = () if self._topics is None else self._topics.notes
-        of_input = (*self._handler.behind(), *self._handler.stale())
+        of_input = (*self._handler.behind(), *self._handler.describe_stale())
         of_standby = self._handler.standby.notes
         notes = (*of_standby, *of_topics, *OF_PROCESS.notes(time.monotonic_ns()), *of_input)
         of_times = () if self._probing is None else self._probing.times.notes(steady_ns())
@@ -369,7 +371,7 @@ class StageProcess:
             *verdict.reasons,
         )
 
-    def _delivery(self, source: TopicPartition) -> Delivery:
+    def _new_delivery(self, source: TopicPartition) -> Delivery:
         topology, group = self.arrangement.topology, self.arrangement.group
         return Delivery(
             self.brokers.client,
@@ -380,7 +382,7 @@ class StageProcess:
             exactly_once=topology.delivery == "exactly_once",
         )
 
-    def _clock_feed(self) -> ClockFeed | None:
+    def _new_clock_feed(self) -> ClockFeed | None:
         """Return the feed of the drift table; None if no stream of the stage syncs its clocks."""
         arrangement = self.arrangement
         clocks = arrangement.clocks
@@ -401,13 +403,13 @@ class StageProcess:
         new_store = partial(
             open_store, topology.state, name, self.settings.state_dir, topology.redis
         )
-        log_id, failed = self.topic_ids.get(log_topic, ""), self._metrics.store_error
+        log_id, failed = self.topic_ids.get(log_topic, ""), self._metrics.count_store_error
         return CopyWriter(
             LocalCopy(f"{source.topic}/{source.partition}", new_store, failed, log_id)
         )
 
 
-def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _log_unawaited(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log the error of a future that nobody awaits, at level debug.
 
     The Kafka client leaves such futures, for example when a producer is fenced. The code that

@@ -51,12 +51,12 @@ from agents.process.child_process import SIGNALS, Child, NotBegun, Process
 from agents.process.memory import memory_limit
 from agents.process.scrapes import SUPERVISOR, Scrapes, resident_bytes
 from agents.watch.last_lines import LOG, LastLines
-from agents.watch.location import STANDBY, verdict
+from agents.watch.location import STANDBY, explain_event
 from agents.watch.page.serving import Page
-from agents.watch.page.view import View, view
-from agents.watch.port.http import Health, HttpServer, address
+from agents.watch.page.view import View, build_view
+from agents.watch.port.http import Health, HttpServer, parse_address
 from agents.watch.port.question import Question
-from agents.watch.port.token import bearing
+from agents.watch.port.token import make_bearer_headers
 
 log = logging.getLogger(__name__)
 
@@ -155,29 +155,30 @@ class Supervisor:
         )
 
     async def run(self) -> int:
-        with self._lines.listening():
+        with self._lines.listen():
             loop = asyncio.get_running_loop()
             for number in SIGNALS:
                 loop.add_signal_handler(number, self._stopping.set)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-            child_process.attend(
+            child_process.watch_children(
                 lambda: [child.process for child in self._children if child.process is not None]
             )
             host, port = await self._http.start()
             log.info("http://%s:%d/ready /live /metrics /explain, and / for the page", host, port)
-            asking = asyncio.create_task(self._or_end(self._ask_all()))
+            asking = asyncio.create_task(self._run_or_stop(self._poll_health()))
             keepers = [
-                asyncio.create_task(self._or_end(self._keep(child))) for child in self._children
+                asyncio.create_task(self._run_or_stop(self._keep_running(child)))
+                for child in self._children
             ]
             await self._stopping.wait()
-            await asyncio.gather(*(self._end(child) for child in self._children))
+            await asyncio.gather(*(self._stop_child(child) for child in self._children))
             await self._await_end(keepers)
             asking.cancel()
             await asyncio.wait([asking])
             await self._http.stop()
             return self._code
 
-    async def _or_end(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_or_stop(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task of the supervisor; if it fails, stop all stages and the supervisor."""
         try:
             await work
@@ -198,7 +199,7 @@ class Supervisor:
 
     # -- processes -------------------------------------------------------------------------
 
-    async def _keep(self, child: Child) -> None:
+    async def _keep_running(self, child: Child) -> None:
         """Run the child repeatedly until the supervisor stops or the child fails too often."""
         code: int | None
         while not self._stopping.is_set():
@@ -210,19 +211,24 @@ class Supervisor:
             if self._stopping.is_set():
                 # The kill of a hung child has been logged.
                 if code not in {None, Exit.DONE} and not child.hung:
-                    log.error("stage %s: exit %d while stopping%s", child.stage, code, _why(child))
+                    log.error(
+                        "stage %s: exit %d while stopping%s",
+                        child.stage,
+                        code,
+                        _explain_exit(child),
+                    )
                     self._fail(_exit_of(code))
                 return
-            if code == Exit.DONE and await self._stops_too():
+            if code == Exit.DONE and await self._await_stop():
                 return
             if code is not None:
-                log.error("stage %s: exit %d%s", child.stage, code, _why(child))
+                log.error("stage %s: exit %d%s", child.stage, code, _explain_exit(child))
             if code == Exit.REFUSED or not self._may_restart(child):
                 self._fail(_exit_of(code))
                 return
             await asyncio.sleep(RESTART_PAUSE_S)
 
-    async def _stops_too(self) -> bool:
+    async def _await_stop(self) -> bool:
         """Return whether a child's regular end is soon followed by a stop of the supervisor."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), STOP_FOLLOWS_WITHIN_S)
@@ -234,7 +240,7 @@ class Supervisor:
         child.resident_bytes = 0
         process, child.forked = child.forked or child_process.spawn(child.command), None
         child.process = process
-        process.look()  # The process may have ended before `attend` was called.
+        process.reap()  # The process may have ended before `attend` was called.
         if self._stopping.is_set():
             process.terminate()  # The stop was requested before there was a process to signal.
         with process.pipe:
@@ -250,14 +256,14 @@ class Supervisor:
         child.metrics = None
         child.health = {"fault": "not running"}
         if code != Exit.DONE:
-            child.ended = f"exit {code}{_why(child)}{_last_words(child)}"
+            child.ended = f"exit {code}{_explain_exit(child)}{_find_last_error(child)}"
         return code
 
     async def _read_address(self, child: Child, process: Process) -> None:
         """Store the child's address as soon as the child announces it."""
-        line = await child_process.address_line(process.pipe)
+        line = await child_process.read_address_line(process.pipe)
         try:
-            address(line)
+            parse_address(line)
         except ValueError as error:
             if line:  # An empty line means that the child has ended.
                 log.error("stage %s announced no address: %s; it is killed", child.stage, error)
@@ -280,7 +286,7 @@ class Supervisor:
         self._code = max(self._code, code)
         self._stopping.set()
 
-    async def _end(self, child: Child) -> None:
+    async def _stop_child(self, child: Child) -> None:
         process = child.process
         if process is None or not child.runs:
             return
@@ -293,27 +299,29 @@ class Supervisor:
 
     # -- answering for all -------------------------------------------------------------------
 
-    def _session(self) -> aiohttp.ClientSession:
+    def _new_session(self) -> aiohttp.ClientSession:
         """Return a session for requests to stages, whose ports require the token too."""
         timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
-        return aiohttp.ClientSession(timeout=timeout, headers=bearing(self.token))
+        return aiohttp.ClientSession(timeout=timeout, headers=make_bearer_headers(self.token))
 
-    async def _ask_all(self) -> None:
+    async def _poll_health(self) -> None:
         """Request the health of all stages regularly, so `/live` and `/ready` answer at once."""
         asked_s = time.monotonic()
-        async with self._session() as session:
+        async with self._new_session() as session:
             while True:
-                await asyncio.gather(*(self._ask_one(session, child) for child in self._children))
+                await asyncio.gather(
+                    *(self._poll_child(session, child) for child in self._children)
+                )
                 since_s, asked_s = asked_s, time.monotonic()
                 for child in self._children:
-                    self._look_after(child, min(asked_s - since_s, LONGEST_SILENCE_S))
+                    self._kill_if_hung(child, min(asked_s - since_s, LONGEST_SILENCE_S))
                 await asyncio.sleep(self._pause_s())
 
     def _pause_s(self) -> float:
-        is_calm = time.monotonic() - self._asked_s > LATELY_S and self._health("ready").ok
+        is_calm = time.monotonic() - self._asked_s > LATELY_S and self._health_of_stages("ready").ok
         return min(CALM_PAUSE_S, self.stuck_after_s / 2) if is_calm else ASK_PAUSE_S
 
-    async def _ask_one(self, session: aiohttp.ClientSession, child: Child) -> None:
+    async def _poll_child(self, session: aiohttp.ClientSession, child: Child) -> None:
         if not child.runs or child.address is None:
             child.health = {"fault": "starting" if child.runs else "not running"}
             return
@@ -353,7 +361,7 @@ class Supervisor:
             is_of_it = child.process is process and process.returncode is None
             return body if response.ok and is_of_it else None
 
-        async with self._session() as session:
+        async with self._new_session() as session:
             return await asyncio.gather(*map(ask, self._children))
 
     async def _locate(self, asked: Question) -> dict[str, Any]:
@@ -366,9 +374,9 @@ class Supervisor:
         ]
         known = [fact for facts in answers for fact in orjson.loads(facts or b"[]")]
         standbys = [child.stage for child in self._children if child.health.get(STANDBY)]
-        return verdict(asked, known, silent, standbys)
+        return explain_event(asked, known, silent, standbys)
 
-    def _look_after(self, child: Child, elapsed_s: float) -> None:
+    def _kill_if_hung(self, child: Child, elapsed_s: float) -> None:
         """Kill the child if it has not answered for too long."""
         if not child.reasons("ready"):
             child.ready_s += elapsed_s
@@ -380,7 +388,7 @@ class Supervisor:
         child.silent_s += elapsed_s
         is_announced = child.address is not None
         patience_s = self.stuck_after_s if is_announced else self._start_timeout_s
-        if not (is_announced and child.computes(BUSY_SHARE * elapsed_s)):
+        if not (is_announced and child.has_computed(BUSY_SHARE * elapsed_s)):
             child.idle_s += elapsed_s
         if child.idle_s >= patience_s or child.silent_s >= max(patience_s, BUSY_PATIENCE_S):
             what = "does not answer" if is_announced else "has not announced its port"
@@ -391,7 +399,7 @@ class Supervisor:
 
     def _answer(self, path: str) -> Health:
         self._asked_s = time.monotonic()
-        return self._health(path)
+        return self._health_of_stages(path)
 
     def _about(self) -> dict[str, Any]:
         """Return each stage's description of how it runs."""
@@ -402,7 +410,7 @@ class Supervisor:
             }
         }
 
-    def _health(self, path: str) -> Health:
+    def _health_of_stages(self, path: str) -> Health:
         reasons, notes = [], []
         for child in self._children:
             said = child.health.get(path, {}).get("notes", ())
@@ -415,10 +423,10 @@ class Supervisor:
         health = {path: self._answer(path).plain() for path in ("live", "ready")}
         lines = {SUPERVISOR: self._lines, **{each.stage: each.lines for each in self._children}}
         log = {name: each.plain() for name, each in lines.items()}
-        return view(health, explained, self._scrapes.texts(), log)
+        return build_view(health, explained, self._scrapes.texts(), log)
 
 
-def _why(child: Child) -> str:
+def _explain_exit(child: Child) -> str:
     """Return an addition to the log line of a process that probably ran out of memory, or "".
 
     The system kills such a process, or the process aborts itself.
@@ -434,7 +442,7 @@ def _why(child: Child) -> str:
     )
 
 
-def _last_words(child: Child) -> str:
+def _find_last_error(child: Child) -> str:
     """Return the last error that the ended process is known to have logged, or ""."""
     errors = [line["text"] for line in child.lines.plain() if line["level"] == "error"]
     return f": {errors[-1]}" if errors else ""

@@ -95,7 +95,7 @@ class _Asking:
         versions = await self._get(f"/schemas/ids/{number}/versions")
         referred: dict[tuple[str, int], str] = {}
         try:
-            await self._refer(found, referred, 0)
+            await self._fetch_references(found, referred, 0)
             subjects = frozenset(str(each["subject"]) for each in versions)
             kind = found.get("schemaType") or "AVRO"
             return FoundSchema(str(kind), str(found["schema"]), [*referred.values()], subjects)
@@ -104,7 +104,9 @@ class _Asking:
                 f"{self.url} did not answer like a schema registry ({wrong})"
             ) from None
 
-    async def _refer(self, found: Any, referred: dict[tuple[str, int], str], depth: int) -> None:
+    async def _fetch_references(
+        self, found: Any, referred: dict[tuple[str, int], str], depth: int
+    ) -> None:
         for each in found.get("references") or ():
             subject, version = str(each["subject"]), int(each["version"])
             if (subject, version) in referred:
@@ -115,7 +117,7 @@ class _Asking:
                 )
             place = f"/subjects/{quote(subject, safe='')}/versions/{version}?format=serialized"
             other = await self._get(place)
-            await self._refer(other, referred, depth + 1)
+            await self._fetch_references(other, referred, depth + 1)
             referred[subject, version] = str(other["schema"])
 
     async def _get(self, place: str) -> Any:

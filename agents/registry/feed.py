@@ -33,7 +33,7 @@ from codec.values.registered import (
     SCHEMA_UNKNOWN,
     Decoders,
     RegisteredSchemas,
-    unknown,
+    make_unknown_fault,
 )
 from codec.values.schema_fault import SchemaFault
 from codec.values.schemas import registered_decoders
@@ -67,9 +67,9 @@ class _Answer:
     subjects: frozenset[str] | None
     at_s: float = field(default_factory=time.monotonic)
 
-    def holds(self, table: RegisteredSchemas) -> bool:
+    def is_valid_for(self, table: RegisteredSchemas) -> bool:
         """Return whether the answer is still valid for this table, so that no request is needed."""
-        if self.subjects is not None and table.takes(self.subjects):
+        if self.subjects is not None and table.is_accepted(self.subjects):
             return True
         return time.monotonic() < self.at_s + UNKNOWN_S
 
@@ -97,7 +97,7 @@ class SchemaFeed:
         """Look up the schemas that these values need, and add the answers to `table`."""
         for number in table.find_unresolved(values):
             answer = await self._look_up((table.registry, number, table.reader), table)
-            if answer.subjects is not None and not table.takes(answer.subjects):
+            if answer.subjects is not None and not table.is_accepted(answer.subjects):
                 others = ", ".join(sorted(answer.subjects)[:3]) or "no subject"
                 detail = (
                     f"schema {number} is registered under {others}; name it in `subjects` to use it"
@@ -108,7 +108,7 @@ class SchemaFeed:
             else:
                 table.learn(number, answer.decoders)
 
-    async def reach_for(
+    async def resolve_records(
         self, tables: Iterable[RegisteredSchemas], records: Collection[Any]
     ) -> None:
         """Call `reach` for the values and keys of records, in each of the tables."""
@@ -126,11 +126,13 @@ class SchemaFeed:
             while True:
                 async with self._turn:
                     known = self._answers.get(place)
-                    if known is not None and known.holds(table):
+                    if known is not None and known.is_valid_for(table):
                         return known
                     try:
                         found = await client.schema_of(registry, number)
-                        return self._store(place, _Answer(_decoders(place, found), found.subjects))
+                        return self._store(
+                            place, _Answer(_make_decoders(place, found), found.subjects)
+                        )
                     except client.ExcessiveSchema as excessive:
                         fault = ValueFault(SCHEMA_REFUSED, f"schema {number} {excessive}")
                         return self._refuse(place, fault)
@@ -141,8 +143,8 @@ class SchemaFeed:
                             log.warning("waiting for schema %d: %s", number, away)
                     except client.NoSuchSchema:
                         self._away.pop(registry, None)
-                        if not self._is_patient(pause_s):
-                            return self._refuse(place, unknown(number, registry))
+                        if not self._spend_patience(pause_s):
+                            return self._refuse(place, make_unknown_fault(number, registry))
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         finally:
@@ -163,7 +165,7 @@ class SchemaFeed:
         self._answers[place] = answer
         return answer
 
-    def _is_patient(self, pause_s: float) -> bool:
+    def _spend_patience(self, pause_s: float) -> bool:
         """Return whether the remaining patience covers this pause; if so, subtract the pause."""
         now_s = time.monotonic()
         back_s = PATIENCE_BACK * (now_s - self._patience_at_s)
@@ -175,7 +177,7 @@ class SchemaFeed:
         return True
 
 
-def _decoders(place: Place, found: FoundSchema) -> Decoders | ValueFault:
+def _make_decoders(place: Place, found: FoundSchema) -> Decoders | ValueFault:
     """Return the decoders by the schema, or the reason why there are none."""
     registry, number, reader = place
     try:

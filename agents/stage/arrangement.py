@@ -16,8 +16,8 @@ from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
 from agents.kafka import stage_topics
-from agents.kafka.partition_queue import PartitionGroup, alone
-from agents.kafka.rights import Kind, rights
+from agents.kafka.partition_queue import PartitionGroup, make_single_group
+from agents.kafka.rights import Kind, list_rights
 from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
 from agents.stage import outlet as outlets
 from agents.stage.inlet import Inlet, MappedInlet, OrderedInlet, RawInlet, SequencedInlet
@@ -25,7 +25,7 @@ from agents.state.changelog import STATE_FORMAT, Progress, encode
 from agents.state.notes import Spilled
 from codec import make_scan
 from codec.face import Target
-from codec.values.mapped import field_reader, registered_schemas, short_way
+from codec.values.mapped import field_reader, find_short_path, registered_schemas
 from codec.values.payloads import payload_readers, tables_of
 from codec.values.registered import RegisteredSchemas
 from codec.values.schema_fault import SchemaFault
@@ -66,7 +66,7 @@ class Arrangement:
     @cached_property
     def lane_places(self) -> tuple[tuple[str, int], ...]:
         """The input partitions, indexed by their number in the header `lane`."""
-        return tuple(change.places(self.upstream))
+        return tuple(change.partitions_in_table(self.upstream))
 
     @cached_property
     def operator_names(self) -> list[str]:
@@ -83,7 +83,7 @@ class Arrangement:
         return stage_topics.reads(self.topology, self.stage)
 
     @property
-    def only_looks(self) -> bool:
+    def is_query_only(self) -> bool:
         """Whether the stage writes no events, only results."""
         return not {REORDER, MERGE} & set(self.operator_names)
 
@@ -101,7 +101,7 @@ class Arrangement:
         return stage_topics.group_of(self.topology, self.stage)
 
     @property
-    def in_one_partition(self) -> frozenset[str]:
+    def single_partition_streams(self) -> frozenset[str]:
         """The streams that this stage puts in order by REORDER and MERGE together.
 
         The topology file declares that each of them is in one partition of its input (`keyed_by:
@@ -117,7 +117,7 @@ class Arrangement:
         """The input topics whose partitions one task reads, for each task with several."""
         return [
             topics
-            for topics in stage_topics.read_together(self.topology, self.stage)
+            for topics in stage_topics.group_inputs(self.topology, self.stage)
             if sum(self.partitions[topic] for topic in topics) > 1
         ]
 
@@ -133,7 +133,7 @@ class Arrangement:
 
     def group_of(self, partition: TopicPartition) -> PartitionGroup:
         """Return the input partitions that one task reads together, with this one among them."""
-        return self._groups.get(partition) or alone(partition)
+        return self._groups.get(partition) or make_single_group(partition)
 
     @cached_property
     def tasks(self) -> list[TopicPartition]:
@@ -221,7 +221,9 @@ class Arrangement:
     def needs_whole(self) -> set[str]:
         """The topics whose partitions must all be read: inputs, upstream and clock topics."""
         topics = self.topology.topics
-        upstream = stage_topics.upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
+        upstream = (
+            stage_topics.list_upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
+        )
         return {*self.inputs, *upstream, *({topics.clock} & self.partitions.keys())}
 
     def contract(self, source: TopicPartition) -> Contract:
@@ -303,19 +305,19 @@ class Arrangement:
 
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
-            return input_reader(self.topology, source.topic, self.masters, source.partition)
+            return make_input_inlet(self.topology, source.topic, self.masters, source.partition)
         if self.reads == ORDERED:
-            return ordered_reader(self.topology, source.topic)
+            return make_ordered_inlet(self.topology, source.topic)
         streams = self.streams_of(source.topic)
         headers = next(iter(streams.values())).headers
         sequenced = SequencedInlet(HeaderReader(headers), len(self.lane_places))
-        _read_payloads(sequenced, streams, tables_of(self.topology))
+        _set_payload_readers(sequenced, streams, tables_of(self.topology))
         return sequenced
 
-    def outlet(self, source: TopicPartition) -> outlets.Outlet:
+    def make_outlet(self, source: TopicPartition) -> outlets.Outlet:
         streams = self.streams_of_task(source)
         writer = HeaderWriter(next(iter(streams.values())).headers)
-        if self.only_looks:
+        if self.is_query_only:
             return outlets.Outlet()
         if MERGE in self.operator_names:
             return outlets.OrderedOutlet(writer, self._write(source))
@@ -330,7 +332,7 @@ class Arrangement:
             n: (topic, self._partition_of(n, topic)) for n, topic in topics.items() if n in come
         }
 
-    def result_outlet(self) -> outlets.ResultOutlet:
+    def make_result_outlet(self) -> outlets.ResultOutlet:
         targets, tables = stage_topics.results_of(self.topology, self.stage)
         widths = self.partitions
         return outlets.ResultOutlet(
@@ -338,7 +340,7 @@ class Arrangement:
             {query: (topic, widths[topic]) for query, topic in tables.items()},
         )
 
-    def side_outlet(self, source: TopicPartition) -> outlets.SideOutlet:
+    def make_side_outlet(self, source: TopicPartition) -> outlets.SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
         lanes = self.group_of(source).lanes
         sources: list[Target] = [*self._places_from(source)] if len(lanes) > 1 else [source]
@@ -348,15 +350,15 @@ class Arrangement:
         return outlets.partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
 
 
-def ordered_reader(topology: Topology, topic: str) -> Inlet:
+def make_ordered_inlet(topology: Topology, topic: str) -> Inlet:
     """Return the inlet of an ordered topic, which also reads the values that queries need."""
     streams = {name: each for name, each in topology.streams.items() if each.output == topic}
     ordered = OrderedInlet(HeaderReader(next(iter(streams.values())).headers))
-    _read_payloads(ordered, streams, tables_of(topology))
+    _set_payload_readers(ordered, streams, tables_of(topology))
     return ordered
 
 
-def _read_payloads(
+def _set_payload_readers(
     inlet: Inlet, streams: Mapping[str, StreamConfig], tables: Mapping[str, RegisteredSchemas]
 ) -> None:
     """Make the inlet read the values that queries need from the payloads."""
@@ -368,7 +370,7 @@ def _read_payloads(
         inlet.payloads, inlet.registered = payloads, tuple(tables.values())
 
 
-def input_reader(
+def make_input_inlet(
     topology: Topology,
     topic: str,
     masters: tuple[bytes, ...] = (),
@@ -400,9 +402,9 @@ def input_reader(
         check = SignatureCheck(streams[signed[0]].signed_headers(), signed, masters)
     inlet = RawInlet(reader, most_bytes, check)
     if fields is not None:
-        known, short = tuple(tables.values()), short_way(fields)
+        known, short = tuple(tables.values()), find_short_path(fields)
         inlet = MappedInlet(fields, reader, most_bytes, partition, known, short, Spilled, check)
-    _read_payloads(inlet, streams, tables)
+    _set_payload_readers(inlet, streams, tables)
     return inlet
 
 
@@ -416,7 +418,7 @@ def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
     """Return the topics to which the stage has rights, whose partitions it must count."""
     return sorted(
         right.name
-        for right in rights(topology, stage)
+        for right in list_rights(topology, stage)
         if right.kind == Kind.TOPIC and not right.prefixed
     )
 
@@ -437,7 +439,7 @@ def arrange(
     - there are more input partitions than a task can read;
     - master keys are missing.
     """
-    whole = {topic for each in stage_topics.read_together(topology, stage) for topic in each}
+    whole = {topic for each in stage_topics.group_inputs(topology, stage) for topic in each}
     for topic in stage_topics.inputs_of(topology, stage):
         changelog = stage_topics.changelog_topic(topology.application, stage.name, topic)
         needed = 1 if topic in whole else partitions[topic]
@@ -448,8 +450,8 @@ def arrange(
             )
     upstream: list[tuple[str, int, int]] = []
     if stage_topics.reads(topology, stage) in (RAW, SEQUENCED):
-        upstream = change.extend(
-            lanes, {t: partitions[t] for t in stage_topics.upstream_inputs(topology)}
+        upstream = change.extend_table(
+            lanes, {t: partitions[t] for t in stage_topics.list_upstream_inputs(topology)}
         )
     arrangement = Arrangement(topology, stage, partitions, upstream, masters)
     if len(arrangement.lane_places) > MOST_LANES:
@@ -459,5 +461,5 @@ def arrange(
         )
     if arrangement.is_first:
         for topic in arrangement.inputs:
-            input_reader(topology, topic, masters)
+            make_input_inlet(topology, topic, masters)
     return arrangement

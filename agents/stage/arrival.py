@@ -23,7 +23,7 @@ A topic with `CreateTime` has no append time (LogAppendTime). The arrival time i
 reading, and two runs over one log may differ. With `arrival: timestamp` it is the largest of the
 timestamps of the records read, so a replay gives the same result. A timestamp that is ahead of the
 time of reading by more than `max_ahead` does not move the clock. Topics with foreign records must
-choose one of the two (`no_arrival`).
+choose one of the two (`why_unreadable`).
 
 The embedded broker sets no arrival times either, but all its producers are on this machine and
 share its clock. There the timestamp that the producer's client set at sending counts as the arrival
@@ -108,7 +108,7 @@ class ArrivalClock:
             oldest_ns = read_at_ns if self.plays else OLDEST_STAMP_NS
             is_of_sending = self.embedded and 0 <= read_at_ns - stamp_ns <= oldest_ns
             arrival_ns = stamp_ns if is_of_sending else read_at_ns
-        return self._arrive(arrival_ns, records)
+        return self._advance(arrival_ns, records)
 
     @property
     def is_of_broker(self) -> bool:
@@ -131,7 +131,7 @@ class ArrivalClock:
         is_apart = self.log.doubted_ns or self.now_ns - append_ns > BACK_NS
         return min(self.now_ns, self.arrival_ns) if is_apart else self.now_ns
 
-    def _arrive(self, arrival_ns: int, records: int = 1) -> int:
+    def _advance(self, arrival_ns: int, records: int = 1) -> int:
         # A tick has already fired everything that is due at its time, inclusive.
         if arrival_ns <= self._ticked_ns:
             self.overtaken += records
@@ -152,7 +152,7 @@ class ArrivalClock:
             return False
         return self.log.goes_on([record.timestamp * NS_PER_MS for record in records])
 
-    def went_on(self, records: Sequence[Any], events: Sequence[Event], ts_name: str) -> None:
+    def record_batch(self, records: Sequence[Any], events: Sequence[Event], ts_name: str) -> None:
         """Record the timestamps of a batch that passed `goes_on`, for later checks of the clock.
 
         `events` are the events of these records; `ts_name` is the header with the reported
@@ -165,7 +165,7 @@ class ArrivalClock:
             last = [
                 (event.record.timestamp * NS_PER_MS, event.ts_ns) for event in stamped[-2 * BLOCK :]
             ]
-            self.log.went_on(records[-1].timestamp * NS_PER_MS, last, len(stamped))
+            self.log.advance_to(records[-1].timestamp * NS_PER_MS, last, len(stamped))
 
     def _is_judged(self, records: Sequence[Any]) -> bool:
         return self.judges and bool(records) and records[0].timestamp_type == LOG_APPEND_TIME
@@ -180,7 +180,7 @@ class ArrivalClock:
         if timestamp_type != LOG_APPEND_TIME or not self.judges:
             return self.arrive(timestamp_ms, timestamp_type, read_at_ns)
         self._follow_slowly(timestamp_ms * NS_PER_MS)
-        return self._arrive(self.log.take(timestamp_ms * NS_PER_MS, stamp_ns))
+        return self._advance(self.log.take(timestamp_ms * NS_PER_MS, stamp_ns))
 
     def judge_all(
         self,
@@ -277,7 +277,7 @@ class ArrivalClock:
         self.log.restore(log)
 
 
-def arrival_clock(
+def make_arrival_clock(
     topology: Topology,
     topic: str,
     tick_lag_ns: int = 0,
@@ -289,7 +289,7 @@ def arrival_clock(
     return ArrivalClock(tick_lag_ns, embedded=embedded, arrival=arrival, max_ahead_ns=max_ahead_ns)
 
 
-def no_arrival(topology: Topology, topic: str) -> str | None:
+def why_unreadable(topology: Topology, topic: str) -> str | None:
     """Return why a topic without append times (CreateTime) cannot be read; None if it can.
 
     Foreign records do not contain an arrival time, so the topology needs a setting for it.

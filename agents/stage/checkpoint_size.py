@@ -79,7 +79,7 @@ class Fit:
     amount: int
     most: int = MAX_BATCH
 
-    def took(self, seconds: float, amount: int) -> None:
+    def adapt(self, seconds: float, amount: int) -> None:
         if seconds > self.limit_s and amount:
             self._set(int(amount * self.limit_s / seconds))
         elif seconds < QUICK * self.limit_s and 2 * amount >= self.amount:
@@ -129,7 +129,7 @@ class CheckpointSize:
             yield records[first:end]
             first = end
 
-    def shares(
+    def split_lanes(
         self, polled: Sequence[tuple[Lane, Sequence[Any]]]
     ) -> Iterator[list[tuple[Lane, Sequence[Any]]]]:
         """Yield the records of several lanes in pieces that fit the bounds.
@@ -159,7 +159,7 @@ class CheckpointSize:
 
     def note_work(self, seconds: float, records: int) -> None:
         """Adapt the next pieces to the time that the work on one piece took."""
-        self._piece.took(seconds, records)
+        self._piece.adapt(seconds, records)
 
     @contextmanager
     def measure_cut(self, records: int) -> Iterator[None]:
@@ -167,13 +167,13 @@ class CheckpointSize:
         began_s = time.monotonic()
         with pause_collector():
             yield
-        self._cut.took(time.monotonic() - began_s, records)
+        self._cut.adapt(time.monotonic() - began_s, records)
 
     def note_commit(self, seconds: float, records: int, payload_bytes: int) -> None:
         """Adapt the limits to a commit that took `seconds`."""
         self._quickest_s = min(self._quickest_s, seconds)
-        self._sent.took(seconds - self._quickest_s, records)
-        self._bytes.took(seconds - self._quickest_s, payload_bytes)
+        self._sent.adapt(seconds - self._quickest_s, records)
+        self._bytes.adapt(seconds - self._quickest_s, payload_bytes)
 
     def note_failure(self) -> None:
         """Halve the bounds after a failed commit, which usually took too long."""

@@ -158,12 +158,12 @@ class PartitionCheckpoints:
         """
         started_s = time.monotonic()
         try:
-            end = await self._end_of(checkpoint)
+            end = await self._send_commit(checkpoint)
         except CommitFailed:
             self.metrics.count_abort()
             self.size.note_failure()
             raise
-        self.restoring.accept_end(self.log_end, end)
+        self.restoring.check_end(self.log_end, end)
         self.log_end = end
         self.at_s = time.monotonic()
         took_s = self.at_s - started_s
@@ -173,7 +173,7 @@ class PartitionCheckpoints:
         self.offsets, self.needed_from = checkpoint.offsets, checkpoint.needed_from
         self.copying.note(checkpoint.changes, end)
 
-    async def _end_of(self, checkpoint: Checkpoint) -> int:
+    async def _send_commit(self, checkpoint: Checkpoint) -> int:
         """Commit a checkpoint, and return the changelog offset after its changes."""
         try:
             return await self.delivery.commit(checkpoint)
@@ -207,13 +207,13 @@ class PartitionCheckpoints:
 
     # -- completion and close ----------------------------------------------------------------------
 
-    async def await_arrival(self) -> None:
+    async def await_commit(self) -> None:
         """Wait for the checkpoint in flight, if any, and raise its exception if it failed."""
         if self._in_flight is not None:
             await asyncio.wait([self._in_flight])
-            self.raise_failure_of_last()
+            self.raise_last_failure()
 
-    def raise_failure_of_last(self) -> None:
+    def raise_last_failure(self) -> None:
         """Raise the exception of the last checkpoint if it failed."""
         if self._in_flight is not None and self._in_flight.done():
             self._in_flight.result()
@@ -221,7 +221,7 @@ class PartitionCheckpoints:
 
     async def is_current(self) -> bool:
         """Return whether no other owner has committed to the changelog since the last commit."""
-        return await self.restoring.changelog_end() - self.log_end <= MARKER
+        return await self.restoring.read_changelog_end() - self.log_end <= MARKER
 
     async def close(self) -> None:
         """Cancel the checkpoint in flight, and close the producer and the local copy."""

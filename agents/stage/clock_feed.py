@@ -45,7 +45,7 @@ from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import Copied
 from topology.clock.drift_table import DriftTable
 from topology.model.sample import Declared, Sample
-from topology.wire.clock_words import read_word
+from topology.wire.clock_words import read_report
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class ClockFeed:
         """
         self._needed[asker] = (since_ns, until_ns)
         begun_ns, began_s, logged = steady_ns(), time.monotonic(), False
-        while not self._covers(since_ns, until_ns, begun_ns):
+        while not self._has_samples_for(since_ns, until_ns, begun_ns):
             if not logged and time.monotonic() - began_s > LOG_AFTER_S:
                 logged = True
                 log.warning("%s: input waits for the samples that may apply to it", self.topic)
@@ -163,7 +163,7 @@ class ClockFeed:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), LOG_AFTER_S)
 
-    def wants(self, asker: Any, arrival_ns: int) -> None:
+    def allow_until(self, asker: Any, arrival_ns: int) -> None:
         """Allow reading the topic up to this time, which an asker without input has reached."""
         self._needed[asker] = (arrival_ns, arrival_ns)
 
@@ -171,7 +171,7 @@ class ClockFeed:
         """Forget an asker that needs no more samples."""
         self._needed.pop(asker, None)
 
-    def _covers(self, since_ns: int, until_ns: int, begun_ns: int) -> bool:
+    def _has_samples_for(self, since_ns: int, until_ns: int, begun_ns: int) -> bool:
         if since_ns - self.activation_ns - self.window_ns < self._forgotten_ns:
             return False
         needed_ns = until_ns - self.activation_ns
@@ -210,7 +210,7 @@ class ClockFeed:
                 consumer._fetcher._fetcher_timeout = self._wait_ms / 1e3
                 await self._begin(consumer)
                 begun.set_result(None)
-                await self._go_on(consumer, times)
+                await self._read_batches(consumer, times)
         finally:
             self._moved.set()
 
@@ -238,17 +238,17 @@ class ClockFeed:
             self._forgotten_ns = max(self._forgotten_ns, int(value))
             return
         source, arrival, offset = key.decode().rsplit("\n", 2)
-        word = read_word(source, orjson.loads(value), int(arrival), int(offset))
+        word = read_report(source, orjson.loads(value), int(arrival), int(offset))
         if isinstance(word, Word):
             self.table.add(word)
             self._homes[source] = share
 
-    async def _go_on(self, consumer: AIOKafkaConsumer, times: FetchTimes) -> None:
+    async def _read_batches(self, consumer: AIOKafkaConsumer, times: FetchTimes) -> None:
         self.table.dropped = []
         copied_s = time.monotonic()
         while True:
-            await self._go_back(consumer)
-            self._hold_back(consumer)
+            await self._reread_dropped(consumer)
+            self._pause_far_ahead(consumer)
             batches = await consumer.getmany(timeout_ms=self._wait_ms, max_records=MAX_READ)
             for share in self._shares:
                 records = batches.get(share.partition, ())
@@ -259,9 +259,9 @@ class ClockFeed:
             waiting = sum(len(share.changes) for share in self._shares)
             if time.monotonic() - copied_s >= COPY_EVERY_S or waiting >= MAX_UNCOPIED:
                 copied_s = time.monotonic()
-                await self._copy()
+                await self._update_copies()
 
-    async def _go_back(self, consumer: AIOKafkaConsumer) -> None:
+    async def _reread_dropped(self, consumer: AIOKafkaConsumer) -> None:
         """Read the topic again from an earlier time, if an asker needs dropped samples."""
         since_ns = self._oldest_needed()
         if since_ns >= self._forgotten_ns:
@@ -289,7 +289,7 @@ class ClockFeed:
         oldest_ns = min((since_ns for since_ns, _ in self._needed.values()), default=1 << 63)
         return oldest_ns - self.activation_ns - self.window_ns
 
-    def _hold_back(self, consumer: AIOKafkaConsumer) -> None:
+    def _pause_far_ahead(self, consumer: AIOKafkaConsumer) -> None:
         """Pause the partitions whose reading is far ahead of all askers, and resume the others."""
         furthest_ns = max((until_ns for _, until_ns in self._needed.values()), default=0)
         limit_ns = furthest_ns + LOOKAHEAD_NS
@@ -306,7 +306,7 @@ class ClockFeed:
             share.ended_at_ns = times.asked.get(share.partition, NEVER).mono_ns
 
     def _take(self, share: Share, record: Any) -> None:
-        word = word_of(record, share.clock)
+        word = read_clock_record(record, share.clock)
         if isinstance(word, str):
             self.refused += 1
             if self.refused <= LOGGED_REFUSALS:
@@ -323,8 +323,8 @@ class ClockFeed:
 
     # -- the local copy ----------------------------------------------------------------------------
 
-    async def _copy(self) -> None:
-        self._forget()
+    async def _update_copies(self) -> None:
+        self._forget_old()
         for share in self._shares:
             if share.position == share.copied_to:
                 continue  # The copy changes only when the position advances.
@@ -332,7 +332,7 @@ class ClockFeed:
             share.copied_to = share.position
             share.copying.note(changes, share.copied_to)
 
-    def _forget(self) -> None:
+    def _forget_old(self) -> None:
         if self._needed:
             oldest_ns = self._oldest_needed() - STEP_BACK_NS
             self.table.forget_before(oldest_ns)
@@ -353,12 +353,12 @@ class FeedEnded(Exception):
     """The drift table is no longer updated, so the process must restart."""
 
 
-def word_of(record: Any, clock: ArrivalClock) -> Word | str:
+def read_clock_record(record: Any, clock: ArrivalClock) -> Word | str:
     """Return the sample or declared offset of a record, or why it has none, and move the clock.
 
     A sample has the source's own sending time, which helps to check the broker's clock.
     """
-    word = _read(record)
+    word = _parse_record(record)
     stamp_ns = word.t4_ns if isinstance(word, Sample) else None
     arrival_ns = clock.judge(record.timestamp, record.timestamp_type, time.time_ns(), stamp_ns)
     if not isinstance(word, str):
@@ -366,7 +366,7 @@ def word_of(record: Any, clock: ArrivalClock) -> Word | str:
     return word
 
 
-def _read(record: Any) -> Word | str:
+def _parse_record(record: Any) -> Word | str:
     try:
         source = (record.key or b"").decode()
         values = orjson.loads(record.value or b"null")
@@ -376,7 +376,7 @@ def _read(record: Any) -> Word | str:
         return "it has no key; the key is the source"
     if not isinstance(values, dict):
         return "the value is not a JSON object"
-    return read_word(source, values, 0, record.offset)
+    return read_report(source, values, 0, record.offset)
 
 
 def key_of(word: Word) -> bytes:

@@ -37,9 +37,9 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 from aiokafka.structs import OffsetAndMetadata
 
 import codec
-from agents.kafka.refused_rights import first_error, refusal_in
+from agents.kafka.refused_rights import find_first_error, refusal_in
 from agents.kafka.rights import WRITE
-from agents.kafka.transaction_end import Unanswered, ask_once
+from agents.kafka.transaction_end import Unanswered, send_end_once
 from agents.stage.outbox import Outbox
 
 MAX_BATCH_BYTES: Final = 1 << 20
@@ -112,13 +112,13 @@ class Delivery:
     exactly_once: bool
 
     def __post_init__(self) -> None:
-        ask_once()
-        self._changes = self._new_changes()
+        send_end_once()
+        self._changes = self._new_producer()
         self._outputs: AIOKafkaProducer | None = None
         if not self.exactly_once:
             self._outputs = _producer(self.client, enable_idempotence=True)
 
-    def _new_changes(self) -> AIOKafkaProducer:
+    def _new_producer(self) -> AIOKafkaProducer:
         return _producer(
             self.client,
             transactional_id=self.transactional_id,
@@ -152,7 +152,7 @@ class Delivery:
         When this returns, the transaction is committed or aborted. The brokers refuse anything of
         it that is still in flight.
         """
-        before, self._changes = self._changes, self._new_changes()
+        before, self._changes = self._changes, self._new_producer()
         await _stop(before)
         await self._start([self._changes])
 
@@ -174,7 +174,7 @@ class Delivery:
         except CommitFailed:
             raise
         except Exception as failed:
-            error = first_error(self._changes, failed)
+            error = find_first_error(self._changes, failed)
             if refused := refusal_in(error, WRITE, checkpoint.source.topic):
                 raise CommitRefused(refused) from failed
             raise CommitFailed(f"{type(error).__name__}: {error}") from failed
@@ -182,15 +182,15 @@ class Delivery:
     async def _commit(self, checkpoint: Checkpoint) -> int:
         sent: Sent = []
         if self._outputs is not None:
-            await _all(await _send(self._outputs, checkpoint.outputs))
+            await _await_all(await _send(self._outputs, checkpoint.outputs))
         await self._changes.begin_transaction()
         if self._outputs is None:
             sent = await _send(self._changes, checkpoint.outputs)
         position = await self._send_changes(checkpoint.changes)
         # Wait for all answers before adding the offsets. If a partition and the offsets enter one
         # transaction at the same time, the broker refuses the batch for 100 ms.
-        await _all(sent)
-        await self._end(checkpoint)
+        await _await_all(sent)
+        await self._end_transaction(checkpoint)
         return position
 
     async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
@@ -201,10 +201,10 @@ class Delivery:
                 await asyncio.sleep(0)
         batches = outbox.take()
         in_last: int = batches[self.changelog][-1].record_count()
-        answers = await _all(await _send(self._changes, batches))
+        answers = await _await_all(await _send(self._changes, batches))
         return int(answers[-1].offset) + in_last
 
-    async def _end(self, checkpoint: Checkpoint) -> None:
+    async def _end_transaction(self, checkpoint: Checkpoint) -> None:
         """Add the input offset to the transaction, and commit it."""
         needed_from = checkpoint.needed_from
         said = "" if needed_from is None else str(needed_from)
@@ -251,7 +251,7 @@ async def commit_together(
             for target, entries in changes.items():
                 for key, value in entries.items():
                     outbox.add(target, key, value, None, [])
-            await _all(await _send(producer, outbox.take()))
+            await _await_all(await _send(producer, outbox.take()))
             for group, at in offsets.items():
                 named = {place: OffsetAndMetadata(next_, "") for place, next_ in at.items()}
                 # The client adds only the first group of a transaction, unless it knows of none.
@@ -292,12 +292,12 @@ async def _send(producer: AIOKafkaProducer, batches: Batches) -> Sent:
     for (topic, partition), builders in batches.items():
         for builder in builders:
             answer = await producer.send_batch(builder, topic, partition=partition)
-            answer.add_done_callback(_look_at)
+            answer.add_done_callback(_retrieve_error)
             sent.append((topic, answer))
     return sent
 
 
-def _look_at(answer: asyncio.Future[Any]) -> None:
+def _retrieve_error(answer: asyncio.Future[Any]) -> None:
     """Retrieve the error of an answer that nobody awaits.
 
     If the first part of a commit fails, asyncio would log every other error as never retrieved.
@@ -306,7 +306,7 @@ def _look_at(answer: asyncio.Future[Any]) -> None:
         answer.exception()
 
 
-async def _all(sent: Sent) -> list[Any]:
+async def _await_all(sent: Sent) -> list[Any]:
     """Return the answers to all batches, or raise the first error after all have been answered."""
     answers = await asyncio.gather(*(answer for _, answer in sent), return_exceptions=True)
     for (topic, _), answer in zip(sent, answers, strict=True):

@@ -18,14 +18,14 @@ from agents.kafka.transport import PartitionReset
 from agents.stage.arrangement import Arrangement
 from agents.stage.delivery import CommitFailed, CommitRefused
 from agents.stage.partition import FAR_BEHIND_NS, Partition
-from agents.stage.restoring import together
+from agents.stage.restoring import run_together
 from agents.stage.services import Services
 from agents.stage.standby import Standby
-from agents.watch.location import knows
+from agents.watch.location import is_informative
 from agents.watch.port.question import Question
 from agents.watch.stage_log import StageLog
 from agents.watch.streams_apart import StreamsApart
-from agents.watch.unhealthy import share
+from agents.watch.unhealthy import max_listed
 from agents.watch.watchdog import Verdict, Watchdog
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class StageHandler:
     """Partitions whose last checkpoint failed, with the refused right ("" for other reasons)."""
 
     def __post_init__(self) -> None:
-        self._apart = StreamsApart(self.arrangement.in_one_partition)
+        self._apart = StreamsApart(self.arrangement.single_partition_streams)
         self.standby = Standby(self.arrangement, self.services)
         self._turns = asyncio.Semaphore(OPENED_AT_ONCE)
         self._stirred = asyncio.Event()  # Set when records or partitions arrive.
@@ -112,11 +112,11 @@ class StageHandler:
         if names:
             beside.append(asyncio.create_task(self.standby.close(but=names)))
         try:
-            opened = await together(*(self._open(source) for source in sorted(names)))
+            opened = await run_together(*(self._open(source) for source in sorted(names)))
         finally:
             await asyncio.wait(beside)
         if not names:
-            self.standby.stand_by()
+            self.standby.follow_tasks()
         held = sum(self.arrangement.held_limit_bytes(source) for source in self._partitions)
         self.services.metrics.held_limit.labels(stage).set(held)
         self._count_partitions()
@@ -168,9 +168,9 @@ class StageHandler:
     def group_of(self, partition: TopicPartition) -> PartitionGroup:
         return self.arrangement.group_of(partition)
 
-    def far_ahead(self, group: PartitionGroup) -> Iterable[TopicPartition]:
+    def find_far_ahead(self, group: PartitionGroup) -> Iterable[TopicPartition]:
         task = self._partitions.get(group.name)
-        return () if task is None else task.far_ahead()
+        return () if task is None else task.find_far_ahead()
 
     async def on_batch(self, batch: GroupBatch) -> None:
         partition = self._partitions[batch.name]
@@ -209,7 +209,7 @@ class StageHandler:
                 self.watchdog.revoke(time.monotonic_ns(), source)
         failed = await asyncio.gather(*(self._settle(partition) for partition in mine))
         if not is_reset:  # The transport logs the reason of a reset.
-            _log_failed(failed)
+            _log_failures(failed)
         self._count_partitions()
 
     async def _settle(self, partition: Partition) -> tuple[str, str] | None:
@@ -274,7 +274,7 @@ class StageHandler:
                 self.watchdog.report(now_ns, source, *partition.state.restored, restoring=True)
                 self.stage_log.restoring(source, *partition.state.restored)
                 continue
-            self.stage_log.note_restore(source)
+            self.stage_log.forget_restore(source)
             if partition.checkpoints.commits:
                 self._in_doubt.pop(source, None)
             if not partition.is_read:
@@ -300,7 +300,7 @@ class StageHandler:
 
     def observe(self) -> None:
         self.standby.observe()
-        for partition in self._opened:
+        for partition in self._open_partitions:
             partition.observe()
         off_ns = max((each.off_ns for each in self._partitions.values()), default=0)
         self.services.metrics.append_time_off.labels(self.arrangement.stage.name).set(off_ns / 1e9)
@@ -309,7 +309,7 @@ class StageHandler:
             self.services.metrics.wall_clock_off.labels(self.arrangement.stage.name).set(
                 off_ns / 1e9
             )
-        self._apart.look({p: each.metrics.streams_seen for p, each in self._partitions.items()})
+        self._apart.check({p: each.metrics.streams_seen for p, each in self._partitions.items()})
 
     def needed_from(self) -> dict[int, int]:
         """Return, for each partition number, the first offset that a restore would read.
@@ -340,7 +340,7 @@ class StageHandler:
         """
         lags = sorted(
             (-(lag_ns or 0), partition, lag, each.cost.text)
-            for each in self._opened
+            for each in self._open_partitions
             for partition, lag, lag_ns in each.lags
         )
         return tuple(
@@ -350,9 +350,11 @@ class StageHandler:
             if -ns > FAR_BEHIND_NS
         )
 
-    def stale(self) -> tuple[str, ...]:
+    def describe_stale(self) -> tuple[str, ...]:
         """Return a line for each topic whose timestamps are far behind arrivals."""
-        return tuple(dict.fromkeys(line for each in self._opened for line in each.stale()))
+        return tuple(
+            dict.fromkeys(line for each in self._open_partitions for line in each.describe_stale())
+        )
 
     def last_checkpoint_s(self) -> float | None:
         """Return the monotonic time of the newest commit in seconds; None before the first."""
@@ -360,7 +362,7 @@ class StageHandler:
         return max((at_s for at_s in times if at_s is not None), default=None)
 
     @property
-    def _opened(self) -> list[Partition]:
+    def _open_partitions(self) -> list[Partition]:
         found = (partition for _, partition in sorted(self._partitions.items()))
         return [partition for partition in found if partition.is_open]
 
@@ -369,20 +371,20 @@ class StageHandler:
         about = {
             "stage": self.arrangement.stage.name,
             "cut": self.arrangement.topology.cut.why,
-            "unmet": self.services.metrics.without_results(),
+            "unmet": self.services.metrics.find_without_results(),
         }
-        most = share(len(self._opened))
-        return [{**about, **partition.explain(most)} for partition in self._opened]
+        most = max_listed(len(self._open_partitions))
+        return [{**about, **partition.explain(most)} for partition in self._open_partitions]
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
         """Return the facts about the event from each open partition that knows its source."""
         stage, names = self.arrangement.stage.name, self.arrangement.operator_names
         about = {"stage": stage, "operators": names}
-        found = [{**about, **partition.locate(asked)} for partition in self._opened]
-        return [each for each in found if knows(each)]
+        found = [{**about, **partition.locate(asked)} for partition in self._open_partitions]
+        return [each for each in found if is_informative(each)]
 
 
-def _log_failed(failed: Iterable[tuple[str, str] | None]) -> None:
+def _log_failures(failed: Iterable[tuple[str, str] | None]) -> None:
     """Log one line for each reason why last checkpoints failed, with the partitions.
 
     Usually a partition is fenced: its new owner begins at the last checkpoint that was committed.

@@ -52,10 +52,10 @@ from inorder.contract import UNIT_NS
 from inorder.header_writer import HeaderWriter
 from topology.clock.drift_table import DriftTable
 from topology.config import HeaderConfig, Topology
-from topology.config.change import begin_anew
+from topology.config.change import new_start_remedy
 from topology.flow.lanes import lane_of, number_of
 from topology.flow.replay import SavedReplay
-from topology.flow.share import renumber
+from topology.flow.share import renumber_offsets
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.wire.header_writer import HeaderWriter as StampWriter
@@ -135,7 +135,7 @@ async def begin(
 
     Raises StateRefused if a topic between stages has older events.
     """
-    found = await asyncio.to_thread(origin, histories, arrangement, source)
+    found = await asyncio.to_thread(make_origin, histories, arrangement, source)
     if arrangement.is_first:
         return found
     first = await logs.first_of(source)
@@ -152,7 +152,7 @@ async def begin(
     return found
 
 
-def origin(histories: Histories, arrangement: Arrangement, source: TopicPartition) -> Origin:
+def make_origin(histories: Histories, arrangement: Arrangement, source: TopicPartition) -> Origin:
     """Return the first state of the task of this name, made from its history."""
     history = histories.of(arrangement, source)
     stage = arrangement.operators(source, DriftTable())
@@ -168,11 +168,11 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         stage.alignment.begin_at(history.now_ns)
     kept = sorted(stage.iter_held(), key=offset_of) if state else []
     last = sorted(history.waiting, key=offset_of)
-    numbers = _number(kept, last)
+    numbers = _number_events(kept, last)
     record_of = RecordWriter(arrangement, source)
     entries: dict[str, Any] = {}
     if state or stage.alignment is not None:
-        kept_by = renumber(stage.snapshot(), numbers)
+        kept_by = renumber_offsets(stage.snapshot(), numbers)
         entries |= {f"{changelog.STATE}{key}": value for key, value in kept_by.items()}
     entries |= pages_of({event: stage.ledger.places_of(event) for event in kept})
     read = Read()
@@ -195,7 +195,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     return Origin(written, records, last, progress)
 
 
-def _number(kept: list[Event], last: list[Event | Malformed]) -> dict[int, int]:
+def _number_events(kept: list[Event], last: list[Event | Malformed]) -> dict[int, int]:
     """Give the events of each lane numbers from -1 downwards, and sort them by these.
 
     `last` are those of the last instant. Returns the new number of each event in `kept`.
@@ -229,23 +229,23 @@ class RecordWriter:
 
     def __call__(self, event: Event) -> Spilled:
         key = event.source.encode()
-        value = _value(event) if event.kind == DATA else None
+        value = _value_of(event) if event.kind == DATA else None
         stamp_ms = event.arrival_ns // NS_PER_MS
         if self._reads == ORDERED:
             stamp_ms = max(event.ref_time_ns // NS_PER_MS, 0)
-        headers = self._headers(event)
+        headers = self._make_headers(event)
         return Spilled(event.offset, stamp_ms, LOG_APPEND_TIME, key, value, headers)
 
-    def _headers(self, event: Event) -> Written:
+    def _make_headers(self, event: Event) -> Written:
         if self._reads == RAW:
-            return self._as_sent(event)
+            return self._make_sent_headers(event)
         if self._reads == ORDERED:
-            return self._stamped.write_ordered(event, self._as_sent(event))
+            return self._stamped.write_ordered(event, self._make_sent_headers(event))
         if event.kind in MADE_BY_STAGES:
             return self._stamped.control(event, event.lane)
-        return self._stamped.stamp(event, self._as_sent(event), event.lane)
+        return self._stamped.stamp(event, self._make_sent_headers(event), event.lane)
 
-    def _as_sent(self, event: Event) -> Written:
+    def _make_sent_headers(self, event: Event) -> Written:
         """Return the headers that a producer would have written for the event."""
         written = self._sent.write(
             event.source,
@@ -263,11 +263,11 @@ class RecordWriter:
         if event.kind == DEAD:
             headers[self._names.ts] = NO_TIME
         elif event.ts_ns % UNIT_NS[self._contract.ts_unit]:
-            headers[self._names.ts] = rfc3339.spell(event.ts_ns).encode()
+            headers[self._names.ts] = rfc3339.format_ns(event.ts_ns).encode()
         return [*headers.items()]
 
 
-def _value(event: Event) -> bytes | None:
+def _value_of(event: Event) -> bytes | None:
     payload: Any = event.value
     if payload is None:
         return None
@@ -292,7 +292,7 @@ def _bytes_of(text: Any) -> bytes | None:
     return None
 
 
-def refuse_other(
+def refuse_other_history(
     found: Progress, expected: Histories | None, source: TopicPartition, topology: Topology
 ) -> None:
     """Raise StateRefused if a task's existing state did not begin with this history."""
@@ -301,5 +301,5 @@ def refuse_other(
     raise StateRefused(
         f"there is a state of {source.topic}/{source.partition} already, and it did not begin with"
         " this backfill (--from-backfill): leave the option out to continue with that state, or,"
-        f" before the backfill, {begin_anew(topology)}"
+        f" before the backfill, {new_start_remedy(topology)}"
     )

@@ -25,10 +25,10 @@ from codec.batches import Record as PlainRecord
 from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form, MappedValues
 from codec.values.registered import RegisteredSchemas
 from inorder.contract import UNIT_NS
-from topology.flow.stage import placeholder
+from topology.flow.stage import make_placeholder
 from topology.model.encoded import Encoded, ReadEncoded
 from topology.model.event import Event
-from topology.model.outcome import Malformed, dead_letter
+from topology.model.outcome import Malformed, make_dead_letter
 from topology.wire.checker import digest_of_id
 from topology.wire.field_reader import FieldReader
 from topology.wire.header_reader import HeaderReader
@@ -53,7 +53,7 @@ class Read:
     events: list[Event] = field(default_factory=list)
     dead: list[Malformed] = field(default_factory=list)
 
-    def with_more(self, other: Read) -> Read:
+    def extend(self, other: Read) -> Read:
         """Add the content of another batch, and return this one."""
         self.events += other.events
         self.dead += other.dead
@@ -62,7 +62,7 @@ class Read:
     def add(self, item: Event | Malformed) -> None:
         self.add_without_place(item)
         if isinstance(item, Malformed):
-            place = placeholder(item)
+            place = make_placeholder(item)
             if place is not None:
                 self.events.append(place)
 
@@ -90,7 +90,7 @@ class Inlet:
         """Return the events and dead letters of consecutive records, and move the clock."""
         read = Read()
         self._read(records, clock, read)
-        self._put_readers(read.events)
+        self._wrap_payloads(read.events)
         return read
 
     def read_again(self, records: Sequence[Record]) -> list[Event]:
@@ -101,7 +101,7 @@ class Inlet:
         """
         read = Read()
         self._read_again(records, read)
-        self._put_readers(read.events)
+        self._wrap_payloads(read.events)
         return read.events
 
     def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
@@ -114,7 +114,7 @@ class Inlet:
         """Return the id of a record that was read as an event, or None if it has none."""
         return None
 
-    def _put_readers(self, events: list[Event]) -> None:
+    def _wrap_payloads(self, events: list[Event]) -> None:
         payloads = self.payloads
         if payloads is not None:
             for event in events:
@@ -143,27 +143,27 @@ class RawInlet(Inlet):
 
     def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
         if clock.goes_on(records):
-            self._read_on(records, clock, read)
-            clock.went_on(records, read.events, self._ts_name)
+            self._read_records(records, clock, read)
+            clock.record_batch(records, read.events, self._ts_name)
         else:
-            items = self._items(records, ArrivalClock(0))
+            items = self._read_items(records, ArrivalClock(0))
             clock.judge_all(records, items, time.time_ns(), self._ts_name)
             for item in items:
                 read.add(item)
 
     def _read_again(self, records: Sequence[Record], read: Read) -> None:
-        self._read_on(records, ArrivalClock(0), read, has_past=True)
+        self._read_records(records, ArrivalClock(0), read, has_past=True)
 
-    def _read_on(
+    def _read_records(
         self, records: Sequence[Record], clock: ArrivalClock, read: Read, *, has_past: bool = False
     ) -> None:
         if self._check is None:
             self._events.read(records, clock, time.time_ns(), read.events, read.add)
         else:
-            for item in self._items(records, clock, has_past=has_past):
+            for item in self._read_items(records, clock, has_past=has_past):
                 read.add(item)
 
-    def _items(
+    def _read_items(
         self, records: Sequence[Record], clock: ArrivalClock, *, has_past: bool = False
     ) -> list[Event | Malformed]:
         """Return one item for each record.
@@ -187,9 +187,9 @@ class RawInlet(Inlet):
         item = self._reader.read(
             record.headers, stamp_ns, arrival_ns, record.offset, record, record.value
         )
-        return self._bound(item)
+        return self._limit_size(item)
 
-    def _bound(self, item: Event | Malformed) -> Event | Malformed:
+    def _limit_size(self, item: Event | Malformed) -> Event | Malformed:
         """Return the item, or a dead letter if its record is too large."""
         if isinstance(item, Event):
             record = item.record
@@ -201,7 +201,7 @@ class RawInlet(Inlet):
                 excess = f"{size} bytes, and {self._max_record_bytes} are allowed"
             if excess:
                 fault = fault_of("record", HUGE, "the record", shown=excess)
-                return dead_letter(item, item.arrival_ns, fault.reason, fault.detail)
+                return make_dead_letter(item, item.arrival_ns, fault.reason, fault.detail)
         return item
 
 
@@ -254,10 +254,10 @@ class MappedInlet(RawInlet):
                 record.offset, record.timestamp, record.timestamp_type, key, value,
                 self._fields.headers(item, headers),
             )  # fmt: skip
-        return self._bound(item)
+        return self._limit_size(item)
 
     def id_in(self, record: Record) -> str | None:
-        return self._fields.id_in(record.headers, record.key, record.value)
+        return self._fields.find_id(record.headers, record.key, record.value)
 
 
 def largest_size(record: Record) -> int:

@@ -50,7 +50,7 @@ class ItemPrice:
         """Return whether any detector is speculative, so that there is a cost to measure."""
         return bool(self.ahead)
 
-    def add_spent(self, cpu_ns: int) -> None:
+    def add_cpu_ns(self, cpu_ns: int) -> None:
         """Add processor time of the stage, and update the cost at the end of an interval."""
         self._spent_ns += cpu_ns
         if self._spent_ns < STRETCH_NS:
@@ -60,12 +60,12 @@ class ItemPrice:
             price_ns = self._spent_ns // (items - self._items)
             before_ns = self.price_ns or price_ns
             self.price_ns = before_ns + (price_ns - before_ns) // WEIGHT
-            self._look_around()
+            self._measure_others()
             for each in self.ahead:
-                each.items_cost(self.price_ns, self.others_ppm)
+                each.set_costs(self.price_ns, self.others_ppm)
         self._items, self._spent_ns = items, 0
 
-    def _look_around(self) -> None:
+    def _measure_others(self) -> None:
         busy_ns, now_ns = self.busy_ns(), self.now_ns()
         was_busy_ns, since_ns = self._since
         self._since = (busy_ns, now_ns)

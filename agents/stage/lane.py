@@ -92,7 +92,7 @@ class Lane:
                 self._broker, self._led_since_ns = end.asked.broker, None
             self.lag.note_answer(end.asked.mono_ns, end.high_watermark)
 
-    def caught_up(
+    def bound_clock_ns(
         self, at: FetchRequest, times: BrokerTimes | None
     ) -> tuple[int | None, int | None]:
         """Return the least time of the lane's clock at a request, and the latest; None if unknown.
@@ -101,11 +101,13 @@ class Lane:
         """
         if times is None:
             return at.wall_ns, at.wall_ns
-        times.want(at.broker, at.mono_ns)
+        times.request_probes(at.broker, at.mono_ns)
         now_ns = times.least_ns(at.broker, at.mono_ns)
         if self._led_since_ns is None:
             self._led_since_ns = now_ns
-        self.clock.steady_since_ns = _later(times.steady_since_ns(at.broker), self._led_since_ns)
+        self.clock.steady_since_ns = _latest_of(
+            times.steady_since_ns(at.broker), self._led_since_ns
+        )
         return now_ns, times.most_ns(at.broker, at.mono_ns)
 
     # -- for people --------------------------------------------------------------------------------
@@ -121,6 +123,6 @@ class Lane:
         return self.lag.ns(self.next_offset or 0, now_ns, at.mono_ns)
 
 
-def _later(one_ns: int | None, other_ns: int | None) -> int | None:
+def _latest_of(one_ns: int | None, other_ns: int | None) -> int | None:
     """Return the later time; None if one of them is unknown."""
     return None if one_ns is None or other_ns is None else max(one_ns, other_ns)

@@ -34,11 +34,11 @@ from agents.state.stores.seal import StateTally
 from topology.clock.drift_table import DriftTable
 from topology.config.stages import MERGE
 from topology.flow.lanes import number_of
-from topology.flow.recut import OperatorStates, streams_apart
+from topology.flow.recut import OperatorStates, find_divided_streams
 from topology.flow.registry import ALIGN_PLACE, BY_LANE, places_of
-from topology.flow.share import prefix_of, renumber
+from topology.flow.share import prefix_of, renumber_offsets
 from topology.flow.stage import ALIGN
-from topology.model.event import Event, twin
+from topology.model.event import Event, copy_event
 from topology.model.operator import State
 from topology.wire.header_writer import HeaderWriter
 
@@ -68,7 +68,9 @@ class FormerTask:
         parts = StateParts()
         for key, value in self.entries.items():
             parts.add(key.decode(), value)
-        self._ordering = {key: value for key, value in parts.operators.items() if _orders(key)}
+        self._ordering = {
+            key: value for key, value in parts.operators.items() if _is_ordering_key(key)
+        }
         held = sorted(self.state.stage.iter_held(), key=offset_of)
         if len(self.state.lanes) > 1:
             held.sort(key=lambda event: (event.at_ns, event.ref_time_ns))
@@ -107,12 +109,14 @@ class FormerTask:
         for former, event in self.held:
             event.offset = numbers.get(former, former)
         others = {
-            key: value for key, value in self.state.stage.snapshot().items() if not _orders(key)
+            key: value
+            for key, value in self.state.stage.snapshot().items()
+            if not _is_ordering_key(key)
         }
-        return {**self._ordering, **renumber(others, numbers)}
+        return {**self._ordering, **renumber_offsets(others, numbers)}
 
 
-def _orders(key: str) -> bool:
+def _is_ordering_key(key: str) -> bool:
     """Return whether this is a key of REORDER, CLOCK or MERGE."""
     return prefix_of(key).rpartition("\n")[2].rstrip("/") in ORDERING
 
@@ -125,7 +129,7 @@ def spread(arrangement: Arrangement) -> str | None:
     if not (arrangement.is_first and MERGE in arrangement.operator_names):
         return None
     lanes = {source: arrangement.lanes_by_stream(source) for source in arrangement.tasks}
-    return next(streams_apart(lanes), None)
+    return next(find_divided_streams(lanes), None)
 
 
 def moved_states(
@@ -141,12 +145,12 @@ def moved_states(
     """
     tasks = {source: arrangement.lanes_by_stream(source) for source in arrangement.tasks}
     lane_of = {name: at[0][0] for lanes in tasks.values() for name, at in lanes.items()}
-    pool, held = _pool(arrangement, former, lane_of)
+    pool, held = _pool_states(arrangement, former, lane_of)
     now_ns = max(task.now_ns for task in former)
     record_of = _record_writer(arrangement)
     found: dict[TopicPartition, MovedState] = {}
     for source, lanes in tasks.items():
-        progress = _progress(arrangement, source, former, now_ns, ends, topic_ids)
+        progress = _make_progress(arrangement, source, former, now_ns, ends, topic_ids)
         offsets = {
             lane: offset
             for lane, offset in progress.offsets(source).items()
@@ -163,11 +167,11 @@ def moved_states(
         own = sorted((event for event in held if event.stream in lanes), key=offset_of)
         entries |= pages_of({event: held[event] for event in own})
         entries |= {f"{changelog.RECORD}{event.offset}": record_of(event) for event in own}
-        found[source] = MovedState(_seal(entries, progress), offsets)
+        found[source] = MovedState(_encode_entries(entries, progress), offsets)
     return found
 
 
-def _pool(
+def _pool_states(
     arrangement: Arrangement, former: Sequence[FormerTask], lane_of: Mapping[str, int]
 ) -> tuple[OperatorStates, dict[Event, int]]:
     """Return the states of all operators, and the events that those of this stage hold.
@@ -182,7 +186,7 @@ def _pool(
         for was, event in task.held:
             at = sum(places[name] for name in task.holders(event) if name in places)
             if at:
-                copy = twin(event)
+                copy = copy_event(event)
                 copy.lane = lane_of[event.stream]
                 copy.offset = numbers[was] = number_of(copy.lane, -count)
                 held[copy] = at
@@ -192,7 +196,7 @@ def _pool(
     return pool, held
 
 
-def _progress(
+def _make_progress(
     arrangement: Arrangement,
     source: TopicPartition,
     former: Sequence[FormerTask],
@@ -224,7 +228,7 @@ def _progress(
     return made
 
 
-def _seal(entries: Mapping[str, Any], progress: Progress) -> dict[bytes, bytes]:
+def _encode_entries(entries: Mapping[str, Any], progress: Progress) -> dict[bytes, bytes]:
     """Return the encoded entries, with the progress that counts them."""
     encoded = changelog.encode_changes(entries)
     tally = StateTally()

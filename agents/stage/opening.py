@@ -22,10 +22,10 @@ from typing import Final
 
 from agents.stage.arrangement import Arrangement
 from agents.stage.checkpoints import PartitionCheckpoints
-from agents.stage.history import Histories, begin, refuse_other
+from agents.stage.history import Histories, begin, refuse_other_history
 from agents.stage.partition_state import PartitionState
 from agents.stage.rebuilding import Rebuilding
-from agents.stage.restoring import FoundState, together
+from agents.stage.restoring import FoundState, run_together
 from agents.stage.services import Services
 from agents.stage.working import Work
 from agents.state.changelog import Progress
@@ -59,13 +59,13 @@ class Opening:
         found = await self._find()
         histories, source = self.services.histories, self.state.source
         if found.progress is not None:
-            refuse_other(found.progress, histories, source, self.arrangement.topology)
+            refuse_other_history(found.progress, histories, source, self.arrangement.topology)
             await self._restore(found.state, found.progress, found.before)
             if found.before is not None:
                 # A worker with the old file sees this checkpoint, and does not take over the state.
                 await self.checkpoints.write()
         elif histories is not None:
-            await self._begin_with(histories)
+            await self._begin_with_history(histories)
         else:
             await self._begin_empty()
 
@@ -93,7 +93,7 @@ class Opening:
         fence = to.delivery.start()
         found = await to.restoring.find(to.copying.copy, fence, self.state.note_restored)
         if found.passed_over:
-            to.metrics.offset_passed_over()
+            to.metrics.count_passed_over()
         to.copying.note(found.changes, found.position)
         self.state.tally, to.log_end = found.tally, found.position
         log.info(
@@ -109,9 +109,9 @@ class Opening:
         self.checkpoints.offsets = self.state.offsets()
         rebuilding = Rebuilding(self.services, self.arrangement, self.state)
         await rebuilding.rebuild(state)
-        self.work.dead_letters(rebuilding.dead)
+        self.work.write_dead_letters(rebuilding.dead)
 
-    async def _begin_with(self, histories: Histories) -> None:
+    async def _begin_with_history(self, histories: Histories) -> None:
         """Commit the state of a history and the results of its last instant in one transaction."""
         origin = await begin(histories, self.arrangement, self.state.source, self.services.logs)
         self.state.tally.change(origin.entries)
@@ -139,7 +139,7 @@ class Opening:
             state.stage.begin_midstream(SOURCES)
         if logs.is_embedded or (is_first and not claims):
             return
-        bounds = await together(*(logs.bounds(lane.partition) for lane in lanes))
+        bounds = await run_together(*(logs.bounds(lane.partition) for lane in lanes))
         if bounds[0][0] and not is_first:
             state.stage.begin_midstream(QUERIES)
         if claims:

@@ -31,7 +31,7 @@ from topology.model.late import MAY_BE_COPY
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 from topology.model.result import RETRACT, Finding, Overflow
 from topology.wire.header_writer import HeaderWriter
-from topology.wire.json_lines import JsonObject, line_json, report_line, result_line
+from topology.wire.json_lines import JsonObject, encode_line, make_report_line, make_result_line
 
 POSITIVE: Final = 0x7FFFFFFF
 MADE_BY_STAGES: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED, WATERMARK})
@@ -136,8 +136,8 @@ class ResultOutlet:
 
     def put(self, finding: Finding, outbox: Outbox) -> None:
         topic, partitions = self.topics[finding.found_by]
-        line = result_line(finding)
-        value: bytes | None = line_json(line)
+        line = make_result_line(finding)
+        value: bytes | None = encode_line(line)
         headers: Headers = []
         if isinstance(finding, Overflow):
             key, headers = finding.query, [("kind", b"overflow")]
@@ -165,10 +165,10 @@ class SideOutlet:
 
     def put(self, report: Report, outbox: Outbox) -> None:
         if isinstance(report, Gap):
-            gap = report_line(report, replayed=False)
+            gap = make_report_line(report, replayed=False)
             self._add(self.topics.gaps, report.stream, gap, outbox)
         elif isinstance(report, Malformed):
-            dead = dead_letter(report, self.sources[lane_of(report.offset)])
+            dead = make_dead_letter(report, self.sources[lane_of(report.offset)])
             self._add(self.topics.dead, report.stream or "", dead, outbox)
         elif isinstance(report, Late):
             self._put_late(report, outbox)
@@ -192,9 +192,9 @@ class SideOutlet:
         outbox.add(target, key, orjson.dumps(document), None, [])
 
 
-def dead_letter(dead: Malformed, source: Target) -> JsonObject:
+def make_dead_letter(dead: Malformed, source: Target) -> JsonObject:
     """Return the report of a dead letter: its topic, partition and offset, but no payload."""
-    letter = report_line(dead, replayed=False)
+    letter = make_report_line(dead, replayed=False)
     del letter["line"]
     letter["topic"], letter["partition"] = source
     letter["offset"] = offset_in_lane(dead.offset)

@@ -45,7 +45,7 @@ from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, Stream
 from agents.watch.overdue import Overdue
 from agents.watch.port.question import Question
 from agents.watch.unhealthy import explain
-from inorder.playback import stale_stamps
+from inorder.playback import describe_staleness
 
 log = logging.getLogger(__name__)
 
@@ -131,11 +131,11 @@ class Partition:
         started = time.monotonic()
         await self.opening.open()
         self.metrics.count_restore(time.monotonic() - started)
-        self.metrics.begins(*self._current())
+        self.metrics.begins(*self._collect_figures())
         self.is_open = True
         begins = self.state.offsets()
         if begins and self.services.playback is not None:
-            self.services.playback.go_on()
+            self.services.playback.let_time_advance()
         held = len(self.state.held)
         for lane in self.state.lanes.values():
             at = begins.get(lane.partition)
@@ -145,52 +145,52 @@ class Partition:
 
     async def take(self, batch: GroupBatch) -> None:
         """Process a batch or ticks; first raise the exception of a failed checkpoint, if any."""
-        self.checkpoints.raise_failure_of_last()
+        self.checkpoints.raise_last_failure()
         self.got_batch = True
         polled: list[tuple[Lane, Sequence[Any]]] = []
         for each in batch.batches:
             lane = self._lanes[each.partition]
             lane.note_answer(each.end)
             if each.skipped:
-                self.services.metrics.store_error("input_retention", each.skipped)
+                self.services.metrics.count_store_error("input_retention", each.skipped)
             begin, records = lane.next_offset, each.records
             if begin is not None and records and records[0].offset < begin:
                 records = [record for record in records if record.offset >= begin]
             if records:
                 polled.append((lane, records))
-        polled.sort(key=_number)
+        polled.sort(key=_lane_number_of)
         if polled:
-            await self._know_schemas(batch, polled)
-            await self._know_clocks(polled)
+            await self._await_schemas(batch, polled)
+            await self._await_samples(polled)
             if (playback := self.services.playback) is not None:
                 for lane, some in polled:
-                    lane.clock.plays = playback.follow(lane.partition.topic, some)
-            await self._work_through(polled)
+                    lane.clock.plays = playback.note_records(lane.partition.topic, some)
+            await self._process_pieces(polled)
             if not self.is_open:
                 return
-        self._advance(batch)
+        self._advance_lanes(batch)
         if self.checkpoints.is_full:
-            await self.checkpoints.await_arrival()
+            await self.checkpoints.await_commit()
             self._begin_checkpoint()
         else:
             self.pulse()
 
-    def _advance(self, batch: GroupBatch) -> None:
+    def _advance_lanes(self, batch: GroupBatch) -> None:
         """Note how far the lanes have been read, and advance the time of those without records."""
         playback, moved = self.services.playback, list[Lane]()
-        is_held = playback is not None and playback.holds_time(time.time_ns() // NS_PER_MS)
+        is_held = playback is not None and playback.is_holding_time(time.time_ns() // NS_PER_MS)
         for each in batch.batches:
-            lane, caught_up = self._lanes[each.partition], each.end.caught_up
+            lane, caught_up = self._lanes[each.partition], each.end.last_empty_fetch
             lane.next_offset = max(lane.next_offset or 0, each.end.position)
             if is_held or caught_up is None or not self.arrangement.is_first:
                 continue
             if self._tick(lane, caught_up):
                 moved.append(lane)
         if moved:
-            with self._whole_or_nothing():
+            with self._close_on_failure():
                 self.work.pass_time(moved)
 
-    def far_ahead(self) -> Iterator[TopicPartition]:
+    def find_far_ahead(self) -> Iterator[TopicPartition]:
         """Yield the lanes that are so far ahead in time that the others are polled first.
 
         While more than `READ_AHEAD` events wait for other lanes, each lane that has another behind
@@ -212,18 +212,18 @@ class Partition:
 
     def _tick(self, lane: Lane, caught_up: FetchRequest) -> bool:
         """Advance a lane's clock to the time when it had caught up; return whether it moved."""
-        now_ns, most_ns = lane.caught_up(caught_up, self._times_of(lane))
+        now_ns, most_ns = lane.bound_clock_ns(caught_up, self._times_of(lane))
         if now_ns is None:
             return False
         if self.services.clock_feed is not None:
-            self.services.clock_feed.wants(lane.partition, now_ns)
+            self.services.clock_feed.allow_until(lane.partition, now_ns)
         return lane.clock.tick(now_ns, most_ns)
 
     def _times_of(self, lane: Lane) -> BrokerTimes | None:
         """Return the brokers' clocks; None if arrival times are another clock's."""
         return self.services.broker_times if lane.clock.is_of_broker else None
 
-    async def _know_schemas(
+    async def _await_schemas(
         self, batch: GroupBatch, polled: Sequence[tuple[Lane, Sequence[Any]]]
     ) -> None:
         """Wait until the registered schemas that the records need have been looked up.
@@ -234,11 +234,11 @@ class Partition:
             if lane.inlet.registered:
                 self.waits_for_schemas = batch.is_waiting = True
                 try:
-                    await self.services.schemas.reach_for(lane.inlet.registered, records)
+                    await self.services.schemas.resolve_records(lane.inlet.registered, records)
                 finally:
                     self.waits_for_schemas = batch.is_waiting = False
 
-    async def _know_clocks(self, polled: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
+    async def _await_samples(self, polled: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
         """Wait until the drift table has all samples that apply to these records."""
         if self.services.clock_feed is None:
             return
@@ -250,19 +250,19 @@ class Partition:
             until_ns = max(clock.now_ns, *times_ns)
             await self.services.clock_feed.reach(lane.partition, since_ns, until_ns)
 
-    async def _work_through(self, polled: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
+    async def _process_pieces(self, polled: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
         """Process the records piece by piece.
 
         During a long batch, other tasks get a turn and checkpoints are begun between the pieces.
         """
         since_s = time.monotonic()
-        for piece in self.checkpoints.size.shares(polled):
+        for piece in self.checkpoints.size.split_lanes(polled):
             if not self.is_open:
                 return  # The task was closed while another one had a turn.
             count = sum(len(records) for _, records in piece)
             self.cost.begin()
             begun_s = time.monotonic()
-            with self._whole_or_nothing():
+            with self._close_on_failure():
                 self.work.records(piece)
             now_s = time.monotonic()
             self.checkpoints.size.note_work(now_s - begun_s, count)
@@ -271,7 +271,7 @@ class Partition:
             self.checkpoints.taken += count
             is_long = now_s - since_s >= LONG_S
             if self.checkpoints.is_full or is_long:
-                await self.checkpoints.await_arrival()
+                await self.checkpoints.await_commit()
                 self._begin_checkpoint()
                 await asyncio.sleep(TURN_S if is_long else 0)
                 since_s = time.monotonic()
@@ -284,12 +284,12 @@ class Partition:
     def _begin_checkpoint(self) -> None:
         """Begin a checkpoint; also report progress if a heartbeat is due."""
         if self.is_open:
-            with self._whole_or_nothing():
+            with self._close_on_failure():
                 self.work.beat()
                 self.checkpoints.begin()
 
     @contextmanager
-    def _whole_or_nothing(self) -> Iterator[None]:
+    def _close_on_failure(self) -> Iterator[None]:
         """Close the partition if the body fails.
 
         Memory is then ahead of the log. None of the work since the last commit may be committed,
@@ -304,9 +304,9 @@ class Partition:
     async def settle(self) -> None:
         """Commit the processed records; raise CommitFailed if the commit fails."""
         if self.is_open:
-            await self.checkpoints.await_arrival()
+            await self.checkpoints.await_commit()
             self._begin_checkpoint()
-            await self.checkpoints.await_arrival()
+            await self.checkpoints.await_commit()
 
     async def abandon(self) -> None:
         """Release the partition without a checkpoint; its next owner begins at the last one."""
@@ -390,20 +390,20 @@ class Partition:
         # With a backlog nothing counts as overdue, and many events may be buffered.
         oldest = None if has_backlog else self.state.held.oldest()
         self.waits = has_backlog or oldest is not None
-        self.overdue.look(oldest, self.state.now_ns, has_backlog=has_backlog)
+        self.overdue.update(oldest, self.state.now_ns, has_backlog=has_backlog)
         self.metrics.overdue(self.overdue.seconds, self.overdue.waits_for)
-        self.metrics.set_current(*self._current())
+        self.metrics.set_current(*self._collect_figures())
         for partition, lag, lag_ns in lags:
-            self.services.metrics.lags(partition, lag, lag_ns)
+            self.services.metrics.note_lag(partition, lag, lag_ns)
 
-    def stale(self) -> Iterator[str]:
+    def describe_stale(self) -> Iterator[str]:
         """Yield a line for each topic with timestamps far behind arrivals, as in old recordings."""
         of_topics: dict[str, list[Lane]] = {}
         for partition, lane in self._lanes.items():
             of_topics.setdefault(partition.topic, []).append(lane)
         for topic, lanes in of_topics.items():
             arrival_ns = max(lane.clock.arrival_ns for lane in lanes)
-            if stale := stale_stamps(max(lane.newest_stamp_ns for lane in lanes), arrival_ns):
+            if stale := describe_staleness(max(lane.newest_stamp_ns for lane in lanes), arrival_ns):
                 yield f"{topic}: {stale}"
 
     def faults(self) -> Iterator[tuple[TopicPartition, str]]:
@@ -423,9 +423,9 @@ class Partition:
         """How far a broker's clock is ahead of or behind the clock of a lane, at most."""
         return max(lane.clock.off_ns for lane in self._lanes.values())
 
-    def _current(self) -> tuple[dict[str, StreamFigures], ShellTotals]:
+    def _collect_figures(self) -> tuple[dict[str, StreamFigures], ShellTotals]:
         state, stage = self.state, self.state.stage
-        waiting = state.held.by_stream(stage.chains, state.now_ns)
+        waiting = state.held.count_by_stream(stage.chains, state.now_ns)
         figures = {
             stream: StreamFigures(
                 held, stage.figures_of(stream), oldest_ns, stage.field_uses_of(stream)
@@ -437,5 +437,5 @@ class Partition:
         return figures, ShellTotals(overtaken, waivers)
 
 
-def _number(polled: tuple[Lane, Sequence[Any]]) -> int:
+def _lane_number_of(polled: tuple[Lane, Sequence[Any]]) -> int:
     return polled[0].number

@@ -14,7 +14,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.stage_topics import SEQUENCED
 from agents.stage.arrangement import Arrangement
-from agents.stage.arrival import arrival_clock
+from agents.stage.arrival import make_arrival_clock
 from agents.stage.lane import Lane
 from agents.stage.services import Services
 from agents.state import changelog
@@ -51,7 +51,7 @@ class PartitionState:
                 number,
                 partition,
                 self.arrangement.inlet(partition),
-                arrival_clock(
+                make_arrival_clock(
                     topology,
                     partition.topic,
                     topology.tick_lag_ns,
@@ -114,10 +114,10 @@ class PartitionState:
         if before is not None:
             now = self.arrangement.operator_names
             self.place_moves = place_moves(operators_of(before.shapes), now)
-            self._read_as_before(before)
+            self._keep_old_readings(before)
         self._tried_at = progress.since
 
-    def _read_as_before(self, before: Contract) -> None:
+    def _keep_old_readings(self, before: Contract) -> None:
         """Read the buffered records by the settings of a file that was changed.
 
         If no record arrived since an earlier change, the settings from before that change apply.
@@ -131,7 +131,7 @@ class PartitionState:
                 number = number_of(lane.number, lane.next_offset)
                 self.progress.readings.setdefault(number, before.streams)
 
-    def read_until(self, number: int) -> int | None:
+    def reading_key_of(self, number: int) -> int | None:
         """Return the key in `Progress.readings` that applies to a buffered event of this number.
 
         None means that the record is read by the present topology file.

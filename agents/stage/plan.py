@@ -35,12 +35,12 @@ from topology.config.change import (
     Contract,
     Difference,
     Facts,
-    begin_anew,
-    reads_alike,
+    have_same_reading,
+    new_start_remedy,
 )
 from topology.config.stages import operators_named
 from topology.flow.lanes import lane_of, offset_in_lane
-from topology.flow.registry import operators_of, waiting_places
+from topology.flow.registry import buffering_places, operators_of
 from topology.model.event import Event
 
 AT_ONCE: Final = 16
@@ -87,18 +87,18 @@ class _Looking:
     def __init__(self, brokers: Brokers, topology: Topology, topics: Mapping[str, int]) -> None:
         self._topology = topology
         self._topics = topics
-        self._stages = stage_topics.working(topology)
+        self._stages = stage_topics.list_working_stages(topology)
         self._ours = stage_topics.changelogs_of(topology)
         prefix = f"{topology.application}."
         named = [t for t in topics if t.startswith(prefix) and t.endswith(SUFFIX)]
         self._others = [topic for topic in named if topic not in self._ours]
-        read = dict.fromkeys(self._looked_at(), MAX_UNPACKED_BYTES)
+        read = dict.fromkeys(self._find_topics_to_read(), MAX_UNPACKED_BYTES)
         read |= dict.fromkeys(named, MAX_OWN_BYTES)
         self.logs = LogReader(brokers, "inorder-plan", read)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._claims: dict[str, dict[int, Claim]] = {}
 
-    def _looked_at(self) -> set[str]:
+    def _find_topics_to_read(self) -> set[str]:
         """Return the existing topics whose records may have to be read."""
         topology = self._topology
         names = {
@@ -112,34 +112,36 @@ class _Looking:
     async def plan(self, only: StageConfig | None) -> ChangePlan:
         made = ChangePlan()
         for changelog, (name, topic) in self._ours.items():
-            for number, contract in (await self._contracts(changelog)).items():
+            for number, contract in (await self._read_contracts(changelog)).items():
                 made.seen.setdefault(name, {})[TopicPartition(topic, number)] = contract
         tables = [c.lanes for by in made.seen.values() for c in by.values()]
-        made.lanes = max(tables, key=lambda table: len(change.places(table)), default=[])
-        longest = change.places(made.lanes)
-        if any(longest[: len(known)] != known for known in map(change.places, tables)):
-            anew = begin_anew(self._topology)
+        made.lanes = max(
+            tables, key=lambda table: len(change.partitions_in_table(table)), default=[]
+        )
+        longest = change.partitions_in_table(made.lanes)
+        if any(longest[: len(known)] != known for known in map(change.partitions_in_table, tables)):
+            anew = new_start_remedy(self._topology)
             raise StateRefused(f"the states number the upstream partitions differently; {anew}")
         for changelog in self._others:
-            await self._contracts(changelog)
+            await self._read_contracts(changelog)
         found: list[Difference] = []
         for stage in self._stages:
-            each = await self._of_stage(stage, made) if self._sees(stage, only) else []
+            each = await self._plan_stage(stage, made) if self._can_see(stage, only) else []
             # Another stage's differences matter to this one only if they are refused.
             found += [d for d in each if only in (None, stage) or d.verdict == REFUSED]
         found += [
             each
-            for name, each in await self._of_others(made)
+            for name, each in await self._plan_abandoned(made)
             if only is None or {*operators_named(name)} & {*only.operators}
         ]
         made.differences = list(dict.fromkeys(found))
         return made
 
-    def _sees(self, stage: StageConfig, only: StageConfig | None) -> bool:
+    def _can_see(self, stage: StageConfig, only: StageConfig | None) -> bool:
         """Return whether a worker that runs the stage `only` can see all topics of `stage`."""
         return only in (None, stage) or {*topics_of(self._topology, stage)} <= self._topics.keys()
 
-    async def _of_stage(self, stage: StageConfig, made: ChangePlan) -> list[Difference]:
+    async def _plan_stage(self, stage: StageConfig, made: ChangePlan) -> list[Difference]:
         topology = self._topology
         partitions = {
             topic: self._topics.get(topic) or topology.topics.partitions
@@ -158,24 +160,26 @@ class _Looking:
         for claim in claims:
             if claim.format != state.STATE_FORMAT:
                 effect = "this version of inorder does not read a state of another format"
-                remedy = f"go on with the version that wrote it, or {begin_anew(topology)}"
+                remedy = f"go on with the version that wrote it, or {new_start_remedy(topology)}"
                 was, now = f"{claim.format}", f"{state.STATE_FORMAT}"
                 return [Difference("state", was, now, REFUSED, effect, remedy)]
         if not seen:
             owned = await self._outputs_of_all(made)
             outputs = sorted({*stage_topics.outputs_of(topology, stage)})
             strange = [t for t in outputs if t in self._topics and t not in owned]
-            held = [topic for topic in strange if await self._holds(topic)]
+            held = [topic for topic in strange if await self._has_any_records(topic)]
             for log in arrangement.changelogs:
                 # Another worker may have written its first state in the meantime.
                 self._claims.pop(log, None)
-            if held and not any([await self._contracts(log) for log in arrangement.changelogs]):
+            if held and not any(
+                [await self._read_contracts(log) for log in arrangement.changelogs]
+            ):
                 return [change.refuse_taken(stage.name, held, topology)]
-        found = [each async for each in self._regroup(arrangement)]
+        found = [each async for each in self._check_groups(arrangement)]
         for source, old in seen.items():
             new = arrangement.contract(source)
             facts = await self._facts(arrangement, source, old, new, made)
-            found += change.differences(old, new, topology, facts)
+            found += change.find_differences(old, new, topology, facts)
         known = {name for old in seen.values() for name in old.streams}
         for topic in arrangement.inputs if seen else ():
             if arrangement.group_of(TopicPartition(topic, 0)).name not in seen:
@@ -183,7 +187,7 @@ class _Looking:
                 found += [change.judge_added(name, topology) for name in sorted(streams)]
         return found
 
-    async def _regroup(self, arrangement: Arrangement) -> AsyncIterator[Difference]:
+    async def _check_groups(self, arrangement: Arrangement) -> AsyncIterator[Difference]:
         """Yield the refusal of each input that another task read than the one that reads it now.
 
         Also yield it for an input that its task no longer reads, if it has unread records, or
@@ -197,10 +201,10 @@ class _Looking:
                     if now != source:
                         yield change.refuse_regrouping(lane, source, now, self._topology)
                 elif lane != source:
-                    contract = self._find_known(self._changelog(stage, source.topic))[
+                    contract = self._find_own_contracts(self._changelog(stage, source.topic))[
                         source.partition
                     ]
-                    places = change.places(contract.lanes)
+                    places = change.partitions_in_table(contract.lanes)
                     number = places.index(lane) - places.index(source)
                     if left := await self._find_left(contract, source, lane, offset, number):
                         yield change.refuse_abandoned(stage, lane.topic, left, self._topology)
@@ -210,7 +214,7 @@ class _Looking:
         begin = self._changelog(stage, "").removesuffix(SUFFIX)
         for changelog in self._claims:
             topic = changelog.removeprefix(begin).removesuffix(SUFFIX)
-            for number, contract in self._find_known(changelog).items():
+            for number, contract in self._find_own_contracts(changelog).items():
                 if contract.stage == stage:
                     yield TopicPartition(topic, number), self._claims[changelog][number]
 
@@ -218,20 +222,20 @@ class _Looking:
         """Return the topics to which the application's stages write, according to all contracts."""
         known = [contract for by in made.seen.values() for contract in by.values()]
         for changelog in self._others:
-            known += (await self._contracts(changelog)).values()
+            known += (await self._read_contracts(changelog)).values()
         events = {s.output.rpartition("/")[0] for each in known for s in each.streams.values()}
         return events.union(*(each.results.values() for each in known))
 
-    async def _contracts(self, changelog: str) -> dict[int, Contract]:
+    async def _read_contracts(self, changelog: str) -> dict[int, Contract]:
         """Return the contracts by partition; states that this version cannot read are left out."""
         if changelog not in self._claims:
             numbers = range(self._topics.get(changelog, 0))
-            found = await asyncio.gather(*(self._claim(changelog, n) for n in numbers))
+            found = await asyncio.gather(*(self._read_claim(changelog, n) for n in numbers))
             claims = {n: claim for n, claim in enumerate(found) if claim is not None}
             self._claims[changelog] = claims
-        return self._find_known(changelog)
+        return self._find_own_contracts(changelog)
 
-    def _find_known(self, changelog: str) -> dict[int, Contract]:
+    def _find_own_contracts(self, changelog: str) -> dict[int, Contract]:
         return {
             number: contract
             for number, claim in self._claims[changelog].items()
@@ -239,7 +243,7 @@ class _Looking:
             and (contract := state.contract_of(claim)).application == self._topology.application
         }
 
-    async def _claim(self, changelog: str, number: int) -> Claim | None:
+    async def _read_claim(self, changelog: str, number: int) -> Claim | None:
         async with self._turns:
             return await state.last_claim(self.logs, TopicPartition(changelog, number))
 
@@ -250,11 +254,13 @@ class _Looking:
         made: ChangePlan,
     ) -> Facts:  # fmt: skip
         is_gone = bool(old.streams.keys() - new.streams.keys())
-        waiting = await self._waiting(arrangement, source, old) if is_gone else set[str]()
-        is_asked = is_gone or not reads_alike(old, new)
+        waiting = (
+            await self._find_buffered_streams(arrangement, source, old) if is_gone else set[str]()
+        )
+        is_asked = is_gone or not have_same_reading(old, new)
         return Facts(waiting, is_asked and await self._is_unread(new, made))
 
-    async def _waiting(
+    async def _find_buffered_streams(
         self, arrangement: Arrangement, source: TopicPartition, old: Contract
     ) -> set[str]:
         """Return the streams with buffered events in this partition.
@@ -262,8 +268,10 @@ class _Looking:
         If a buffered event cannot be read, all streams are returned.
         """
         parts, waiting = await self._read_held(old, TopicPartition(*arrangement.changelog(source)))
-        former = replace(arrangement, topology=change.read_as(arrangement.topology, old.streams))
-        places = change.places(old.lanes)
+        former = replace(
+            arrangement, topology=change.with_former_reading(arrangement.topology, old.streams)
+        )
+        places = change.partitions_in_table(old.lanes)
         first = places.index(source) if source in places else 0
         events: list[Event] = []
         for number in sorted({lane_of(each) for each in waiting}):
@@ -286,7 +294,7 @@ class _Looking:
         for key, value in read.changes.items():
             if value is not None:
                 parts.add(key.decode(), value)
-        where = waiting_places(operators_of(old.shapes))
+        where = buffering_places(operators_of(old.shapes))
         return parts, {note.offset for note in parts.notes.values() if note.places & where}
 
     async def _is_unread(self, new: Contract, made: ChangePlan) -> bool:
@@ -301,7 +309,7 @@ class _Looking:
         )
         for contract in made.seen.get(first, {}).values():
             is_new = contract.streams.keys() <= topology.streams.keys()
-            if is_new and reads_alike(contract, new):
+            if is_new and have_same_reading(contract, new):
                 return False
         for changelog, (name, topic) in self._ours.items():
             stage = next(stage for stage in self._stages if stage.name == name)
@@ -314,7 +322,7 @@ class _Looking:
                     return True
         return False
 
-    async def _holds(self, topic: str) -> bool:
+    async def _has_any_records(self, topic: str) -> bool:
         places = [TopicPartition(topic, number) for number in range(self._topics[topic])]
         return any([await self._has_records(place, 0) for place in places])
 
@@ -325,17 +333,17 @@ class _Looking:
 
     # -- what no stage reads any more --------------------------------------------------------------
 
-    async def _of_others(self, made: ChangePlan) -> list[tuple[str, Difference]]:
+    async def _plan_abandoned(self, made: ChangePlan) -> list[tuple[str, Difference]]:
         """Return, with their stages, the differences for inputs that no stage reads any more."""
         found = []
         for changelog in self._others:
-            for number, contract in (await self._contracts(changelog)).items():
+            for number, contract in (await self._read_contracts(changelog)).items():
                 claim = self._claims[changelog][number]
                 begins = self._changelog(contract.stage, "").removesuffix(SUFFIX)
                 topic = changelog.removeprefix(begins).removesuffix(SUFFIX)
                 for now in self._find_moved(contract, topic):
                     made.midstream.setdefault(contract.stage, set()).add(now)
-                    newest = self._newest(contract.stage, now)
+                    newest = self._find_newest_arrival(contract.stage, now)
                     if newest is not None and newest < claim.arrival[:1]:
                         each = change.refuse_return(contract.stage, topic, now, self._topology)
                         found.append((contract.stage, each))
@@ -381,7 +389,7 @@ class _Looking:
             if was.input == topic and name in streams
         }
 
-    def _newest(self, stage: str, topic: str) -> list[int] | None:
+    def _find_newest_arrival(self, stage: str, topic: str) -> list[int] | None:
         """Return the arrival time of the newest state of this input; None if it has no state."""
         claims = self._claims.get(self._changelog(stage, topic), {}).values()
         return max((claim.arrival[:1] for claim in claims), default=None)

@@ -35,7 +35,7 @@ class Playback:
         self._until_ms: dict[str, int] = {}
         self._has_begun = False
 
-    def follow(self, topic: str, records: Sequence[Any]) -> bool:
+    def note_records(self, topic: str, records: Sequence[Any]) -> bool:
         """Note the records of a topic, and return whether their timestamps are arrival times."""
         self._has_begun = True
         found = [
@@ -48,11 +48,11 @@ class Playback:
             self._until_ms[topic] = found[-1]
         return bool(found)
 
-    def go_on(self) -> None:
+    def let_time_advance(self) -> None:
         """Let time advance: records were read before this process began."""
         self._has_begun = True
 
-    def holds_time(self, now_ms: int) -> bool:
+    def is_holding_time(self, now_ms: int) -> bool:
         """Return whether time must not advance without records."""
         return not self._has_begun or any(
             until_ms != OVER and now_ms < until_ms <= now_ms + MOST_AHEAD_MS

@@ -33,9 +33,9 @@ from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import StateRefused
 from agents.state.notes import Note, Spilled, apply_note, is_stamped
-from topology.config.change import begin_anew, read_as
+from topology.config.change import new_start_remedy, with_former_reading
 from topology.flow.lanes import lane_of, number_of, offset_in_lane
-from topology.flow.registry import ALIGN_PLACE, moved_places
+from topology.flow.registry import ALIGN_PLACE, move_places
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 
@@ -99,19 +99,19 @@ class Rebuilding:
         self._end += len(state)
         for key, value in state.items():
             parts.add(key.decode(), value)
-            await self._went(1)
+            await self._count_steps(1)
         if self.into.place_moves:
             for note in parts.notes.values():
-                note.places = moved_places(note.places, self.into.place_moves)
+                note.places = move_places(note.places, self.into.place_moves)
         events = await self._events(parts)
         stage = self.into.stage
         stage.ledger.add({event: parts.notes[event.offset].places for event in events})
         self._end += len(events)
         try:
             for steps in stage.restoring(parts.operators, events):
-                await self._went(steps)
+                await self._count_steps(steps)
         except (LookupError, TypeError, ValueError, AttributeError) as wrong:
-            anew, source = begin_anew(self.arrangement.topology), self.into.source
+            anew, source = new_start_remedy(self.arrangement.topology), self.into.source
             raise StateRefused(
                 f"the state of {source.topic}/{source.partition} has another layout"
                 f" than this version of inorder reads ({type(wrong).__name__}: {wrong}); go on with"
@@ -141,7 +141,7 @@ class Rebuilding:
             )
         for number, lost in groupby((at for at in gone if lane_of(at) in there), lane_of):
             offsets = [*map(offset_in_lane, lost)]
-            self.services.metrics.store_error("held_record_gone", len(offsets))
+            self.services.metrics.count_store_error("held_record_gone", len(offsets))
             log.error(
                 "%s/%d: %d buffered records, from offset %d to %d, are no longer in the"
                 " input; raise its"
@@ -171,7 +171,7 @@ class Rebuilding:
         for first in range(0, len(spilled), MADE_AT_ONCE):
             records = spilled[first : first + MADE_AT_ONCE]
             await self._make(lane, records, parts, found)
-            await self._went(len(records))
+            await self._count_steps(len(records))
         offsets = {offset_in_lane(number) for number in numbers if number not in parts.spilled}
         if offsets:
             position = min(offsets)
@@ -180,7 +180,7 @@ class Rebuilding:
             async with aclosing(reading) as pieces:
                 async for records_again, reached in pieces:
                     await self._make(lane, records_again, parts, found)
-                    await self._went(reached - position)
+                    await self._count_steps(reached - position)
                     position = reached
 
     async def _make(
@@ -193,10 +193,10 @@ class Rebuilding:
             return number_of(lane.number, record.offset)
 
         recorded = [record for record in records if number(record) in notes]
-        for until, group in groupby(recorded, lambda each: self.into.read_until(number(each))):
+        for until, group in groupby(recorded, lambda each: self.into.reading_key_of(number(each))):
             alike, inlet, read = list(group), self._inlet_of(lane, until), set[int]()
             if inlet is not None:
-                await self.services.schemas.reach_for(inlet.registered, alike)
+                await self.services.schemas.resolve_records(inlet.registered, alike)
                 for event in lane.read_again(alike, inlet):
                     apply_note(event, notes[event.offset])
                     found[event.offset] = event
@@ -220,7 +220,9 @@ class Rebuilding:
 
     def _inlet_before(self, lane: Lane, until: int) -> Inlet | None:
         try:
-            topology = read_as(self.arrangement.topology, self.into.progress.readings[until])
+            topology = with_former_reading(
+                self.arrangement.topology, self.into.progress.readings[until]
+            )
             return replace(self.arrangement, topology=topology).inlet(lane.partition)
         # Another version may have written the old contract with other keys.
         except (ArrangementError, ValueError) as wrong:
@@ -229,7 +231,7 @@ class Rebuilding:
             )
             return None
 
-    async def _went(self, steps: int) -> None:
+    async def _count_steps(self, steps: int) -> None:
         """Count finished steps, and let other tasks run when this turn is over."""
         self._done += steps
         if time.monotonic() - self._turn_s < TURN_S:

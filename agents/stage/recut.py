@@ -47,7 +47,7 @@ from agents.watch.metrics.worker import Metrics
 from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.config import StageConfig, Topology
 from topology.config.change import ENDS, STAGES
-from topology.config.stages import ALL, operators, operators_named
+from topology.config.stages import ALL, list_operators, operators_named
 from topology.model.event import PROGRESS, WATERMARK
 
 DRAIN: Final = (
@@ -89,12 +89,16 @@ async def recut(
     if brokers.is_embedded:
         raise NotMoved("the broker of `inorder dev` keeps no state: start it again with the file")
     topics = await asyncio.to_thread(brokers.topics)
-    needed = [t for stage in stage_topics.working(topology) for t in topics_of(topology, stage)]
+    needed = [
+        t
+        for stage in stage_topics.list_working_stages(topology)
+        for t in topics_of(topology, stage)
+    ]
     if absent := sorted({*needed} - topics.keys()):
         raise NotMoved(f"no such topic: {', '.join(absent)}; run `inorder topics create` first")
     names = await _names_with_state(brokers, topology, topics)
-    former = _laid_out(topology, names)
-    was, now = stage_topics.working(former), stage_topics.working(topology)
+    former = _lay_out_stages(topology, names)
+    was, now = stage_topics.list_working_stages(former), stage_topics.list_working_stages(topology)
     stay = {stage.name for stage in was} & {stage.name for stage in now}
     gone = [stage for stage in was if stage.name not in stay]
     come = [stage for stage in now if stage.name not in stay]
@@ -126,9 +130,9 @@ async def _names_with_state(
     return {n for n in names if any(map(topology.has_work, operators_named(n)))}
 
 
-def _laid_out(topology: Topology, names: Iterable[str]) -> Topology:
+def _lay_out_stages(topology: Topology, names: Iterable[str]) -> Topology:
     """Return the topology with the stages of these names."""
-    order = operators()
+    order = list_operators()
     found = [StageConfig(tuple(operators_named(name))) for name in names]
     found.sort(key=lambda stage: order.index(stage.operators[0]))
     stages = None if ALL in names else tuple(found)
@@ -231,7 +235,7 @@ class _Moving:
         tasks: list[FormerTask] = []
         left: list[str] = []
         for arrangement in before:
-            states = await self._states(logs, arrangement.stage)
+            states = await self._read_states(logs, arrangement.stage)
             changes |= {where: dict.fromkeys(entries) for where, entries in states.items()}
             for source in arrangement.tasks:
                 read: dict[TopicPartition, int] = {}
@@ -273,7 +277,7 @@ class _Moving:
         was, now = ([stage.name for stage in stages] for stages in (self.was, self.now))
         return Move(was, now, offsets, count)
 
-    async def _states(
+    async def _read_states(
         self, logs: LogReader, stage: StageConfig
     ) -> dict[TopicPartition, dict[bytes, bytes]]:
         """Return the entries of all states of a stage, also for inputs that it has left."""
@@ -313,14 +317,14 @@ async def _restore(
             " a worker with the former `stages`, which names the remedy"
         )
     metrics = Metrics(CollectorRegistry(), arrangement.stage.name)
-    services = Services(logs, metrics, _never, _never)
+    services = Services(logs, metrics, _refuse_use, _refuse_use)
     state = PartitionState(source, arrangement, services)
     state.resume(changelog.read_progress(entries[changelog.PROGRESS], whose, ""), None)
     await Rebuilding(services, arrangement, state).rebuild(entries)
     return FormerTask(state, entries)
 
 
-def _never(*_: Any) -> NoReturn:
+def _refuse_use(*_: Any) -> NoReturn:
     raise AssertionError("a state that is moved is not written by its tasks")
 
 
@@ -354,7 +358,7 @@ async def _has_unread(
         return await logs.first_of(place, at) is not None
     first, end = await logs.bounds(place)
     inlet = arrangement.inlet(place)
-    async with aclosing(logs.stretch(place, max(first, at), end)) as pieces:
+    async with aclosing(logs.read_range(place, max(first, at), end)) as pieces:
         async for records, _ in pieces:
             events = inlet.read_again(records)
             tells_time = all(event.kind in (PROGRESS, WATERMARK) for event in events)

@@ -44,9 +44,15 @@ from agents.state.changelog import (
     StateRefused,
     claim_of,
 )
-from agents.state.local_copy import NOT_WHOLE, Copied, LocalCopy, same_log
+from agents.state.local_copy import NOT_WHOLE, Copied, LocalCopy, is_same_log
 from agents.state.stores.seal import StateTally
-from topology.config.change import Contract, begin_anew, differences, refusals, ways_out
+from topology.config.change import (
+    Contract,
+    find_differences,
+    format_refusals,
+    lost_state_remedy,
+    new_start_remedy,
+)
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +95,7 @@ class Restoring:
     seen: Mapping[TopicPartition, Contract] | None = None
 
     def __post_init__(self, topic_ids: Mapping[str, str]) -> None:
-        self._ways_out = ways_out(self.arrangement.topology)
+        self._ways_out = lost_state_remedy(self.arrangement.topology)
         self._where = TopicPartition(*self.arrangement.changelog(self.source))
         self._whose = f"{self.source.topic}/{self.source.partition}"
         self._changelog = f"the changelog {self._where.topic}/{self._where.partition}"
@@ -105,10 +111,10 @@ class Restoring:
         write until then. The group's offset and the local copy may be read earlier, because they
         are never ahead of the changelog. Raises StateRefused if the state is invalid.
         """
-        copied, committed, _ = await together(
+        copied, committed, _ = await run_together(
             asyncio.to_thread(copy.load), self._read_committed(), fence
         )
-        known = self._known_to(copied.state)
+        known = self._progress_of_copy(copied.state)
         position = copied.position
         if position is None:
             claim = await changelog.last_claim(self.logs, self._where)
@@ -122,9 +128,9 @@ class Restoring:
         if unfit is not None or is_part:
             read = await changelog.read_changelog(self.logs, self._where, None, on_progress)
             state, tally = await asyncio.to_thread(_join, Copied(), read.changes)
-        progress = self._accept(state, tally)
-        passed_over = await self._is_of_an_aborted_one(progress, committed)
-        self._look_for_later(progress, {} if passed_over else committed, known)
+        progress = self._check_progress(state, tally)
+        passed_over = await self._was_aborted(progress, committed)
+        self._refuse_later(progress, {} if passed_over else committed, known)
         if unfit is not None:  # The copy is discarded only after every other check has passed.
             await asyncio.to_thread(copy.discard, unfit)
         before = None if progress is None else self._contract_before(progress)
@@ -144,7 +150,7 @@ class Restoring:
                 f"the state of {self._whose} was continued with another topology file since"
                 " this worker started: restart it with that file"
             )
-        if refused := refusals(differences(found, mine, topology)):
+        if refused := format_refusals(find_differences(found, mine, topology)):
             raise StateRefused(
                 f"this worker cannot continue with the state of {self._whose}: {refused}"
             )
@@ -154,7 +160,7 @@ class Restoring:
         """Return the changelog's changes since a position; no transaction on it may be open."""
         return await changelog.read_changelog(self.logs, self._where, position)
 
-    async def changelog_end(self) -> int:
+    async def read_changelog_end(self) -> int:
         return (await self.logs.bounds(self._where))[1]
 
     async def _read_committed(self) -> dict[TopicPartition, int]:
@@ -166,7 +172,7 @@ class Restoring:
         offsets = zip(lanes, found, strict=True)
         return {lane: offset for lane, offset in offsets if offset is not None}
 
-    def _known_to(self, copied: Mapping[bytes, bytes]) -> Claim | None:
+    def _progress_of_copy(self, copied: Mapping[bytes, bytes]) -> Claim | None:
         """Return the local copy's progress; None if the copy was made from another input.
 
         With the embedded broker it is always None, because a copy may outlive its topics.
@@ -174,11 +180,11 @@ class Restoring:
         claim = claim_of(copied)
         if claim is None or self.logs.is_embedded:
             return None
-        return claim if same_log(claim.topic_id, self._input_id) else None
+        return claim if is_same_log(claim.topic_id, self._input_id) else None
 
     # -- checks of the state --------------------------------------------------------------------
 
-    def _accept(self, state: Mapping[bytes, bytes], tally: StateTally) -> Progress | None:
+    def _check_progress(self, state: Mapping[bytes, bytes], tally: StateTally) -> Progress | None:
         """Return the state's progress; None if there is no state.
 
         Raises StateRefused if the state is incomplete, has another format or was made from another
@@ -191,13 +197,13 @@ class Restoring:
                 f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
                 f" but not its position: a part of it was lost; {self._ways_out}"
             )
-        anew = begin_anew(self.arrangement.topology)
+        anew = new_start_remedy(self.arrangement.topology)
         progress = changelog.read_progress(state[changelog.PROGRESS], self._whose, anew)
         was = [(*self.source, progress.topic_id)]
         was += [(each.topic, each.partition, each.topic_id) for each in progress.lanes]
         for topic, partition, topic_id in was:
             now = self._topic_ids.get(topic, "")
-            if not same_log(topic_id, now):
+            if not is_same_log(topic_id, now):
                 raise StateRefused(
                     f"{topic} is not the topic that the state of its partition {partition} was"
                     f" made from (id {topic_id}, now {now}): it was recreated, or this is another"
@@ -213,11 +219,11 @@ class Restoring:
             )
         return progress
 
-    async def _is_of_an_aborted_one(
+    async def _was_aborted(
         self, found: Progress | None, committed: Mapping[TopicPartition, int]
     ) -> bool:
         """Return whether the group's offsets come from an aborted transaction after the state."""
-        if found is None or not (later := self._later(found, committed)):
+        if found is None or not (later := self._find_later_offsets(found, committed)):
             return False
         if not await changelog.was_aborted(
             self.logs, self._where, found.since, self.source, committed
@@ -231,7 +237,7 @@ class Restoring:
             )
         return True
 
-    def _later(
+    def _find_later_offsets(
         self, found: Claim | None, committed: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """Return the group's offsets that are above those of the state."""
@@ -244,7 +250,7 @@ class Restoring:
     def _offset_in(self, found: Claim | None, lane: TopicPartition) -> int:
         return NOTHING_READ if found is None else found.offsets(self.source).get(lane, NOTHING_READ)
 
-    def _look_for_later(
+    def _refuse_later(
         self,
         found: Progress | None,
         committed: Mapping[TopicPartition, int],
@@ -252,7 +258,7 @@ class Restoring:
     ) -> None:
         """Raise StateRefused if the group or the local copy is ahead of the changelog."""
         instant = (-1,) if found is None else changelog.instant_of(found)
-        later = self._later(found, committed)
+        later = self._find_later_offsets(found, committed)
         at = instant[0]
         if later:
             group, (lane, offset) = self.arrangement.group, next(iter(later.items()))
@@ -275,7 +281,7 @@ class Restoring:
             f" {who}: the changelog has lost its end; {self._ways_out}{moved}"
         )
 
-    def accept_end(self, before: int, now: int) -> None:
+    def check_end(self, before: int, now: int) -> None:
         """Raise StateRefused if the changelog's end went back while this stage wrote to it."""
         if now < before:
             raise StateRefused(
@@ -294,17 +300,17 @@ def _join(
     state, tally = copied.state, copied.tally
     if tally is None:
         tally = StateTally()
-        tally.change(_entries(state))
+        tally.change(_drop_progress(state))
     for key, value in changes.items():
         if value is None:
             state.pop(key, None)
         else:
             state[key] = value
-    tally.change(_entries(changes))
+    tally.change(_drop_progress(changes))
     return state, tally
 
 
-def _entries(changes: Mapping[bytes, bytes | None]) -> dict[bytes, bytes | None]:
+def _drop_progress(changes: Mapping[bytes, bytes | None]) -> dict[bytes, bytes | None]:
     """Return all changes except that of the progress."""
     return {key: value for key, value in changes.items() if key != changelog.PROGRESS}
 
@@ -317,7 +323,7 @@ def is_whole(state: Mapping[bytes, bytes], tally: StateTally) -> bool:
     return (claim.entries, claim.digest) == (tally.entries, tally.digest)
 
 
-async def together(*parts: Awaitable[Any]) -> list[Any]:
+async def run_together(*parts: Awaitable[Any]) -> list[Any]:
     """Return the results of all parts, or cancel all others when one fails.
 
     `asyncio.gather` would let the others run. Then a producer that is still starting for a

@@ -111,7 +111,7 @@ class Follower:
         if self._position is None or not self._is_in_memory:
             await asyncio.to_thread(self.copying.copy.close)
         else:
-            self.copying.copy.leave(Copied(self._state, self._position, self._tally))
+            self.copying.copy.preload(Copied(self._state, self._position, self._tally))
         return self.copying
 
     async def _run(self) -> None:
@@ -120,7 +120,7 @@ class Follower:
                 await self._follow()
             except GaveUp as refused:
                 self._note(str(refused))
-                self._hold({})
+                self._set_state({})
                 self._position = None
                 return
             except Exception as failed:  # noqa: BLE001 - no fault of it may end the worker
@@ -143,14 +143,14 @@ class Follower:
         """Read the changelog to its end."""
         if self._position is None:
             await self._begin()
-        self._need_a_place()
+        self._require_place()
         assert self._position is not None
         first, end = await self.logs.bounds(self.where)
         if end < self._position:
             raise EOFError(f"it ends at offset {end}, and was read to {self._position}")
         begin = max(first, self._position)
         self.behind = end - begin
-        async with aclosing(changelog.pieces(self.logs, self.where, begin, end)) as pieces:
+        async with aclosing(changelog.read_pieces(self.logs, self.where, begin, end)) as pieces:
             async for changes, reached in pieces:
                 await self._take(changes, reached)
                 self.behind = max(0, end - reached)
@@ -175,7 +175,7 @@ class Follower:
         if unfit is not None:
             await self._discard(unfit, copied.state)
             copied = Copied()
-        self._hold(copied.state)
+        self._set_state(copied.state)
         since = first if claim is None else claim.since
         self._position = since if copied.position is None else copied.position
 
@@ -184,7 +184,7 @@ class Follower:
         if self._is_from_first:
             raise GaveUp("it does not hold a complete state")
         await self._discard(NOT_WHOLE, self._state)
-        self._hold({})
+        self._set_state({})
         self._position, self._is_from_first, self.behind = 0, True, None
 
     async def _discard(self, why: str, state: dict[bytes, bytes]) -> None:
@@ -197,9 +197,9 @@ class Follower:
             raise GaveUp(f"the local copy {why}, and is more advanced")
         await self._in_thread(self.copying.copy.discard, why)
 
-    def _hold(self, state: dict[bytes, bytes]) -> None:
+    def _set_state(self, state: dict[bytes, bytes]) -> None:
         self._state, self._tally, self.held_bytes = {}, StateTally(), 0
-        self._change(state)
+        self._apply_in_memory(state)
 
     async def _take(self, changes: dict[bytes, bytes | None], reached: int) -> None:
         """Apply changes to the local copy, and then in memory.
@@ -208,13 +208,13 @@ class Follower:
         these changes a second time.
         """
         await self._in_thread(self.copying.copy.move, changes, reached)
-        self._change(changes)
-        self._need_a_place()
+        self._apply_in_memory(changes)
+        self._require_place()
         self._position = reached
         size = sum(len(key) + len(value or b"") for key, value in changes.items())
         await asyncio.sleep(size / BYTES_PER_S)
 
-    def _change(self, changes: dict[bytes, bytes | None] | dict[bytes, bytes]) -> None:
+    def _apply_in_memory(self, changes: dict[bytes, bytes | None] | dict[bytes, bytes]) -> None:
         if not self._is_in_memory:
             return
         for key, value in changes.items():
@@ -231,10 +231,10 @@ class Follower:
     def leave_memory(self) -> None:
         """Follow on the disk only from now on, or give up if there is no local copy on one."""
         self._is_in_memory = False
-        self._hold({})
+        self._set_state({})
         log.info("standby: the state of %s leaves the memory: %s", self.name, TOO_LARGE)
 
-    def _need_a_place(self) -> None:
+    def _require_place(self) -> None:
         """Raise GaveUp if the state is neither in memory nor on the disk."""
         if not (self._is_in_memory or self.copying.copy.is_used):
             raise GaveUp(f"{TOO_LARGE}, and this worker has no local copy on a disk")
@@ -268,7 +268,7 @@ class Standby:
         self._followers: dict[TopicPartition, Follower] = {}
         self.is_standby = False
 
-    def stand_by(self) -> None:
+    def follow_tasks(self) -> None:
         """Follow the tasks of the stage, of which this process has none."""
         self.is_standby = True
         if self._arrangement.topology.state == "redis":
@@ -305,9 +305,9 @@ class Standby:
     async def close(self, but: Collection[TopicPartition] = ()) -> None:
         """Stop following the tasks except these, all at once, and close their local copies."""
         self.is_standby = False
-        await asyncio.gather(*(self._leave(each) for each in {*self._followers} - {*but}))
+        await asyncio.gather(*(self._stop_follower(each) for each in {*self._followers} - {*but}))
 
-    async def _leave(self, source: TopicPartition) -> None:
+    async def _stop_follower(self, source: TopicPartition) -> None:
         copying = await self.hand_over(source)
         if copying is not None:
             await copying.close()
@@ -317,7 +317,7 @@ class Standby:
         behind = [each.behind for each in self._followers.values()]
         known = [count for count in behind if count is not None]
         is_known = self._followers and len(known) == len(behind)
-        self._services.metrics.follows(sum(known) if is_known else None)
+        self._services.metrics.set_standby_lag(sum(known) if is_known else None)
 
     @property
     def words(self) -> str:

@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.stage_topics import working
+from agents.kafka.stage_topics import list_working_stages
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
 from agents.stage.plan import ANY_MASTER, plan
@@ -35,7 +35,7 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
     process takes over at the same time.
     """
     known = brokers.topics()
-    for stage in working(topology):
+    for stage in list_working_stages(topology):
         partitions = {topic: known.get(topic, 0) for topic in topics_of(topology, stage)}
         arrangement = arrange(topology, stage, partitions, ANY_MASTER)
         producer = AIOKafkaProducer(
@@ -46,7 +46,7 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
             if (await plan(brokers, topology)).seen.get(stage.name):
                 log.info("stage %s has a state, and continues with it", stage.name)
                 continue
-            begins = await _begins(brokers, arrangement, since_ms)
+            begins = await _make_first_progress(brokers, arrangement, since_ms)
             async with producer.transaction():
                 for source, begin in begins.items():
                     topic, partition = arrangement.changelog(source)
@@ -60,7 +60,7 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
                 log.info("takes over: %s reads from offset %d of %s", stage.name, offset, place)
 
 
-async def _begins(
+async def _make_first_progress(
     brokers: Brokers, arrangement: Arrangement, since_ms: int
 ) -> dict[TopicPartition, Progress]:
     sources = [

@@ -47,13 +47,13 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from agents.kafka.brokers import Brokers, admin_client, known_id
-from agents.kafka.refused_rights import refusal
-from agents.kafka.renewed_context import file_states
+from agents.kafka.brokers import Brokers, admin_client, format_topic_id
+from agents.kafka.refused_rights import describe_refusal
+from agents.kafka.renewed_context import read_file_states
 from agents.kafka.rights import DESCRIBE, Kind
 from agents.stage.arrangement import Arrangement
 from agents.state.changelog import StateRefused
-from topology.config.change import begin_anew, ways_out
+from topology.config.change import lost_state_remedy, new_start_remedy
 
 log = logging.getLogger(__name__)
 
@@ -149,24 +149,24 @@ class TopicWatch:
 
     async def run(self) -> None:
         while True:
-            await self.look()
+            await self.check_topics()
             await asyncio.sleep(LOOK_S)
 
-    async def look(self) -> None:
+    async def check_topics(self) -> None:
         """Check some topics; raise StateRefused if a changelog or an input was recreated."""
-        topics = self._turn()
+        topics = self._choose_topics()
         try:
             seen = await asyncio.to_thread(self.ask, topics)
         except NoAnswer as failed:
             found = self._suspected | {BROKERS: str(failed)}
         else:
-            faults = {topic: self._fault(topic, state) for topic, state in seen.items()}
+            faults = {topic: self._find_fault(topic, state) for topic, state in seen.items()}
             unseen = {t: fault for t, fault in self._suspected.items() if t and t not in seen}
             found = unseen | {topic: fault for topic, fault in faults.items() if fault}
             self._note_away(seen)
             for topic, state in seen.items():
                 self._log_growth(topic, state)
-                self._look_for_anew(topic, state.topic_id)
+                self._check_recreated(topic, state.topic_id)
         faults = {topic: fault for topic, fault in found.items() if topic in self._suspected}
         self._suspected = found
         for topic, fault in faults.items():
@@ -177,18 +177,18 @@ class TopicWatch:
             log.warning("%s", over)
         self._faults = faults
 
-    def _turn(self) -> Sequence[str]:
+    def _choose_topics(self) -> Sequence[str]:
         """Return the topics to check now."""
         self._looks += 1
         amiss = self._suspected or self._faults or self._anew or not self.is_well()
         if amiss or self._looks <= FIRST_LOOKS:
             return self._all
-        asked = _next(self._needed, ceil(len(self._needed) / TURN))
+        asked = _rotate(self._needed, ceil(len(self._needed) / TURN))
         if self._looks % OTHERS_EVERY == 0:
-            asked += _next(self._others, 1)
+            asked += _rotate(self._others, 1)
         return sorted(asked)
 
-    def _fault(self, topic: str, seen: TopicState) -> str:
+    def _find_fault(self, topic: str, seen: TopicState) -> str:
         """Return a description of the fault that stops the stage; "" if there is none."""
         known = self.arrangement.partitions[topic]
         if seen.refused:
@@ -235,7 +235,7 @@ class TopicWatch:
                 *(topic, seen.partitions, known),
             )
 
-    def _look_for_anew(self, topic: str, topic_id: str) -> None:
+    def _check_recreated(self, topic: str, topic_id: str) -> None:
         if not topic_id or self._ids.setdefault(topic, topic_id) == topic_id:
             self._anew.pop(topic, None)
             return
@@ -247,24 +247,24 @@ class TopicWatch:
         topology = self.arrangement.topology
         if topic in self._changelogs:
             raise StateRefused(
-                f"{what}: the stage's state is no longer in it; {ways_out(topology)}"
+                f"{what}: the stage's state is no longer in it; {lost_state_remedy(topology)}"
             )
         if topic in self.arrangement.inputs:
             raise StateRefused(
                 f"{what}: the offsets of the stage's state do not apply to it;"
-                f" {begin_anew(topology)}"
+                f" {new_start_remedy(topology)}"
             )
         log.error("%s: its records were deleted", what)
 
 
-def _next(topics: deque[str], most: int) -> list[str]:
+def _rotate(topics: deque[str], most: int) -> list[str]:
     """Return the first `most` topics, and move them to the end of the queue."""
     chosen = list(islice(topics, most))
     topics.rotate(-most)
     return chosen
 
 
-def looking_at(brokers: Brokers) -> Look:
+def make_look(brokers: Brokers) -> Look:
     """Return a `Look` that asks these brokers with a separate client."""
     return _Looking(brokers)
 
@@ -304,14 +304,14 @@ class _Looking:
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return TopicState(0)
             if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                return TopicState(0, refused=refusal(DESCRIBE, f"{Kind.TOPIC} {topic}"))
+                return TopicState(0, refused=describe_refusal(DESCRIBE, f"{Kind.TOPIC} {topic}"))
             return TopicState(0, refused=error.str())
         nodes = {node.id: node for each in found.partitions for node in each.replicas}
         here = {node.id: f"{node.host}:{node.port}" for node in nodes.values() if node.host}
         return TopicState(
             len(found.partitions),
             tuple(each.id for each in found.partitions if each.leader is None),
-            topic_id=known_id(found.topic_id),
+            topic_id=format_topic_id(found.topic_id),
             away=self._away(nodes, here),
         )
 
@@ -321,7 +321,7 @@ class _Looking:
         It has the visible topics only, and requesting one by name could create it. So a topic that
         is absent there is left out.
         """
-        cluster = self._metadata()
+        cluster = self._read_metadata()
         here = {each.id: f"{each.host}:{each.port}" for each in cluster.brokers.values()}
         states = {}
         for topic in cluster.topics.keys() & topics:
@@ -334,19 +334,19 @@ class _Looking:
             )
         return states
 
-    def _metadata(self) -> Any:
+    def _read_metadata(self) -> Any:
         """Return the cluster's metadata from any broker; raise NoAnswer after `ANY_TRIES`."""
         for _ in range(ANY_TRIES):
             try:
                 return self._admin.list_topics(timeout=ANY_TIMEOUT_S)
             except KafkaException as failed:
                 error: KafkaError = failed.args[0]
-        if file_states(self._brokers.security.pem_files) != self._files:
+        if read_file_states(self._brokers.security.pem_files) != self._files:
             self._admin = self._new_client()
         raise NoAnswer(f"no broker answers at {self._brokers.servers}: {error.str()}")
 
     def _new_client(self) -> AdminClient:
-        self._files = file_states(self._brokers.security.pem_files)
+        self._files = read_file_states(self._brokers.security.pem_files)
         return admin_client(self._brokers.servers, self._brokers.security)
 
     def _away(self, replicas: Iterable[int], here: Mapping[int, str]) -> tuple[str, ...]:

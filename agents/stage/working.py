@@ -15,7 +15,7 @@ from typing import Any
 
 from agents.kafka.stage_topics import SEQUENCED
 from agents.stage.arrangement import Arrangement, ArrangementError
-from agents.stage.arrival import no_arrival
+from agents.stage.arrival import why_unreadable
 from agents.stage.hang import HangGuard
 from agents.stage.inlet import Read
 from agents.stage.item_price import ItemPrice
@@ -45,9 +45,9 @@ class Work:
 
     def __post_init__(self) -> None:
         arrangement, topology = self.arrangement, self.arrangement.topology
-        self._outlet = arrangement.outlet(self.state.source)
-        self._side = arrangement.side_outlet(self.state.source)
-        self._results = arrangement.result_outlet()
+        self._outlet = arrangement.make_outlet(self.state.source)
+        self._side = arrangement.make_side_outlet(self.state.source)
+        self._results = arrangement.make_result_outlet()
         self._guard = HangGuard(topology.stuck_after_ns, is_armed=any(topology.user_functions))
         self._price = ItemPrice(self.state.stage.speculative_detectors)
         self._aligns = len(self.state.lanes) > 1
@@ -70,7 +70,7 @@ class Work:
             if lane.clock.without_append_time and not self._warned:
                 self._warned = True
                 self._warn_of_arrival(lane)
-            found = read if len(pieces) == 1 else found.with_more(read)
+            found = read if len(pieces) == 1 else found.extend(read)
         self.events(found, [lane for lane, _ in pieces])
 
     def events(self, read: Read, moved: Sequence[Lane]) -> None:
@@ -88,17 +88,17 @@ class Work:
         with self._guard:
             step = state.stage.on_batch(inputs, now_ns)
         if self._price:
-            self._price.add_spent(thread_time_ns() - begun_ns)
+            self._price.add_cpu_ns(thread_time_ns() - begun_ns)
         if not self.arrangement.is_first:
             clock = state.first.clock
             clock.now_ns = max(clock.now_ns, step.now_ns)
         if self.arrangement.reads == SEQUENCED:
-            _refuse_strange(step)
+            _refuse_unknown_stream(step)
         state.held.update(events)
-        self.dead_letters(read.dead, events)
+        self.write_dead_letters(read.dead, events)
         self._put(step)
 
-    def dead_letters(self, dead: Sequence[Malformed], events: Sequence[Any] = ()) -> None:
+    def write_dead_letters(self, dead: Sequence[Malformed], events: Sequence[Any] = ()) -> None:
         """Count received events and dead letters, and write the dead letters."""
         self.metrics.count_received(events, dead)
         for letter in dead:
@@ -110,7 +110,7 @@ class Work:
         Raises ArrangementError if the topology file must choose another source of arrival times.
         """
         topic = lane.partition.topic
-        without = no_arrival(self.arrangement.topology, topic)
+        without = why_unreadable(self.arrangement.topology, topic)
         if without is not None and not lane.clock.embedded:
             raise ArrangementError(without)
         log.log(
@@ -150,7 +150,7 @@ class Work:
             self._outlet.progress(now_ns, self.outbox)
 
 
-def _refuse_strange(step: Step) -> None:
+def _refuse_unknown_stream(step: Step) -> None:
     """Raise StateRefused if the previous stage writes a stream that this topology file lacks."""
     for report in step.reports:
         if isinstance(report, Malformed) and report.reason == "unknown_stream":

@@ -159,10 +159,10 @@ def instant_of(state: Claim) -> tuple[int, ...]:
 def claim_of(state: Mapping[bytes, bytes]) -> Claim | None:
     """Return the progress of a state; None if the state has none."""
     value = state.get(PROGRESS)
-    return None if value is None else _claim(value)
+    return None if value is None else _decode_claim(value)
 
 
-def _claim(value: bytes) -> Claim:
+def _decode_claim(value: bytes) -> Claim:
     try:
         return msgspec.msgpack.decode(value, type=Claim)
     except msgspec.MsgspecError:
@@ -183,13 +183,13 @@ async def was_aborted(
     `since` on.
     """
     first, end = await logs.bounds(partition)
-    pieces = logs.stretch(partition, max(first, since), end, with_aborted=True)
+    pieces = logs.read_range(partition, max(first, since), end, with_aborted=True)
     async with aclosing(pieces):
         async for records, _ in pieces:
             for record in records:
                 is_progress = not isinstance(record, Unreadable) and record.key == PROGRESS
                 if is_progress:
-                    found = _claim(record.value or b"").offsets(source)
+                    found = _decode_claim(record.value or b"").offsets(source)
                     if all(found.get(at) == offset for at, offset in offsets.items()):
                         return True
     return False
@@ -215,7 +215,7 @@ def read_progress(value: bytes, whose: str, anew: str) -> Progress:
     Raises StateRefused if it has another format; `anew` says in the error how to start without the
     state.
     """
-    found = _claim(value).format
+    found = _decode_claim(value).format
     if found != STATE_FORMAT:
         raise StateRefused(
             f"the state of {whose} has format {found}, and this version of inorder reads format"
@@ -269,14 +269,14 @@ async def read_changelog(
     first, end = await logs.bounds(partition)
     begin = first if position is None else max(position, first)
     changes: dict[bytes, bytes | None] = {}
-    async with aclosing(pieces(logs, partition, begin, end)) as found:
+    async with aclosing(read_pieces(logs, partition, begin, end)) as found:
         async for piece, reached in found:
             changes |= piece
             on_progress(reached, end)
     return LogRead(changes, end)
 
 
-async def pieces(
+async def read_pieces(
     logs: LogReader, partition: TopicPartition, begin: int, end: int
 ) -> AsyncGenerator[tuple[dict[bytes, bytes | None], int]]:
     """Yield the changes from `begin` to `end` in pieces, each with the position after it.
@@ -284,7 +284,7 @@ async def pieces(
     The last piece may go beyond `end`. Close the generator if you stop early. Raises StateRefused
     if a record is unreadable.
     """
-    async with aclosing(logs.stretch(partition, begin, end)) as stretch:
+    async with aclosing(logs.read_range(partition, begin, end)) as stretch:
         async for records, reached in stretch:
             for record in records:
                 if isinstance(record, Unreadable):

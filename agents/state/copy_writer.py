@@ -61,13 +61,13 @@ class CopyWriter:
             if self._is_over:
                 return
             if self._waiting and self._waiting_bytes + size > MAX_WAITING_BYTES:
-                self._leave_behind()
+                self._give_up()
                 return
             self._waiting.update(changes)
             self._waiting_bytes += size
             self._waiting_position = position
             if self._thread is None:
-                self._thread = threading.Thread(target=self._go_on, daemon=True)
+                self._thread = threading.Thread(target=self._write_until_closed, daemon=True)
                 self._thread.start()
             if self._waiting_bytes >= WRITE_AT_BYTES:
                 self._changed.notify()
@@ -96,7 +96,7 @@ class CopyWriter:
             log.warning("%s: the local copy hangs; it is abandoned", self.copy.name)
             self.copy.failed(BEHIND)
 
-    def _leave_behind(self) -> None:
+    def _give_up(self) -> None:
         log.warning(
             "%s: the local copy cannot keep up (%d bytes wait) and is no longer updated; the"
             " next start reads the rest from the changelog",
@@ -113,7 +113,7 @@ class CopyWriter:
         self._waiting, self._waiting_bytes, self._waiting_position = {}, 0, None
         return taken
 
-    def _go_on(self) -> None:
+    def _write_until_closed(self) -> None:
         """Write until the writer is closed and no changes wait; this is the body of the thread."""
         is_over = False
         while not is_over:

@@ -108,7 +108,7 @@ class HeldPages:
         """Mark the pages of these events as changed."""
         self.touched.update([event.offset >> PAGE_BITS for event in events])
 
-    def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
+    def count_by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
         """Return, for each stream, the number of waiting events and the longest wait in ns.
 
         Events that stand for dead letters do not count.

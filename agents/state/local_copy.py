@@ -111,14 +111,14 @@ class LocalCopy:
             if self._left is not None:
                 copied, self._left = self._left, None
                 return copied
-            with self._giving_up():
+            with self._stop_on_failure():
                 self._store = self.new_store()
                 if self._store is not None:
                     copied = self._read_or_set_aside(self._store)
             self._position = self._loaded_at = copied.position
             return copied
 
-    def leave(self, copied: Copied) -> None:
+    def preload(self, copied: Copied) -> None:
         """Make the next `load` return this content, which a standby has followed in memory.
 
         The store, if there is one, has this content or a later one.
@@ -170,7 +170,7 @@ class LocalCopy:
             found, position = self._found, self._loaded_at
             if position is None:
                 return None
-            if found is not None and not same_log(found.log_id, self.log_id):
+            if found is not None and not is_same_log(found.log_id, self.log_id):
                 return f"was made from another topic of the same name (id {found.log_id})"
             if position > end:
                 return f"is at {position}, ahead of the changelog's end {end}"
@@ -192,7 +192,7 @@ class LocalCopy:
             log.warning("%s: the local copy %s; it is rebuilt", self.name, why)
             self._position = None
             self._tally = StateTally()
-            with self._giving_up():
+            with self._stop_on_failure():
                 self._store.clear()
 
     def move(self, changes: Changes, position: int) -> None:
@@ -200,7 +200,7 @@ class LocalCopy:
         with self._lock:
             if self._store is None or (self._position == position and not changes):
                 return
-            with self._giving_up():
+            with self._stop_on_failure():
                 tally = self._tally
                 tally.change(changes)
                 seal = Seal(position, tally.entries, tally.digest, self.log_id, time.time_ns())
@@ -220,7 +220,7 @@ class LocalCopy:
                 self._warn("could not be closed", failed)
 
     @contextmanager
-    def _giving_up(self) -> Iterator[None]:
+    def _stop_on_failure(self) -> Iterator[None]:
         """Stop using the store if the body fails."""
         try:
             yield
@@ -234,6 +234,6 @@ class LocalCopy:
         self.failed(type(why).__name__)
 
 
-def same_log(one: str, other: str) -> bool:
+def is_same_log(one: str, other: str) -> bool:
     """Return whether two topic ids may belong to one topic; "" stands for an unknown id."""
     return one == other or not (one and other)

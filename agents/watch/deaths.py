@@ -91,7 +91,7 @@ class Deaths:
         """Return the reasons, the commonest first."""
         return sorted(self._reasons.items(), key=lambda each: (-each[1].count, each[1].offset))
 
-    def alarm(self, each: str = "record") -> str | None:
+    def find_alarm(self, each: str = "record") -> str | None:
         """Return one sentence with the remedy if more than `MOST_DEAD` of the records are dead.
 
         Otherwise returns None. `each` is the word for one record.

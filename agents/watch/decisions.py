@@ -61,13 +61,13 @@ class Decisions:
         self._notes: deque[Decision] = deque(maxlen=kept)
         self._logs = logs or {}
 
-    def saw(self, reports: Sequence[Report]) -> None:
+    def note_reports(self, reports: Sequence[Report]) -> None:
         if reports:
             self._add(map(_decision, reports[-(self._notes.maxlen or 0) :]))
 
     def note_late(self, late: Iterable[Event]) -> None:
         """Add notes on late events that were emitted with the mark of late events."""
-        self._add(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
+        self._add(_decision_on_event(SENT_ON, e, e.late, e.at_ns) for e in late)
 
     def _add(self, decisions: Iterable[Decision]) -> None:
         for each in decisions:
@@ -110,13 +110,17 @@ def _decision(report: Report) -> Decision:
                 *(report.reason, report.at_ns, report.at_ns, report.offset),
             )
         case Late():
-            return _of_event(TURNED_AWAY, report.event, report.reason, report.at_ns, report.by_ns)
+            return _decision_on_event(
+                TURNED_AWAY, report.event, report.reason, report.at_ns, report.by_ns
+            )
         case Duplicate():
             what = DIFFERS if report.conflict else COPY
-            return _of_event(what, report.event, "", report.at_ns)
+            return _decision_on_event(what, report.event, "", report.at_ns)
 
 
-def _of_event(what: str, event: Event, reason: str, at_ns: int, by_ns: int = 0) -> Decision:
+def _decision_on_event(
+    what: str, event: Event, reason: str, at_ns: int, by_ns: int = 0
+) -> Decision:
     return Decision(
         *(what, event.stream, event.source, event.epoch, event.seq, event.seq),
         *(reason, at_ns, event.arrival_ns, event.offset, by_ns),

@@ -30,7 +30,7 @@ class LastLines(logging.Handler):
         self._lines.append({"at_ns": int(record.created * 1e9), "level": level, "text": text})
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listen(self) -> Iterator[None]:
         """Store the log lines of this process inside the `with` block."""
         root = logging.getLogger()
         root.addHandler(self)

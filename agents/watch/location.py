@@ -29,7 +29,7 @@ from typing import Any, Final
 from agents.watch import sentences
 from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY
 from agents.watch.port.question import Question
-from agents.watch.sentences import duration, numbers, reference_time
+from agents.watch.sentences import format_correction, format_duration, format_gap
 from topology.model import location, outcome
 
 Fact = Mapping[str, Any]
@@ -63,12 +63,12 @@ ASK_ANOTHER: Final = "this worker is a standby and has no events; ask the worker
 LEDGERS: Final = "older notes are only in the topics of late events, gaps and dead letters"
 
 
-def knows(fact: Fact) -> bool:
+def is_informative(fact: Fact) -> bool:
     """Return whether the partition has seen the source, or has a note about the event."""
     return bool(fact["streams"] or fact["decided"] or fact["alignment"])
 
 
-def verdict(
+def explain_event(
     asked: Question,
     facts: Iterable[Fact],
     silent: Sequence[str] = (),
@@ -82,7 +82,7 @@ def verdict(
     """
     facts = sorted(facts, key=_rank)
     streams = sorted({stream for fact in facts for stream in _streams_of(fact)})
-    answers = [_of_stream(asked, stream, facts) for stream in streams]
+    answers = [_explain_stream(asked, stream, facts) for stream in streams]
     missing = [f"{who}: its facts are missing here" for who in silent]
     missing += [f"stage {name}: {ASK_ANOTHER}" for name in standbys]
     if not answers and standbys:
@@ -154,39 +154,39 @@ def _sureness(answer: Mapping[str, Any]) -> int:
     return SURENESS.index(answer["where"]) if "where" in answer else len(SURENESS)
 
 
-def _of_stream(asked: Question, stream: str, facts: Sequence[Fact]) -> tuple[str, list[str]]:
+def _explain_stream(asked: Question, stream: str, facts: Sequence[Fact]) -> tuple[str, list[str]]:
     seen = _Seen(stream, facts)
     epochs = [answer["epoch"] for _, answer in seen.answers.values() if "epoch" in answer]
     epochs += [decision["epoch"] for _, decision in seen.decided]
     epoch = f"/{max(epochs)}" if epochs else ""
-    where, lines = _outcome(seen)
+    where, lines = _explain_outcome(seen)
     about = f"{stream or 'a stream that cannot be read'}: {asked.source}{epoch}/{asked.seq}"
     lines = [f"{about}: {lines[0]}", *(f"  {line}" for line in lines[1:])]
-    lines += [f"  {line}" for line in (*_copies(seen), *_clock(seen))]
+    lines += [f"  {line}" for line in (*_describe_duplicates(seen), *_describe_clock(seen))]
     return where, lines
 
 
-def _outcome(seen: _Seen) -> tuple[str, list[str]]:
+def _explain_outcome(seen: _Seen) -> tuple[str, list[str]]:
     if seen.where(MERGE) == location.HELD:
-        return "held", _held_by_merge(*seen.answers[MERGE])
+        return "held", _explain_held_by_merge(*seen.answers[MERGE])
     if seen.aligned is not None:
-        return "held", _held_for_partitions(*seen.aligned)
+        return "held", _explain_aligned(*seen.aligned)
     if seen.where(REORDER) == location.HELD:
-        return "held", _held_by_reorder(*seen.answers[REORDER])
-    decided = _decide(seen)
+        return "held", _explain_held_by_reorder(*seen.answers[REORDER])
+    decided = _explain_decided(seen)
     if decided is not None:
         return decided
     if seen.where(MERGE) == location.PASSED:
         return "emitted", _describe_emitted(seen)
-    return _not_here(seen)
+    return _explain_absent(seen)
 
 
 # -- buffered events -------------------------------------------------------------------------------
 
 
-def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
-    waits = f"buffered by merge {_at(fact)} for {_since(fact, answer['since'])}"
-    error = duration(answer["error"])
+def _explain_held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
+    waits = f"buffered by merge {_at(fact)} for {_format_since(fact, answer['since'])}"
+    error = format_duration(answer["error"])
     lines = [f"{waits}: its corrected timestamp is {answer['ref_time']}, ± {error}"]
     feeds = answer["waits_for"]
     lines += [
@@ -199,11 +199,13 @@ def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _held_for_partitions(fact: Fact, aligned: Mapping[str, Any]) -> list[str]:
+def _explain_aligned(fact: Fact, aligned: Mapping[str, Any]) -> list[str]:
     partitions = ", ".join(aligned["waiting_for"])
     reads_inputs = REORDER in fact["operators"]
     held = f"buffered before {REORDER if reads_inputs else MERGE} {_at(fact)}"
-    waits = f"{held} for {_since(fact, aligned['since'])}: waits for progress of {partitions}"
+    waits = (
+        f"{held} for {_format_since(fact, aligned['since'])}: waits for progress of {partitions}"
+    )
     if reads_inputs:
         return [
             waits,
@@ -215,19 +217,19 @@ def _held_for_partitions(fact: Fact, aligned: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
-    waits = f"buffered by reorder {_at(fact)} for {_since(fact, answer['since'])}"
+def _explain_held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
+    waits = f"buffered by reorder {_at(fact)} for {_format_since(fact, answer['since'])}"
     until = answer["until"]
-    left = "" if until is None else f", {duration(until - fact['now'])} more at most"
+    left = "" if until is None else f", {format_duration(until - fact['now'])} more at most"
     since = answer.get("missing_since")
-    awaited = "" if since is None else f", awaited for {_since(fact, since)}"
+    awaited = "" if since is None else f", awaited for {_format_since(fact, since)}"
     return [f"{waits}: {sentences.why_held(answer)}{awaited}{left}"]
 
 
 # -- events that are not buffered ------------------------------------------------------------------
 
 
-def _decide(seen: _Seen) -> tuple[str, list[str]] | None:
+def _explain_decided(seen: _Seen) -> tuple[str, list[str]] | None:
     """Return the word and sentences for a late event or a dead letter.
 
     Returns None if there is no note about it.
@@ -242,9 +244,9 @@ def _decide(seen: _Seen) -> tuple[str, list[str]] | None:
             if seen.where(MERGE) == location.PASSED:
                 return "emitted", [f"emitted in order: {why}, but merge was not beyond it"]
             return "late", [f"emitted by reorder {_at(fact)}, marked late: {why}", *helps]
-        by = f", by {duration(note['by_ns'])}" if note["by_ns"] else ""
+        by = f", by {format_duration(note['by_ns'])}" if note["by_ns"] else ""
         went = "emitted, marked late" if note["what"] == SENT_ON else "not emitted, see events.late"
-        ago = _since(fact, note["at_ns"])
+        ago = _format_since(fact, note["at_ns"])
         return "late", [f"late {_at(fact)}, {ago} ago: {why}{by}; {went}", *helps]
     dead = seen.last(DEAD)
     if dead is not None:
@@ -257,29 +259,31 @@ def _decide(seen: _Seen) -> tuple[str, list[str]] | None:
 def _describe_emitted(seen: _Seen) -> list[str]:
     fact, answer = seen.answers[MERGE]
     mark = answer["watermark"]
-    reached = "" if mark is None else f"; the watermark is {_since(fact, mark)} behind the clock"
+    reached = (
+        "" if mark is None else f"; the watermark is {_format_since(fact, mark)} behind the clock"
+    )
     return [
         f"emitted by merge {_at(fact)}; no stored note says that it was late{reached}",
         f"the cause of its wait is not stored, only its end, in the header `at`; {LEDGERS}",
     ]
 
 
-def _not_here(seen: _Seen) -> tuple[str, list[str]]:
+def _explain_absent(seen: _Seen) -> tuple[str, list[str]]:
     """Return the word and sentences for an event that is not buffered and has no note."""
     found = seen.answers.get(REORDER)
     if found is None:
-        return _by_merge_alone(seen)
+        return _explain_by_merge(seen)
     fact, answer = found
     match answer.get("where"):
         case "awaited":
-            left = f"{duration(answer['until'] - fact['now'])} more at most"
-            since = _since(fact, answer["missing_since"])
+            left = f"{format_duration(answer['until'] - fact['now'])} more at most"
+            since = _format_since(fact, answer["missing_since"])
             return "awaited", [f"has not arrived; awaited {_at(fact)} for {since}, {left}"]
         case "lost":
-            ago = _since(fact, answer["given_up"])
+            ago = _format_since(fact, answer["given_up"])
             given_up = seen.last(GIVEN_UP)
             why = "" if given_up is None else f": {WHY_GIVEN_UP[given_up[1]['reason']]}"
-            lost = numbers(answer["missing"])
+            lost = format_gap(answer["missing"])
             return "lost", [f"has not arrived; given up {_at(fact)} {ago} ago with {lost}{why}"]
         case "not_come":
             highest = f"the highest of its source {_at(fact)} is {answer.get('highest', '-')}"
@@ -288,7 +292,7 @@ def _not_here(seen: _Seen) -> tuple[str, list[str]]:
             lag = f"; {fact['lag']} records are not yet read" if fact["lag"] else ""
             return "not_come", [f"has not arrived: {highest}{lag}"]
         case "passed":
-            return _emitted_by_reorder(seen, fact)
+            return _explain_reordered(seen, fact)
         case "before_start":
             start = f"its source was assumed to start at {answer['start']}"
             return "not_known", [f"below the start: {start}; if it arrived, it is in events.late"]
@@ -300,7 +304,7 @@ def _not_here(seen: _Seen) -> tuple[str, list[str]]:
     ]
 
 
-def _emitted_by_reorder(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
+def _explain_reordered(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
     merge = seen.answers.get(MERGE)
     if merge is None:
         return "let_go", [f"emitted by reorder {_at(fact)}; this worker does not merge its stream"]
@@ -314,13 +318,13 @@ def _emitted_by_reorder(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
     ]
 
 
-def _by_merge_alone(seen: _Seen) -> tuple[str, list[str]]:
+def _explain_by_merge(seen: _Seen) -> tuple[str, list[str]]:
     found = seen.answers.get(MERGE)
     if found is None:
         return "not_known", ["its source is known, but no facts about the event are stored"]
     fact, answer = found
     if answer["where"] == location.LOST:
-        lost = numbers(answer["missing"])
+        lost = format_gap(answer["missing"])
         return "lost", [f"{lost} of its source never arrived at merge {_at(fact)}"]
     if answer["where"] == location.NOT_COME:
         newest = f"the newest number of its source {_at(fact)} is {answer['newest']}"
@@ -333,23 +337,23 @@ def _place(note: Mapping[str, Any]) -> str:
     return f"at offset {note['offset']}{f' of {log}' if log else ''}"
 
 
-def _copies(seen: _Seen) -> list[str]:
+def _describe_duplicates(seen: _Seen) -> list[str]:
     copies = [each for each in seen.decided if each[1]["what"] in {COPY, DIFFERS}]
     if not copies:
         return []
     fact, note = copies[-1]
     differs = ", and differs from the first" if note["what"] == DIFFERS else ""
     times = "once more" if len(copies) == 1 else f"{len(copies)} more times"
-    last = f"last {_since(fact, note['at_ns'])} ago {_place(note)}"
+    last = f"last {_format_since(fact, note['at_ns'])} ago {_place(note)}"
     return [f"arrived {times}, {last}{differs}: a duplicate"]
 
 
-def _clock(seen: _Seen) -> list[str]:
+def _describe_clock(seen: _Seen) -> list[str]:
     found = seen.answers.get(CLOCK)
     if found is None:
         return []
     clock = found[1]
-    return [f"the clock of its source is {clock['state']} now: {reference_time(clock)}"]
+    return [f"the clock of its source is {clock['state']} now: {format_correction(clock)}"]
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -359,5 +363,5 @@ def _at(fact: Fact) -> str:
     return f"in {fact['topic']}/{fact['partition']}"
 
 
-def _since(fact: Fact, at_ns: int) -> str:
-    return duration(fact["now"] - at_ns)
+def _format_since(fact: Fact, at_ns: int) -> str:
+    return format_duration(fact["now"] - at_ns)

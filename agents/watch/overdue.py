@@ -69,7 +69,7 @@ class Overdue:
         self.seconds = 0.0
         self.waits_for = ""
 
-    def look(self, oldest: Event | None, now_ns: int, *, has_backlog: bool) -> None:
+    def update(self, oldest: Event | None, now_ns: int, *, has_backlog: bool) -> None:
         """Record which buffered event is the oldest, or None, and whether it is overdue.
 
         With a backlog nothing is overdue here, because another alarm reports it. Cost: O(1), and
@@ -97,9 +97,9 @@ class Overdue:
         self.seconds = max(0.0, self.waited_s - self.allowed_s - ahead_ns / NS_PER_S)
         if self.seconds and not self.waits_for:
             located = self._stage.locate_in(oldest.stream, oldest.source, oldest.epoch, oldest.seq)
-            self.waits_for = waits_for(located, oldest.source, self._lacking(now_ns))
+            self.waits_for = describe_wait(located, oldest.source, self._find_lacking(now_ns))
 
-    def _lacking(self, now_ns: int) -> Sequence[str]:
+    def _find_lacking(self, now_ns: int) -> Sequence[str]:
         """Return the upstream partitions that keep the time of this stage from advancing.
 
         Returns an empty sequence if the time advances.
@@ -107,7 +107,7 @@ class Overdue:
         alignment = self._stage.alignment
         if alignment is None or (now_ns - self._since_ns) / NS_PER_S >= self.allowed_s:
             return ()
-        return alignment.waiting_for()
+        return alignment.blocking_partitions()
 
     def fault(self) -> str | None:
         """Return a description of the overdue event; None if none is overdue."""
@@ -120,7 +120,7 @@ class Overdue:
         )
 
 
-def waits_for(located: Mapping[str, Any], source: str, upstream: Sequence[str]) -> str:
+def describe_wait(located: Mapping[str, Any], source: str, upstream: Sequence[str]) -> str:
     """Return what an event of the source waits for; `located` is the result of `Stage.locate_in`.
 
     `upstream` are the upstream partitions that keep the time of this stage from advancing.
@@ -128,16 +128,16 @@ def waits_for(located: Mapping[str, Any], source: str, upstream: Sequence[str]) 
     if located["alignment"] is not None:
         upstream = located["alignment"]["waiting_for"]
     if upstream:
-        return f"progress of {_some(upstream)}"
+        return f"progress of {_format_names(upstream)}"
     for answers in located["streams"].values():
         merge, reorder = answers.get("merge") or {}, answers.get("reorder") or {}
         if merge.get("where") == HELD and merge["waits_for"]:
-            return f"sources {_some([feed['source'] for feed in merge['waits_for']])}"
+            return f"sources {_format_names([feed['source'] for feed in merge['waits_for']])}"
         if reorder.get("where") == HELD:
             return f"source {source}, {why_held(reorder)}"
     return "its timestamp to pass"
 
 
-def _some(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

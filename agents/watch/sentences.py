@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from topology.answer.rules import FINAL
-from topology.config.chains import corrects_for_ns
+from topology.config.chains import allowed_lateness_ns
 from topology.model.late import CAUSES
 from topology.window.left_out import KINDS
 
@@ -35,7 +35,7 @@ WHY_HELD: Final = {
 """Completes "buffered ..." for each reason; `why_held` handles the reason `hole`."""
 
 
-def numbers(missing: Sequence[int]) -> str:
+def format_gap(missing: Sequence[int]) -> str:
     """Return a gap in words, by its first and last number."""
     first, last = missing
     return f"number {first}" if first == last else f"numbers {first} to {last}"
@@ -45,7 +45,7 @@ def why_held(waits: Mapping[str, Any]) -> str:
     """Return in words why REORDER buffers an event, or a source's first event."""
     if waits["reason"] in WHY_HELD:
         return WHY_HELD[waits["reason"]].format_map(waits)
-    return f"after a gap at {numbers(waits['missing'])}"
+    return f"after a gap at {format_gap(waits['missing'])}"
 
 
 def why_awaited(source: Mapping[str, Any]) -> str:
@@ -70,7 +70,7 @@ def what_helps(reason: str) -> list[str]:
     return [] if cause is None else [f"what helps: {cause.remedy}".replace("`", "")]
 
 
-def scatter(stream: str, sources: Sequence[str]) -> list[str]:
+def describe_scattered(stream: str, sources: Sequence[str]) -> list[str]:
     """Return a sentence about sources in several input partitions; an empty list without any."""
     if not sources:
         return []
@@ -80,7 +80,7 @@ def scatter(stream: str, sources: Sequence[str]) -> list[str]:
     return [f"{stream}: {found} arrived in several partitions of the input ({named}); {remedy}"]
 
 
-def set_back(stream: str, merge: Mapping[str, Any], source: str | None) -> list[str]:
+def describe_set_back(stream: str, merge: Mapping[str, Any], source: str | None) -> list[str]:
     """Return a sentence about sources whose timestamps fall; an empty list if that is declared.
 
     `source` is the only one that the sentence is about, or None for all.
@@ -91,14 +91,16 @@ def set_back(stream: str, merge: Mapping[str, Any], source: str | None) -> list[
     if largest_ns <= merge.get("max_set_back_ns", 0):
         return []
     named = ", ".join(list(falls)[:NAMED])
-    found = f"{stream}: events of {named} were set back by up to {duration(largest_ns)}"
+    found = f"{stream}: events of {named} were set back by up to {format_duration(largest_ns)}"
     if source is None:
         beyond = merge["set_backs_beyond"]
         found += f", {beyond:,} in all below the completeness frontier"
-    return [f"{found}; write clock: {{max_set_back: {covering(largest_ns)}}} if this goes on"]
+    return [
+        f"{found}; write clock: {{max_set_back: {round_up_to_seconds(largest_ns)}}} if this goes on"
+    ]
 
 
-def covering(duration_ns: int) -> str:
+def round_up_to_seconds(duration_ns: int) -> str:
     """Return a duration in whole seconds, as a topology file spells it, that is not shorter."""
     return f"{-(-duration_ns // (1_000 * NS_PER_MS))}s"
 
@@ -112,13 +114,14 @@ def open_ends(topology: TopologyFile) -> dict[str, str]:
         name: f"results of query {name} were emitted before they were final, and their last"
         " revision is not marked: write `finals: true` in the query to emit each again when it is"
         " final, at"
-        f" most `correct_for` ({duration(corrects_for_ns(topology, query))}) after its end"
+        f" most `correct_for` ({format_duration(allowed_lateness_ns(topology, query))}) after its"
+        " end"
         for name, query in topology.queries.items()
         if not query.finals and query.answer != FINAL
     }
 
 
-def left_out_of(use: FieldUse) -> dict[str, str]:
+def describe_left_out(use: FieldUse) -> dict[str, str]:
     """Return a sentence for each kind of value of a field that its aggregate could not use.
 
     Under `ABSENT`, return one about `MANY_ABSENT` or more events in a row without the field.
@@ -135,13 +138,13 @@ def left_out_of(use: FieldUse) -> dict[str, str]:
     return found
 
 
-def reference_time(clock: Mapping[str, Any]) -> str:
+def format_correction(clock: Mapping[str, Any]) -> str:
     """Return the formula that corrects a source's timestamps."""
     offset_ms, error_ms = (clock[key] / NS_PER_MS for key in ("offset_ns", "error_ns"))
     return f"ref_time = ts {offset_ms:+.3f} ms, give or take {error_ms:.3f} ms"
 
 
-def duration(duration_ns: int) -> str:
+def format_duration(duration_ns: int) -> str:
     """Return a duration in words; a negative one counts as 0."""
     ms = max(duration_ns, 0) / NS_PER_MS
     if ms < 10_000:

@@ -76,7 +76,7 @@ class StageLog:
             end=end,
         )
 
-    def note_restore(self, source: TopicPartition) -> None:
+    def forget_restore(self, source: TopicPartition) -> None:
         self._restore_logged_s.pop(source, None)
 
     def note_readiness(self, reasons: Collection[str]) -> None:
@@ -118,13 +118,13 @@ class StageLog:
         if now_s - self._deaths_logged_s < REPEAT_S and dead:
             return
         self._deaths_seen = deaths.since(Deaths())
-        alarm = deaths.since(before).alarm()
+        alarm = deaths.since(before).find_alarm()
         if alarm is not None:
             self._deaths_logged_s = now_s
             fields = {"read": read, "dead": dead}
             log.warning("%s", alarm, extra={"fields": fields})
 
-    def minute(self, checkpoint_s: Callable[[], float | None]) -> None:
+    def log_minute(self, checkpoint_s: Callable[[], float | None]) -> None:
         """Log the figures once a minute; `checkpoint_s` returns the time of the last checkpoint."""
         now_s = self._clock()
         elapsed_s = now_s - self._since_s
@@ -180,15 +180,15 @@ def _minute_line(fields: Mapping[str, Any], elapsed_s: float) -> str:
         f"{fields['out']:,} out",
         f"lag {fields['lag']:,}" + (f" ({fields['lag_s']:,} s)" if fields["lag_s"] else ""),
         f"held {fields['held']:,}",
-        f"late {_by_cause(fields['late'])}",
-        f"dead {_by_cause(fields['dead'])}",
+        f"late {_format_causes(fields['late'])}",
+        f"dead {_format_causes(fields['dead'])}",
         f"duplicate {fields['duplicate']:,}",
         "no checkpoint yet" if last_s is None else f"last checkpoint {last_s:.1f} s ago",
     ]
     return ", ".join(parts)
 
 
-def _by_cause(causes: Mapping[str, int]) -> str:
+def _format_causes(causes: Mapping[str, int]) -> str:
     whole = f"{sum(causes.values()):,}"
     listed = ", ".join(f"{cause} {count:,}" for cause, count in causes.items())
     return f"{whole} ({listed})" if listed else whole

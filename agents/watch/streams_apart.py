@@ -25,7 +25,7 @@ class StreamsApart:
     def __init__(self, streams: Collection[str]) -> None:
         self._unreported = set(streams)
 
-    def look(self, streams_seen: Mapping[Place, Collection[str]]) -> None:
+    def check(self, streams_seen: Mapping[Place, Collection[str]]) -> None:
         """Warn of streams whose events have been read in several partitions.
 
         `streams_seen` has, for each partition, the streams of the events that were read.

@@ -76,7 +76,7 @@ Read = Callable[[str, str], int]
 """Function from stream and source to the number of its events that were read; 0 means unknown."""
 
 
-def no_reading(_: str, __: str) -> int:
+def count_none(_: str, __: str) -> int:
     """Return 0, for a stage that does not count the events of its sources."""
     return 0
 
@@ -89,7 +89,7 @@ class UnhealthySources:
     """
 
     place: str
-    read: Read = no_reading
+    read: Read = count_none
     now_s: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -99,21 +99,21 @@ class UnhealthySources:
         self._doubles = 0
         self._first_double = ""
 
-    def came_late(self, sources: Iterable[Source]) -> None:
+    def note_late(self, sources: Iterable[Source]) -> None:
         for source in sources:
             named = self.late.note(source)
             if named.times == 1:
                 # The mark is the number of events read before this one.
                 named.mark = max(0, self.read(*source) - 1)
 
-    def saw(self, reports: Sequence[Report]) -> None:
+    def note_reports(self, reports: Sequence[Report]) -> None:
         for report in reports:
             match report:
                 case Gap():
                     numbers = report.last - report.first + 1
                     self._lost.note((report.stream, report.source), numbers)
                 case Late():
-                    self.came_late([(report.event.stream, report.event.source)])
+                    self.note_late([(report.event.stream, report.event.source)])
                     if report.reason == OLD_EPOCH:
                         self._suspect(report, "came after a higher epoch began")
                 case Duplicate(conflict=True):
@@ -137,7 +137,7 @@ class UnhealthySources:
         )
         self._warned_s, self._doubles = self.now_s(), 0
 
-    def worst_late(self) -> list[tuple[int, Source, int]]:
+    def find_worst_late(self) -> list[tuple[int, Source, int]]:
         """Return (late, source, read) of the `LABELLED` sources with the most late events.
 
         Sources whose number of read events is unknown are left out.
@@ -176,7 +176,7 @@ class UnhealthySources:
         }
 
 
-def share(partitions: int) -> int:
+def max_listed(partitions: int) -> int:
     """Return how many sources of each kind a partition lists if this process has `partitions`."""
     return max(NAMED, EXPLAINED // max(partitions, 1))
 
@@ -217,7 +217,7 @@ def late_families(stage: str, tables: Iterable[UnhealthySources]) -> Iterable[Co
     """Yield the metric families of the stage's sources that are late most often."""
     late = CounterMetricFamily("inorder_source_late", "Late events of a source", labels=LABELS)
     read = CounterMetricFamily("inorder_source_read", "All events of that source", labels=LABELS)
-    found = [each for table in tables for each in table.worst_late()]
+    found = [each for table in tables for each in table.find_worst_late()]
     counts: dict[tuple[str, str, str], tuple[int, int]] = {}
     for late_count, (stream, source), read_count in nlargest(LABELLED, found):
         labels = (stage, stream, source[:LONGEST_NAME])

@@ -192,7 +192,7 @@ class Watchdog:
         longest_ns = 0
         faults: list[tuple[int, Place, str]] = []
         for place, watched in self._watched.items():
-            stalled_ns, reason = self._stall(watched)
+            stalled_ns, reason = self._find_stall(watched)
             longest_ns = max(longest_ns, stalled_ns)
             if reason:
                 faults.append((-stalled_ns, place, reason))
@@ -204,7 +204,7 @@ class Watchdog:
             reasons = (f"no assignment by the group for {_format(waiting_ns)}", *reasons)
         return Verdict(reasons, longest_ns >= self._patience.stuck_after_ns)
 
-    def _stall(self, watched: _Watched) -> tuple[int, str]:
+    def _find_stall(self, watched: _Watched) -> tuple[int, str]:
         """Return how long the partition has stalled, in ns, and the reason ("" if it has not)."""
         silent_ns = self._elapsed_ns - watched.reported_ns
         owing_ns = self._elapsed_ns - watched.paid_ns if watched.owes else 0

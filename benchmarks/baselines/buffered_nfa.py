@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence, maximal
+from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence, select_maximal
 
 
 class BufferedNFA:
@@ -36,9 +36,9 @@ class BufferedNFA:
     def _release(self, before: int) -> Iterator[Members]:
         while self._held and self._held[0][0] < before:
             time, type_ = heappop(self._held)
-            yield from self._in_order(time, type_)
+            yield from self._process(time, type_)
 
-    def _in_order(self, time: int, type_: str) -> list[Members]:
+    def _process(self, time: int, type_: str) -> list[Members]:
         sequence = self._sequence
         since = time - sequence.within
         found: list[Members] = []
@@ -59,4 +59,4 @@ class BufferedNFA:
         if len(runs) > MAX_RUNS:
             raise Exploded
         self._runs = runs
-        return sorted(maximal(found)) if sequence.any else found
+        return sorted(select_maximal(found)) if sequence.any else found

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 
-from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence, maximal
+from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence, select_maximal
 
 Ops = tuple[int, int]
 """The number of matches emitted, and of earlier matches retracted or replaced."""
@@ -39,7 +39,7 @@ class Eager:
         if self._accepted % PURGE_EVERY == 0:
             self._purge(self._clock - self._slack - self._sequence.within)
         insort(self._events, (time, type_))
-        return self._any(time, type_) if self._sequence.any else self._one(time, type_)
+        return self._accept_any(time, type_) if self._sequence.any else self._one(time, type_)
 
     def _purge(self, before: int) -> None:
         del self._events[: bisect_right(self._events, (before, ""))]
@@ -49,7 +49,7 @@ class Eager:
 
     # -- skip-till-any ------------------------------------------------------------------------
 
-    def _any(self, time: int, type_: str) -> Ops:
+    def _accept_any(self, time: int, type_: str) -> Ops:
         sequence = self._sequence
         since = time - sequence.within
         new = sequence.extend((), type_, time)
@@ -75,7 +75,7 @@ class Eager:
         emitted = retracted = 0
         for end in ends:
             before = self.current.get(end, set())
-            now = self.current[end] = maximal(self._complete[end])
+            now = self.current[end] = select_maximal(self._complete[end])
             emitted += len(now - before)
             retracted += len(before - now)
         return emitted, retracted
@@ -91,7 +91,7 @@ class Eager:
                 continue
             if sequence.is_complete(run) and run[-1][-1] < time:
                 continue
-            walked = self._walk(_before(run, time), time)
+            walked = self._walk(_cut_before(run, time), time)
             if walked == run:
                 continue
             self._runs[at] = walked
@@ -122,6 +122,6 @@ class Eager:
         return run
 
 
-def _before(run: Members, time: int) -> Members:
+def _cut_before(run: Members, time: int) -> Members:
     parts = [tuple(t for t in part if t < time) for part in run]
     return tuple(part for part in parts if part)

@@ -54,7 +54,7 @@ class Sequence:
         return len(bound) == len(self.types)
 
 
-def maximal(matches: Iterable[Members]) -> set[Members]:
+def select_maximal(matches: Iterable[Members]) -> set[Members]:
     """Return the matches that no other match with the same end contains."""
     found = set(matches)
     if all(len(part) == 1 for match in found for part in match):

@@ -29,8 +29,8 @@ from pathlib import Path
 from string import Formatter
 from typing import IO, Final, NamedTuple
 
-from .score import Score, differing, read_answers, read_truth, score_answers
-from .worlds import QUERIES, RECORDED, WORLDS, asked_in
+from .score import Score, find_differing, read_answers, read_truth, score_answers
+from .worlds import QUERIES, RECORDED, WORLDS, queries_of
 
 HERE: Final = Path(__file__).parent
 TIMEOUT_S: Final = 600.0
@@ -180,7 +180,7 @@ def measure(
         counts[part], last_us = _extent(records)
         if part == "half":
             half_us = last_us
-    if apart := differing(answers["records"], answers["half"], half_us):
+    if apart := find_differing(answers["records"], answers["half"], half_us):
         raise EntryFailed(
             f"{entry.name}, {world}, {query}: {len(apart)} answers depend on later records;"
             f" the first is {apart[0]}"
@@ -194,7 +194,7 @@ def measure(
         score_answers(read_truth(place / f"truth-{query}.csv"), answers["records"]),
         rate,
         used["records"].memory_mib,
-        lines_of(HERE / entry.code),
+        count_code_lines(HERE / entry.code),
     )
 
 
@@ -206,7 +206,7 @@ def measure_spent(argv: Sequence[str], into: IO[str], folder: Path | None = None
     """
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         process = subprocess.Popen(argv, stdout=into, stderr=said, cwd=folder)
-        usage = _end(process)
+        usage = _await_end(process)
         if process.returncode:
             said.seek(0)
             closing = "".join(said.readlines()[-SHOWN_LINES:])
@@ -214,7 +214,7 @@ def measure_spent(argv: Sequence[str], into: IO[str], folder: Path | None = None
     return Spent(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def _end(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+def _await_end(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
     """Wait for the end of a process, killing it after `TIMEOUT_S`, and return its resources."""
     began_s = time.monotonic()
     while True:
@@ -234,7 +234,7 @@ def _extent(records: Path) -> tuple[int, int]:
     return len(lines) - 1, int(lines[-1].partition(",")[0])
 
 
-def lines_of(code: Path) -> int:
+def count_code_lines(code: Path) -> int:
     """Return the number of lines of code, without blank lines, comments and docstrings."""
     text = code.read_text()
     skipped: set[int] = set()
@@ -249,14 +249,14 @@ def lines_of(code: Path) -> int:
     )
 
 
-def results(
+def measure_all(
     folder: Path, asked: argparse.Namespace, programs: Mapping[str, str], failures: list[str]
 ) -> Iterator[Measured]:
     """Yield the results for the requested worlds that exist; print and collect the failures."""
     for world in asked.world or (*WORLDS, RECORDED):
         if not (folder / world).is_dir():
             continue
-        for query in asked.query or asked_in(world):
+        for query in asked.query or queries_of(world):
             for entry in ENTRIES:
                 if asked.entry and entry.name not in asked.entry:
                     continue
@@ -296,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     programs = {"python": sys.executable, **{name: path for name, path in given.items() if path}}
     failures: list[str] = []
     bad = False
-    for found in results(asked.folder, asked, programs, failures):
+    for found in measure_all(asked.folder, asked, programs, failures):
         bad |= is_wrong(found)
         print(json.dumps(found.row()), flush=True)
     return int(bad or bool(failures))

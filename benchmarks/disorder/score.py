@@ -116,8 +116,8 @@ def score_answers(truth: Mapping[Place, Right], answers: Iterable[Answer]) -> Sc
     settled_ms = _waits_ms(truth, kept)
     return Score(
         expected=len(truth),
-        wrong_first=_wrong(truth, first),
-        wrong_end=_wrong(truth, current) + repeated,
+        wrong_first=_count_wrong(truth, first),
+        wrong_end=_count_wrong(truth, current) + repeated,
         repeated=repeated,
         corrected=corrected,
         first_mean_ms=_mean(waits_ms),
@@ -127,7 +127,7 @@ def score_answers(truth: Mapping[Place, Right], answers: Iterable[Answer]) -> Sc
     )
 
 
-def differing(whole: Iterable[Answer], part: Iterable[Answer], until_us: int) -> list[Answer]:
+def find_differing(whole: Iterable[Answer], part: Iterable[Answer], until_us: int) -> list[Answer]:
     """Return the answers before `until_us` in which two runs differ.
 
     One run had all records, the other those up to that time. The answers of an honest program do
@@ -142,7 +142,7 @@ def _is_right(truth: Mapping[Place, Right], given: Mapping[Place, Answer], place
     return place in given and given[place].value == truth[place].value
 
 
-def _wrong(truth: Mapping[Place, Right], given: Mapping[Place, Answer]) -> int:
+def _count_wrong(truth: Mapping[Place, Right], given: Mapping[Place, Answer]) -> int:
     return sum(not _is_right(truth, given, place) for place in truth) + len(
         given.keys() - truth.keys()
     )

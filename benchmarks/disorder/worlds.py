@@ -131,14 +131,14 @@ class House:
             return "person", persons[-1], 0, 0
         if kind <= 3:
             auctions.append(len(auctions))
-            return "auction", auctions[-1], _one_of(persons[-40:], dice), 0
+            return "auction", auctions[-1], _choose(persons[-40:], dice), 0
         hot = auctions[-1] // 10 * 10
-        auction = hot if dice.random() < 0.3 else _one_of(auctions[-50:], dice)
+        auction = hot if dice.random() < 0.3 else _choose(auctions[-50:], dice)
         bidder = 1_000_000 + int(dice.random() * 150) + at // 5_000 * 50
         return "bid", auction, bidder, 1 + int(dice.random() ** 3 * 1_000_000)
 
 
-def laid_over(arrivals: Iterable[Arrival], seed: int) -> list[Record]:
+def overlay_recording(arrivals: Iterable[Arrival], seed: int) -> list[Record]:
     """Return the auction house's records with the times and arrivals of a recording.
 
     A record that arrived twice is a duplicate. Equal times of different sources are separated by
@@ -155,11 +155,11 @@ def laid_over(arrivals: Iterable[Arrival], seed: int) -> list[Record]:
     return [Record(one.arrival_us, found[one.source, one.seq]) for one in arrivals]
 
 
-def _one_of(some: Sequence[int], dice: random.Random) -> int:
+def _choose(some: Sequence[int], dice: random.Random) -> int:
     return some[int(dice.random() * len(some))]
 
 
-def arriving(records: Iterable[Made], world: str, seed: int) -> list[Record]:
+def deliver(records: Iterable[Made], world: str, seed: int) -> list[Record]:
     """Return the records as they arrive in this world: late, twice, or never."""
     dice = random.Random(seed * 1_000 + 3)
     found = []
@@ -169,7 +169,7 @@ def arriving(records: Iterable[Made], world: str, seed: int) -> list[Record]:
         if world != "rough":
             found.append(Record(arrival_us, record))
             continue
-        arrival_us = _behind_stall_us(arrival_us, record)
+        arrival_us = _delay_by_stall_us(arrival_us, record)
         again_us = arrival_us + int(-300 * MS * math.log(1 - dice.random()))
         if not lost:
             found.append(Record(arrival_us, record))
@@ -186,7 +186,7 @@ def _delay_us(dice: random.Random) -> int:
     return int(delay_us)
 
 
-def _behind_stall_us(arrival_us: int, record: Made) -> int:
+def _delay_by_stall_us(arrival_us: int, record: Made) -> int:
     """Return the arrival, delayed if the record's source is stalled at that time.
 
     In each ten seconds, from the third second on, another source is stalled.
@@ -294,7 +294,7 @@ QUERIES: Final[dict[str, Callable[[Sequence[Record]], Iterator[Row]]]] = {
 }
 
 
-def asked_in(world: str) -> tuple[str, ...]:
+def queries_of(world: str) -> tuple[str, ...]:
     """Return the queries that are asked in a world.
 
     Queries with times of single records are left out if the world's times are wrong or in ms.
@@ -328,7 +328,7 @@ def write(folder: Path, seconds: float, seed: int, rate: int = RATE) -> None:
     """Write all worlds into `folder`, which is created if absent."""
     base = make(seconds, seed, rate)
     for world in WORLDS:
-        write_world(folder, world, arriving(base, world, seed))
+        write_world(folder, world, deliver(base, world, seed))
 
 
 def write_world(folder: Path, world: str, records: Sequence[Record]) -> None:
@@ -337,10 +337,10 @@ def write_world(folder: Path, world: str, records: Sequence[Record]) -> None:
     place.mkdir(parents=True, exist_ok=True)
     for name, some in (("records", records), ("half", records[: len(records) // 2])):
         lines = ((record.arrival_us, *stamp(record.made, world)) for record in some)
-        _csv(place / f"{name}.csv", ("arrival_us", *Made._fields), lines)
+        _write_csv(place / f"{name}.csv", ("arrival_us", *Made._fields), lines)
     once = first_arrivals(records)
-    for query in asked_in(world):
-        _csv(place / f"truth-{query}.csv", Row._fields, QUERIES[query](once))
+    for query in queries_of(world):
+        _write_csv(place / f"truth-{query}.csv", Row._fields, QUERIES[query](once))
 
 
 def read_arrivals(path: Path) -> list[Arrival]:
@@ -356,7 +356,7 @@ def stamp(record: Made, world: str) -> Made:
     return record._replace(time_us=record.time_us + AHEAD_US) if is_ahead else record
 
 
-def _csv(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
+def _write_csv(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
@@ -373,7 +373,9 @@ def main() -> None:
     asked = parser.parse_args()
     write(asked.folder, asked.seconds, asked.seed, asked.rate)
     if asked.recorded:
-        write_world(asked.folder, RECORDED, laid_over(read_arrivals(asked.recorded), asked.seed))
+        write_world(
+            asked.folder, RECORDED, overlay_recording(read_arrivals(asked.recorded), asked.seed)
+        )
 
 
 if __name__ == "__main__":

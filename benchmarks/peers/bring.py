@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from cli.local.lock import exclusive
-from cli.local.maven import Jars, JarsUnavailable, cache
+from cli.local.lock import lock_file
+from cli.local.maven import Jars, JarsUnavailable, cache_folder
 
 HERE: Final = Path(__file__).parent
 REQUIREMENTS: Final = HERE / "requirements.txt"
@@ -34,9 +34,9 @@ class PeerUnavailable(RuntimeError):
 
 def python() -> Path:
     """Return the interpreter of the environment with the Python peers, made if needed."""
-    folder = cache() / f"peers-{sys.version_info.major}.{sys.version_info.minor}"
+    folder = cache_folder() / f"peers-{sys.version_info.major}.{sys.version_info.minor}"
     if not _is_made_of(folder, REQUIREMENTS):
-        with exclusive(cache() / f"{folder.name}.lock", INSTALL_TIMEOUT_S):
+        with lock_file(cache_folder() / f"{folder.name}.lock", INSTALL_TIMEOUT_S):
             if not _is_made_of(folder, REQUIREMENTS):
                 _install(folder)
     return folder / "bin" / "python"
@@ -51,13 +51,13 @@ def _install(folder: Path) -> None:
     shutil.copyfile(REQUIREMENTS, folder / REQUIREMENTS.name)
 
 
-def compiled_core() -> Path:
+def build_core() -> Path:
     """Build the compiled core as in a wheel, and return its tree; the first call takes minutes."""
     _call([str(ROOT / "infra" / "compiled_tree.sh"), sys.executable], CORE_TIMEOUT_S)
     return ROOT / "build" / "compiled"
 
 
-def hold_back() -> str:
+def compile_hold_back() -> str:
     """Return the class path of the processor on Kafka Streams, whose class is `HoldBack`."""
     return compile_program(JARS, SOURCE)
 
@@ -69,13 +69,13 @@ def compile_program(jars: Jars, source: Path) -> str:
     if shutil.which("javac") is None:
         raise PeerUnavailable("javac not found; install a JDK (Debian: openjdk-17-jdk-headless)")
     try:
-        folder = jars.brought()
+        folder = jars.fetch_folder()
     except (JarsUnavailable, TimeoutError) as failed:
         raise PeerUnavailable(str(failed)) from failed
     classes = folder / "classes"
     path = f"{folder}/*"
     if not _is_made_of(classes, source):
-        with exclusive(cache() / f"{folder.name}.lock", COMPILE_TIMEOUT_S):
+        with lock_file(cache_folder() / f"{folder.name}.lock", COMPILE_TIMEOUT_S):
             if not _is_made_of(classes, source):
                 shutil.rmtree(classes, ignore_errors=True)
                 command = [

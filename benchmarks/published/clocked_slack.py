@@ -41,7 +41,7 @@ class ClockedSlack(FlooredSlack):
     def _arrive(self, ts_ns: int, now_ns: int, moves: bool) -> None:
         """Handle an arrival; if it `moves` the clock, the clock advances to `ts_ns` afterwards."""
 
-    def _observe(self, event: Event, now_ns: int) -> None:
+    def _observe_event(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns
         moves = ts_ns > self._clock_ns
         self._arrive(ts_ns, now_ns, moves)
@@ -49,7 +49,7 @@ class ClockedSlack(FlooredSlack):
             self._clock_ns = ts_ns
             self._moved_ns = now_ns
 
-    def _raw_ns(self, now_ns: int) -> int:
+    def _find_frontier_ns(self, now_ns: int) -> int:
         if self._clock_ns == BEFORE_ALL:
             return BEFORE_ALL
         still_ns = now_ns - self._moved_ns

@@ -36,12 +36,12 @@ class EventDriven(FlooredSlack):
         self._newest_ns = BEFORE_ALL
         self._sources = Sources(Source, SOURCE, idle_ns, max_sources)
 
-    def _observe(self, event: Event, now_ns: int) -> None:
+    def _observe_event(self, event: Event, now_ns: int) -> None:
         source = self._sources.observe(event.source, now_ns)
         source.last_ns = max(source.last_ns, event.ref_time_ns)
         self._newest_ns = max(self._newest_ns, event.ref_time_ns)
 
-    def _raw_ns(self, now_ns: int) -> int:
+    def _find_frontier_ns(self, now_ns: int) -> int:
         if not self._sources.rows:
             return BEFORE_ALL
         return min(self._sources.least_ns(now_ns), self._newest_ns) - 1
@@ -50,11 +50,11 @@ class EventDriven(FlooredSlack):
         idle_ns = self._sources.next_idle_ns(now_ns)
         return idle_ns if bound_ns < self._newest_ns and idle_ns < NEVER else None
 
-    def waives(self, bound_ns: int, now_ns: int) -> bool:
-        return self._sources.idle_is_behind(bound_ns, now_ns)
+    def ignores_idle(self, bound_ns: int, now_ns: int) -> bool:
+        return self._sources.is_idle_behind(bound_ns, now_ns)
 
     def newest_ns(self) -> int:
         return self._newest_ns
 
-    def leave(self, source: str, now_ns: int) -> None:
-        self._sources.leave(source)
+    def note_end(self, source: str, now_ns: int) -> None:
+        self._sources.note_end(source)

@@ -32,7 +32,7 @@ class AverageDelay(FlooredSlack):
         self._events = 0
         self._sum_ns = 0
 
-    def _observe(self, event: Event, now_ns: int) -> None:
+    def _observe_event(self, event: Event, now_ns: int) -> None:
         self._newest_ns = max(self._newest_ns, event.ref_time_ns)
         self._events += 1
         self._sum_ns += now_ns - event.ref_time_ns
@@ -40,7 +40,7 @@ class AverageDelay(FlooredSlack):
     def _wait_ns(self) -> int:
         return -(-self._sum_ns // self._events)
 
-    def _raw_ns(self, now_ns: int) -> int:
+    def _find_frontier_ns(self, now_ns: int) -> int:
         return BEFORE_ALL if self._newest_ns == BEFORE_ALL else now_ns - self._wait_ns()
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:

@@ -70,19 +70,19 @@ class PacedBounds(SourceBounds):
     Each source is a `PacedProgress`.
     """
 
-    def receive(self, progress: SourceProgress, at_ns: int) -> None:
-        super().receive(progress, at_ns)
+    def record_in_sequence(self, progress: SourceProgress, at_ns: int) -> None:
+        super().record_in_sequence(progress, at_ns)
         assert isinstance(progress, PacedProgress)
         progress.pace(at_ns)
 
-    def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
-        self.leave(progress, BEHIND)
+    def stop_waiting_if_slow(self, progress: SourceProgress, delay_ns: int) -> None:
+        self.retire(progress, BEHIND)
 
     def wait_for(self, progress: SourceProgress, until_ns: int) -> None:
         """Do nothing, because a pause of the log is not treated specially."""
 
-    def _doze(self, progress: SourceProgress) -> bool:
-        self.leave(progress, OUT)
+    def _mark_expected(self, progress: SourceProgress) -> bool:
+        self.retire(progress, OUT)
         return True
 
     def limit(self, now_ns: int) -> Bound:
@@ -110,7 +110,7 @@ class PacedBounds(SourceBounds):
                 progress.empty_since_ns = since_ns
                 self._known.mark(progress)
             if not progress.blocked and progress.given_up_ns(self._max_wait_ns) <= now_ns:
-                self.leave(progress, OUT)
+                self.retire(progress, OUT)
 
 
 class PacedMerge(Merge):

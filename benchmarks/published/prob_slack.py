@@ -37,7 +37,7 @@ from topology.waiting.fitting import (
     grid_floor,
     grid_next,
 )
-from topology.waiting.miss import ONE, Joint, share
+from topology.waiting.miss import ONE, Joint, to_fixed_point
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, SLACK, SlackPolicy
 
 MS: Final = 1_000_000
@@ -46,7 +46,7 @@ MS: Final = 1_000_000
 class Jumping(Fitting):
     """A fitting that makes a model from every `period` events, and then counts from zero again."""
 
-    def _due(self) -> DelayTables | None:
+    def _take_due(self) -> DelayTables | None:
         if self._now.events < self._period:
             return None
         full, self._now = self._now, DelayTables()
@@ -114,7 +114,7 @@ class ProbSlack(SlackPolicy):
         guard: bool = True,
     ) -> None:
         super().__init__()
-        self._theta = share(delta)
+        self._theta = to_fixed_point(delta)
         self._step_ns = step_ns
         self._guard = guard
         self._fitting = Jumping(period, step_ns)

@@ -104,11 +104,11 @@ class PacedBuffer(NumberedBuffer):
         super().arrive(event, step)
         self._arriving = None
 
-    def new_timeout(self) -> Timeout:
+    def make_timeout(self) -> Timeout:
         return Thesis(self.shared.max_wait_ns, self._is_rfc)
 
     def _pace(self) -> Thesis:
-        thesis = self.estimator()
+        thesis = self.ensure_timeout()
         assert isinstance(thesis, Thesis)
         return thesis
 

@@ -28,8 +28,8 @@ from cli.audit.text import format_findings
 from cli.durations import duration_ns
 from cli.kafka_options import Kafka, on_kafka
 from cli.mapping_options import MappingOptions, mapping_options
-from cli.printable import printable
-from cli.progress import counting
+from cli.printable import escape_unprintable
+from cli.progress import show_count
 from cli.recordings import readable
 from cli.taken import GIVEN, Taken
 from cli.topology_file import Refused, out_option, refusing, topic_named, warn, write_new
@@ -37,14 +37,14 @@ from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from recordings.audit.columns import Columns
 from recordings.audit.counting import MAX_MACHINES, TooManyMachines
-from recordings.audit.document import document
+from recordings.audit.document import make_document
 from recordings.audit.findings import Asked, Findings, audit
 from recordings.audit.numbers import TooManyGaps
 from recordings.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from recordings.audit.row import AuditInput, AuditRow
-from recordings.audit.verdicts import shortly
+from recordings.audit.verdicts import format_short
 from recordings.audit.wraps import Wraps
-from recordings.plausible import SAMPLE, AsRead, Plausibility, watch
+from recordings.plausible import SAMPLE, AsRead, Plausibility, warn_of_units
 from recordings.proposal import StreamProposal, notes_of, queries_of, topology_text
 from topology.config import ReorderConfig, parse
 from topology.model.outcome import Malformed
@@ -149,14 +149,14 @@ def command(
             if since is not None:
                 raise Refused("--since is for topics; for a file write --last N")
             source = file_source(events or "-", mapping, value_format, last)
-        wraps = _wraps(seq_bits, seq_range)
+        wraps = _parse_wraps(seq_bits, seq_range)
         zone = zone_of(source.mapping.fields.ts_zone) or UTC
         asked = Asked(length_ns, bounds_ns, source.order, source.arrives, wraps, zone)
         findings = _audit(source, asked)
-    _answer(source, findings, html, out, as_json=as_json)
+    _print_answer(source, findings, html, out, as_json=as_json)
 
 
-def _wraps(seq_bits: int | None, seq_range: str | None) -> Wraps | None:
+def _parse_wraps(seq_bits: int | None, seq_range: str | None) -> Wraps | None:
     """Return how numbers wrap, as options state; None if they do not."""
     if seq_bits is not None and seq_range is not None:
         raise Refused("--seq-range says where numbers wrap, and --seq-bits too; leave one out")
@@ -164,35 +164,35 @@ def _wraps(seq_bits: int | None, seq_range: str | None) -> Wraps | None:
         return Wraps(ReorderConfig(seq_bits=seq_bits).counter)
     if seq_range is None:
         return None
-    with refusing(ValueError, at=f"--seq-range {printable(seq_range)}: "):
+    with refusing(ValueError, at=f"--seq-range {escape_unprintable(seq_range)}: "):
         return Wraps(seq_range_of(seq_range))
 
 
 def _audit(source: AuditSource, asked: Asked) -> Findings:
-    with counting("records") as advance, _mapping_refused(source):
-        findings = audit(_inputs(source, asked), asked, advance)
+    with show_count("records") as advance, _refuse_mapping(source):
+        findings = audit(_choose_inputs(source, asked), asked, advance)
     unread = findings.unread.count
     if unread and not findings.counting.rows:
-        _nothing_read(source, findings)
+        _exit_unread(source, findings)
     if unread > MOST * findings.records:
         reason, first = findings.unread.deaths.reasons()[0]
         warn(
             f"{unread:,} of {findings.records:,} records cannot be read, as {reason}:"
-            f" {printable(first.detail)}"
+            f" {escape_unprintable(first.detail)}"
         )
     return findings
 
 
-def _inputs(source: AuditSource, asked: Asked) -> AuditInput | Columns:
+def _choose_inputs(source: AuditSource, asked: Asked) -> AuditInput | Columns:
     """Return the columns of the source if they can be counted, or its rows."""
     table = source.columns
     if table is None or asked.wraps is not None or _begins_unread(table):
-        return _given_up(_judge(source, source.rows))
+        return _stop_if_unreadable(_check_time_unit(source, source.rows))
     from recordings.audit.by_columns.count import is_countable
 
     if not is_countable(table, asked.length_ns, asked.bounds_ns):
-        return _given_up(_judge(source, source.rows))
-    for _ in _judge(source, table.rows(SAMPLE)):
+        return _stop_if_unreadable(_check_time_unit(source, source.rows))
+    for _ in _check_time_unit(source, table.rows(SAMPLE)):
         pass
     return table
 
@@ -204,16 +204,16 @@ def _begins_unread(table: Columns) -> bool:
     return bool(table.faults[GIVEN_UP_AFTER - 1].offset < table.offset[0])
 
 
-def _judge(source: AuditSource, rows: AuditInput) -> AuditInput:
+def _check_time_unit(source: AuditSource, rows: AuditInput) -> AuditInput:
     """Return the rows, whose first ones lead to a warning if the unit of their time is wrong."""
     fields = source.mapping.fields
     if fields.ts == TIMESTAMP:  # Kafka's own timestamps have one unit.
         return rows
     plausibility = Plausibility(AsRead(Reading(), fields.ts_unit, option=True), time.time_ns())
-    return watch(rows, plausibility, warn)
+    return warn_of_units(rows, plausibility, warn)
 
 
-def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
+def _stop_if_unreadable(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
     """Yield the rows, but stop after `GIVEN_UP_AFTER` rows if none of them can be read."""
     rows = iter(rows)
     for row in islice(rows, GIVEN_UP_AFTER):
@@ -226,7 +226,7 @@ def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
 
 
 @contextmanager
-def _mapping_refused(source: AuditSource) -> Iterator[None]:
+def _refuse_mapping(source: AuditSource) -> Iterator[None]:
     """Raise `Refused` with the option at fault if there are too many machines, gaps or windows."""
     texts = source.mapping.texts
     reasons: dict[type[Exception], str] = {
@@ -243,28 +243,28 @@ def _mapping_refused(source: AuditSource) -> Iterator[None]:
         raise Refused(reasons[type(error)]) from None
 
 
-def _nothing_read(source: AuditSource, findings: Findings) -> None:
+def _exit_unread(source: AuditSource, findings: Findings) -> None:
     """Print that no record can be read, with the reasons, and exit with `Exit.NOTHING_USABLE`."""
     click.echo(f"{source.name}: not one record can be read", err=True)
-    click.echo(read_by(source.mapping), err=True)
+    click.echo(describe_fields(source.mapping), err=True)
     for number, text in enumerate(source.first[:SHOWN_RECORDS], 1):
-        click.echo(f"  record {number}: {cut(text)}", err=True)
+        click.echo(f"  record {number}: {shorten(text)}", err=True)
     for reason, dead in findings.unread.deaths.reasons()[:SHOWN_RECORDS]:
-        click.echo(f"  {dead.count:,} {reason}: {printable(dead.detail)}", err=True)
+        click.echo(f"  {dead.count:,} {reason}: {escape_unprintable(dead.detail)}", err=True)
     click.echo("name where the fields are: --source, --seq, --ts, --ts-unit, --ts-zone", err=True)
     raise SystemExit(Exit.NOTHING_USABLE)
 
 
-def cut(text: str) -> str:
+def shorten(text: str) -> str:
     """Return the text with unprintable characters escaped, cut to `SHOWN_CHARS` characters."""
-    safe = printable(text)
+    safe = escape_unprintable(text)
     return safe if len(safe) <= SHOWN_CHARS else f"{safe[:SHOWN_CHARS]}…"
 
 
 # -- the answer ------------------------------------------------------------------------------------
 
 
-def _answer(
+def _print_answer(
     source: AuditSource,
     findings: Findings,
     html_path: str | None,
@@ -275,10 +275,10 @@ def _answer(
     text = _propose(source, findings)
     if out is not None:
         _write("--out", out, text)
-    said = [*remarks(findings), *_taken_said(source.mapping), *source.said]
+    said = [*remarks(findings), *_describe_mapping(source.mapping), *source.said]
     steps = _next_steps(source, out)
-    account = document(findings)
-    head = _head(source, findings)
+    account = make_document(findings)
+    head = _format_head(source, findings)
     if html_path is not None:
         page = page_of(findings, account, head, said, steps)
         _write("--html", html_path, "\n".join([*page, ""]))
@@ -299,7 +299,7 @@ def _propose(source: AuditSource, findings: Findings) -> str:
     queries = queries_of(findings.jobs.length_ns)
     text = topology_text({DEFAULT_STREAM: stream}, queries, source.partitions)
     parse(text)
-    return f"# By inorder audit of {printable(source.name)}.\n{text}"
+    return f"# By inorder audit of {escape_unprintable(source.name)}.\n{text}"
 
 
 def _write(option: str, path: str, text: str) -> None:
@@ -307,7 +307,7 @@ def _write(option: str, path: str, text: str) -> None:
     click.echo(f"written: {path}", err=True)
 
 
-def read_by(mapping: Taken) -> str:
+def describe_fields(mapping: Taken) -> str:
     """Return a phrase that names the fields of the mapping by which records are read."""
     words = {name: f"{name} {text}" for name, text in mapping.texts.items()}
     if "ts" in words and (how := mapping.ts_unit or mapping.fields.ts_format):
@@ -315,9 +315,9 @@ def read_by(mapping: Taken) -> str:
     return f"read by {', '.join(words.values())}"
 
 
-def _taken_said(mapping: Taken) -> Iterator[str]:
+def _describe_mapping(mapping: Taken) -> Iterator[str]:
     """Yield sentences about the mapping: its fields, and how certain each guessed field is."""
-    yield read_by(mapping)
+    yield describe_fields(mapping)
     for name, words in mapping.said.items():
         if name == "arrival":
             yield words
@@ -325,12 +325,12 @@ def _taken_said(mapping: Taken) -> Iterator[str]:
             yield f"{name}: {mapping.texts[name]} ({words})"
 
 
-def _head(source: AuditSource, findings: Findings) -> str:
+def _format_head(source: AuditSource, findings: Findings) -> str:
     lasts_ns = findings.counting.last_ns - (findings.counting.first_ns or 0)
     count = len(findings.machines)
     return (
-        f"inorder audit: {printable(source.name)}, {findings.records:,} records of"
-        f" {count:,} machine{'' if count == 1 else 's'} in {shortly(lasts_ns)}"
+        f"inorder audit: {escape_unprintable(source.name)}, {findings.records:,} records of"
+        f" {count:,} machine{'' if count == 1 else 's'} in {format_short(lasts_ns)}"
     )
 
 

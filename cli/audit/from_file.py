@@ -31,7 +31,7 @@ def file_source(
 
     Raises `InputError` if the file as a whole cannot be read.
     """
-    encoding = value_format.of_file(path)
+    encoding = value_format.encoding_for_file(path)
     needed = _columns(options, path, value_format)
     layout = options.layout()
     rows = value_rows(path, needed=needed, encoding=encoding, layout=layout)
@@ -71,7 +71,7 @@ def _columns(
     options: MappingOptions, path: str, value_format: ValueFormat
 ) -> frozenset[str] | None:
     """Return the columns that the options name, which a table must have; None without --source."""
-    given = options.on_file(None, path, value_format) if options.source else None
+    given = options.find_file_mapping(None, path, value_format) if options.source else None
     return None if given is None else given.columns()
 
 

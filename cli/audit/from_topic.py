@@ -16,7 +16,7 @@ from cli.value_format import ValueFormat
 from recordings.audit.from_values import reading_by, row_of_record
 from recordings.audit.row import AuditRow
 from recordings.file import InputError
-from recordings.near import lacking_in_row
+from recordings.near import describe_missing
 from topology.model.outcome import Malformed
 from topology.wire.field_reader import FieldReader
 
@@ -59,7 +59,7 @@ def topic_source(
             picking,
             reading=reading,
             topic=topic,
-            describe_lack=lacking_in_row,
+            describe_lack=describe_missing,
         )
         at_fault.pop_all()  # From here on, `_rows` closes `audited`.
     apart = [APART] if audited.order.apart else []

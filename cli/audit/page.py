@@ -18,9 +18,9 @@ from cli.audit.text import (
     window_rows,
     words_of_windows,
 )
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from recordings.audit.findings import Findings
-from recordings.audit.verdicts import FINE, UNKNOWN, shortly
+from recordings.audit.verdicts import FINE, UNKNOWN, format_short
 
 STYLE: Final = """
 :root{color-scheme:light dark}
@@ -59,14 +59,14 @@ def page_of(
     `document` is the object that `--json` prints. The other parameters are those of
     `text.format_findings`.
     """
-    title = escape(printable(head))
+    title = escape(escape_unprintable(head))
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
     yield f"<title>{title}</title><style>{STYLE}</style></head><body>"
     yield f"<h1>{title}</h1>"
-    yield from (f'<p class="dim">{escape(printable(line))}</p>' for line in said)
-    yield from _tiles(findings)
-    windows = f"Windows of {shortly(findings.jobs.length_ns)} that are wrong"
+    yield from (f'<p class="dim">{escape(escape_unprintable(line))}</p>' for line in said)
+    yield from _format_tiles(findings)
+    windows = f"Windows of {format_short(findings.jobs.length_ns)} that are wrong"
     corrected = "" if findings.corrected is None else ", after wrong clocks are corrected"
     late = f"Lateness by machine{corrected}: p50 to p99, and the largest"
     pictures = (
@@ -77,43 +77,45 @@ def page_of(
     for heading, picture in pictures:
         yield f'<h2>{heading}</h2><div class="wide">{picture}</div>'
     yield "<h2>What a plain job gets wrong, and inorder</h2>"
-    yield from _windows(findings)
+    yield from _format_windows(findings)
     yield "<h2>Machines, worst first</h2>"
-    yield from _machines(document)
+    yield from _format_machines(document)
     yield "<h2>What to do</h2><ul>"
     for key, value, why in findings.advice.settings():
         yield f"<li><code>{key}: {value}</code>: {escape(why)}</li>"
     yield f"</ul><pre>{escape(chr(10).join(next_steps))}</pre></body></html>"
 
 
-def _tiles(findings: Findings) -> Iterator[str]:
+def _format_tiles(findings: Findings) -> Iterator[str]:
     jobs, engine = findings.jobs, findings.engine
     bound_ns, wrong = jobs.bounds_ns[findings.asked.shown], jobs.figures(findings.asked.shown).wrong
     share = f"{100 * wrong / max(1, jobs.windows):.0f} %"
     late = findings.total("out_of_time") / max(1, findings.counting.rows)
     bad = sum(verdict not in (FINE, UNKNOWN) for verdict in findings.verdicts.values())
     yield '<div class="tiles">'
-    yield _tile(share, f"of windows wrong at lateness {format_bound(bound_ns)}", wrong)
-    yield _tile(f"{len(engine.at_last):,}", "windows wrong with inorder", len(engine.at_last))
-    yield _tile(f"{100 * late:.1f} %", "of records out of time", None)
-    yield _tile(f"{bad:,} of {len(findings.machines):,}", "machines to look at", bad)
+    yield _format_tile(share, f"of windows wrong at lateness {format_bound(bound_ns)}", wrong)
+    yield _format_tile(
+        f"{len(engine.at_last):,}", "windows wrong with inorder", len(engine.at_last)
+    )
+    yield _format_tile(f"{100 * late:.1f} %", "of records out of time", None)
+    yield _format_tile(f"{bad:,} of {len(findings.machines):,}", "machines to look at", bad)
     yield "</div>"
 
 
-def _tile(figure: str, words: str, bad: int | None) -> str:
+def _format_tile(figure: str, words: str, bad: int | None) -> str:
     kind = "" if bad is None else "bad" if bad else "good"
     return f'<div class="tile"><b class="{kind}">{figure}</b>{escape(words)}</div>'
 
 
-def _windows(findings: Findings) -> Iterator[str]:
-    yield f"<table>{_row('th', WINDOW_COLUMNS, WINDOW_COLUMNS)}"
-    yield from (_row("td", WINDOW_COLUMNS, cells) for cells in window_rows(findings))
+def _format_windows(findings: Findings) -> Iterator[str]:
+    yield f"<table>{_format_row('th', WINDOW_COLUMNS, WINDOW_COLUMNS)}"
+    yield from (_format_row("td", WINDOW_COLUMNS, cells) for cells in window_rows(findings))
     yield "</table>"
     yield from (f"<p>{escape(words)}</p>" for words in words_of_windows(findings))
     yield f'<p class="dim">{escape(DEFINITIONS)}</p>'
 
 
-def _row(tag: str, columns: Sequence[str], cells: Iterable[str], kind: str = "") -> str:
+def _format_row(tag: str, columns: Sequence[str], cells: Iterable[str], kind: str = "") -> str:
     """Return a row of a table; its first cell is a name, and the second one has the class `kind`.
 
     On narrow screens, each cell is on a line of its own, after the name of its column.
@@ -122,7 +124,7 @@ def _row(tag: str, columns: Sequence[str], cells: Iterable[str], kind: str = "")
     for at, (column, text) in enumerate(zip(columns, cells, strict=True)):
         label = f' data-label="{column}"' if at else ""
         style = f' class="l {kind}"' if at == 1 and kind else ""
-        found.append(f"<{tag}{label}{style}>{escape(printable(text))}</{tag}>")
+        found.append(f"<{tag}{label}{style}>{escape(escape_unprintable(text))}</{tag}>")
     return f"<tr>{''.join(found)}</tr>"
 
 
@@ -140,21 +142,21 @@ KINDS: Final = {FINE: "good", UNKNOWN: ""}
 """The class of a verdict that names no fault."""
 
 
-def _machines(document: dict[str, Any]) -> Iterator[str]:
+def _format_machines(document: dict[str, Any]) -> Iterator[str]:
     columns = ["machine", "verdict", *MACHINE_COLUMNS.values()]
-    yield f"<table>{_row('th', columns, columns, 'l')}"
+    yield f"<table>{_format_row('th', columns, columns, 'l')}"
     for name, machine in document["by_machine"].items():
         kind = KINDS.get(machine["verdict"], "bad")
-        cells = [_figure(key, machine.get(key)) for key in MACHINE_COLUMNS]
-        yield _row("td", columns, [name, machine["verdict"], *cells], kind or "l")
+        cells = [_format_figure(key, machine.get(key)) for key in MACHINE_COLUMNS]
+        yield _format_row("td", columns, [name, machine["verdict"], *cells], kind or "l")
     yield "</table>"
 
 
-def _figure(key: str, figure: Any) -> str:
+def _format_figure(key: str, figure: Any) -> str:
     if figure is None:
         return "-"
     if key == "clock_ms":
         return format_signed(NS_PER_MS * figure)
     if key.endswith("_ms"):
-        return shortly(NS_PER_MS * figure)
+        return format_short(NS_PER_MS * figure)
     return f"{round(figure, 1) + 0.0:,.1f}" if isinstance(figure, float) else f"{figure:,}"

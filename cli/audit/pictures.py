@@ -17,11 +17,11 @@ from typing import Final
 
 from cli.audit.remarks import middle_windows
 from cli.audit.text import format_bound, format_signed
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from recordings.audit.findings import Findings
 from recordings.audit.judged_clocks import JudgedClock
-from recordings.audit.quantiles import nearest_rank, rank
-from recordings.audit.verdicts import clock_time, shortly
+from recordings.audit.quantiles import nearest_rank, sort_values
+from recordings.audit.verdicts import clock_time, format_short
 
 WIDTH: Final = 920
 LEFT: Final = 190
@@ -62,14 +62,14 @@ def lateness_picture(findings: Findings) -> str:
     lateness.
     """
     late = [
-        (machine.name, rank(late_ns))
+        (machine.name, sort_values(late_ns))
         for machine in findings.machines
-        if (late_ns := findings.late_of(machine))
+        if (late_ns := findings.late_ns_of(machine))
     ]
     late.sort(key=lambda each: nearest_rank(each[1], 990), reverse=True)
     shown = late[:MAX_ROWS]
     if not shown:
-        return _words("no record is late", "Lateness by machine")
+        return _draw_sentence("no record is late", "Lateness by machine")
     low = floor(log10(max(MS, min(nearest_rank(each, 500) for _, each in shown))))
     high = log10(max(10 * 10**low, *(each[-1] for _, each in shown)))
 
@@ -81,20 +81,20 @@ def lateness_picture(findings: Findings) -> str:
     for power in range(low, floor(high) + 1):
         at = x(10**power)
         parts.append(f'<path class="grid" d="M{at:.1f} {HEAD}V{bottom}"/>')
-        parts.append(_text(at, bottom + 16, shortly(10**power), "dim", "middle"))
+        parts.append(_text(at, bottom + 16, format_short(10**power), "dim", "middle"))
     for row, (name, rising) in enumerate(shown):
         top = HEAD + row * ROW
         middle, most = nearest_rank(rising, 500), nearest_rank(rising, 990)
         width = max(2.0, x(most) - x(middle))
-        label = f"p99 {shortly(most)}, {len(rising):,} late"
+        label = f"p99 {format_short(most)}, {len(rising):,} late"
         parts.append(_text(LEFT - 8, top + 16, _name(name), "", "end"))
-        parts.append(_bar("warn", x(middle), top + 6, width, 12, ' rx="2"'))
-        parts.append(_bar("bad", x(rising[-1]) - 1.5, top + 4, 3, 16))
+        parts.append(_draw_bar("warn", x(middle), top + 6, width, 12, ' rx="2"'))
+        parts.append(_draw_bar("bad", x(rising[-1]) - 1.5, top + 4, 3, 16))
         parts.append(_text(WIDTH - RIGHT + 8, top + 16, label, "dim"))
     if len(late) > len(shown):
         more = f"and {len(late) - len(shown):,} more"
         parts.append(_text(WIDTH - RIGHT + 8, bottom + 16, more, "dim"))
-    return _svg(parts, bottom + 26, "Lateness by machine")
+    return _make_svg(parts, bottom + 26, "Lateness by machine")
 
 
 def clock_picture(findings: Findings) -> str:
@@ -102,7 +102,7 @@ def clock_picture(findings: Findings) -> str:
     clocks = {name: clock for name, clock in findings.clocks.items() if len(clock.course) > 1}
     if not clocks:
         words = "clocks cannot be compared: one machine, too few records, or no arrival times"
-        return _words(words, "Clocks over time")
+        return _draw_sentence(words, "Clocks over time")
     wrong = sorted(
         (name for name, clock in clocks.items() if clock.is_wrong),
         key=lambda name: -abs(clocks[name].offset_ns),
@@ -110,7 +110,7 @@ def clock_picture(findings: Findings) -> str:
     shown = [name for name in clocks if name not in wrong][:MAX_LINES] + wrong[::-1]
     points = [stretch for name in shown for stretch in clocks[name].course]
     first, last = min(p.at_ns for p in points), max(p.at_ns for p in points)
-    low, high = _range([clocks[name] for name in shown])
+    low, high = _find_range([clocks[name] for name in shown])
     height = 180
 
     def x(at_ns: int) -> float:
@@ -121,7 +121,7 @@ def clock_picture(findings: Findings) -> str:
         return HEAD + height * (high - inside) / (high - low)
 
     parts = []
-    for mark_ns in _marks(low, high):
+    for mark_ns in _choose_marks(low, high):
         parts.append(f'<path class="grid" d="M{LEFT} {y(mark_ns):.1f}H{WIDTH - RIGHT}"/>')
         parts.append(_text(LEFT - 8, y(mark_ns) + 4, format_signed(mark_ns), "dim", "end"))
     for name in shown:
@@ -130,15 +130,15 @@ def clock_picture(findings: Findings) -> str:
         parts.append(f'<path class="{kind}" d="M{d}"><title>{_name(name)}</title></path>')
     taken: list[float] = []
     for name in wrong[:MAX_COLOURED]:
-        at = _free(y(clocks[name].course[-1].reading_ns) + 4, taken)
+        at = _find_free_height(y(clocks[name].course[-1].reading_ns) + 4, taken)
         words = f"{_name(name)}: {findings.verdicts[name]}"
         parts.append(_text(WIDTH - RIGHT + 6, at, words, "b"))
     right = len(clocks) - len(wrong)
     if right:
-        at = _free(y(0) + 4, taken)
+        at = _find_free_height(y(0) + 4, taken)
         parts.append(_text(WIDTH - RIGHT + 6, at, f"{right:,} within 1 s", "dim"))
-    parts += _times(first, last, HEAD + height + 16, findings.asked.zone)
-    return _svg(parts, max(HEAD + height + 26, *(at + 10 for at in taken)), "Clocks over time")
+    parts += _draw_times(first, last, HEAD + height + 16, findings.asked.zone)
+    return _make_svg(parts, max(HEAD + height + 26, *(at + 10 for at in taken)), "Clocks over time")
 
 
 def windows_picture(findings: Findings) -> str:
@@ -149,7 +149,7 @@ def windows_picture(findings: Findings) -> str:
     jobs = findings.jobs
     windows = middle_windows(findings)
     if not windows:
-        return _words("no windows", "Wrong windows over time")
+        return _draw_sentence("no windows", "Wrong windows over time")
     first, last = windows[0], windows[-1] + 1
     bins = min(MAX_BINS, last - first)
     strips: list[tuple[str, Collection[int], str]] = [
@@ -165,25 +165,27 @@ def windows_picture(findings: Findings) -> str:
     for row, (label, wrong, kind) in enumerate(strips):
         top = HEAD + row * (ROW + 2) + (8 if label.startswith("inorder") else 0)
         parts.append(_text(LEFT - 8, top + 16, label, "", "end"))
-        parts.append(_bar("faint", LEFT, top, PLOT, ROW - 2))
+        parts.append(_draw_bar("faint", LEFT, top, PLOT, ROW - 2))
         inside = [window for window in wrong if first <= window < last]
         for at, count in _bin(inside, first, last, bins).items():
             share = min(1.0, count / max(1, in_bin[at]))
             dark = f' opacity="{0.25 + 0.75 * share:.2f}"'
-            parts.append(_bar(kind, LEFT + PLOT * at / bins, top, PLOT / bins + 0.2, ROW - 2, dark))
+            parts.append(
+                _draw_bar(kind, LEFT + PLOT * at / bins, top, PLOT / bins + 0.2, ROW - 2, dark)
+            )
         said = f"{len(wrong):,} of {jobs.windows:,} wrong" if wrong else "none wrong"
         parts.append(_text(WIDTH - RIGHT + 8, top + 16, said, "b" if wrong else "good b"))
     bottom = HEAD + len(strips) * (ROW + 2) + 8
     begin_ns, end_ns = first * jobs.length_ns, last * jobs.length_ns
-    parts += _times(begin_ns, end_ns, bottom + 14, findings.asked.zone)
-    return _svg(parts, bottom + 24, "Wrong windows over time")
+    parts += _draw_times(begin_ns, end_ns, bottom + 14, findings.asked.zone)
+    return _make_svg(parts, bottom + 24, "Wrong windows over time")
 
 
 def _bin(windows: Iterable[int], first: int, last: int, bins: int) -> Counter[int]:
     return Counter((window - first) * bins // (last - first) for window in windows)
 
 
-def _range(clocks: Iterable[JudgedClock]) -> tuple[float, float]:
+def _find_range(clocks: Iterable[JudgedClock]) -> tuple[float, float]:
     """Return the range of clock offsets to draw: all levels of the clocks, and a margin."""
     levels = [level_ns for clock in clocks for _, level_ns in clock.segments]
     low, high = min(0, *levels), max(0, *levels)
@@ -191,7 +193,7 @@ def _range(clocks: Iterable[JudgedClock]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _marks(low: float, high: float) -> Iterator[float]:
+def _choose_marks(low: float, high: float) -> Iterator[float]:
     step = 10 ** floor(log10((high - low) / 2))
     while (high - low) / step > 5:
         step *= 2
@@ -201,7 +203,7 @@ def _marks(low: float, high: float) -> Iterator[float]:
         mark += step
 
 
-def _free(at: float, taken: list[float]) -> float:
+def _find_free_height(at: float, taken: list[float]) -> float:
     """Return the first height from `at` downwards at which a line of text overlaps none in `taken`.
 
     The height is added to `taken`.
@@ -212,14 +214,14 @@ def _free(at: float, taken: list[float]) -> float:
     return at
 
 
-def _times(first_ns: int, last_ns: int, y: float, zone: tzinfo) -> Iterator[str]:
+def _draw_times(first_ns: int, last_ns: int, y: float, zone: tzinfo) -> Iterator[str]:
     yield _text(LEFT, y, clock_time(first_ns, zone), "dim")
     yield _text(WIDTH - RIGHT, y, clock_time(last_ns, zone), "dim", "end")
 
 
 def _name(name: str) -> str:
     """Return a name, cut to `NAME_WIDTH`."""
-    shown = printable(name)
+    shown = escape_unprintable(name)
     widths = accumulate(WIDE if is_wide(each) else NARROW for each in shown)
     fitting = sum(width <= NAME_WIDTH for width in widths)
     return shown if fitting == len(shown) else f"{shown[: fitting - 2]}…"
@@ -235,16 +237,16 @@ def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start")
     return f'<text x="{x:.1f}" y="{y:.1f}"{style}{place}>{escape(words)}</text>'
 
 
-def _bar(kind: str, x: float, y: float, width: float, height: float, more: str = "") -> str:
+def _draw_bar(kind: str, x: float, y: float, width: float, height: float, more: str = "") -> str:
     return f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{height}"{more}/>'
 
 
-def _words(words: str, title: str) -> str:
+def _draw_sentence(words: str, title: str) -> str:
     """Return a picture that shows only the sentence `words`, for findings without data."""
-    return _svg([_text(LEFT, HEAD + 12, words)], 40, title)
+    return _make_svg([_text(LEFT, HEAD + 12, words)], 40, title)
 
 
-def _svg(parts: Iterable[str], height: float, title: str) -> str:
+def _make_svg(parts: Iterable[str], height: float, title: str) -> str:
     return (
         f'<svg class="au" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}"'
         f' width="{WIDTH}" role="img" aria-label="{title}"><title>{title}</title>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from recordings.audit.findings import Findings
 
 NAMED: Final = 3
@@ -46,13 +46,13 @@ def remarks(findings: Findings) -> Iterator[str]:
             " loading"
         )
     for reason, dead in findings.unread.deaths.reasons()[:NAMED]:
-        detail = printable(dead.detail)
+        detail = escape_unprintable(dead.detail)
         yield f"unreadable: {dead.count:,} {reason}, the first at {dead.offset}: {detail}"
 
 
 def _name(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(printable(name) for name in names[:NAMED]) + more
+    return ", ".join(escape_unprintable(name) for name in names[:NAMED]) + more
 
 
 def middle_windows(findings: Findings) -> list[int]:

@@ -11,11 +11,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from recordings.audit.findings import Findings, count_of
 from recordings.audit.machine import Machine
-from recordings.audit.quantiles import RANKS, nearest_rank, rank
-from recordings.audit.verdicts import FINE, UNKNOWN, in_one_unit, shortly
+from recordings.audit.quantiles import RANKS, nearest_rank, sort_values
+from recordings.audit.verdicts import FINE, UNKNOWN, format_in_one_unit, format_short
 
 COLUMNS: Final = 100
 SHOWN_MACHINES: Final = 10
@@ -45,7 +45,11 @@ def format_findings(
         console.print(Text(f"{head}\n", style="bold"))
         for line in said:
             console.print(Text(line, style="dim"))
-        for part in (_machines(findings), _disorder(findings), _windows(findings)):
+        for part in (
+            _format_machines(findings),
+            _format_disorder(findings),
+            _format_windows(findings),
+        ):
             console.print()
             console.print(part)
         console.print()
@@ -60,7 +64,7 @@ def format_findings(
 # -- machines --------------------------------------------------------------------------------------
 
 
-def _machines(findings: Findings) -> RenderableType:
+def _format_machines(findings: Findings) -> RenderableType:
     table = _table("Machines, worst first")
     # Only this column is narrowed if the table is too wide. Names that begin alike stay apart.
     table.add_column("machine", max_width=NAME_CHARS, overflow="fold")
@@ -87,7 +91,7 @@ def _table(title: str) -> Table:
 def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableType]:
     clock = findings.clocks.get(machine.name)
     verdict = findings.verdicts[machine.name]
-    yield Text(_shorten(printable(machine.name)))
+    yield Text(_shorten(escape_unprintable(machine.name)))
     yield Text(verdict, style=STYLES.get(verdict, "bold red"))
     yield f"{machine.records:,}"
     yield f"{machine.out_of_time:,}"
@@ -110,41 +114,41 @@ def format_signed(offset_ns: float) -> str:
     """Return an offset with its sign and unit; an offset below a millisecond is 0."""
     if abs(offset_ns) < 1_000_000:
         return "0 ms"
-    return f"{'+' if offset_ns > 0 else '-'}{shortly(abs(offset_ns))}"
+    return f"{'+' if offset_ns > 0 else '-'}{format_short(abs(offset_ns))}"
 
 
 # -- disorder and windows --------------------------------------------------------------------------
 
 
-def _disorder(findings: Findings) -> RenderableType:
-    late = rank(findings.late())
+def _format_disorder(findings: Findings) -> RenderableType:
+    late = sort_values(findings.late())
     share = len(late) / max(1, findings.counting.rows)
     words = Text.assemble(
         ("Disorder  ", "bold"),
         f"{100 * share:.1f} % of the records are older than the newest before them",
     )
     if late:
-        words.append(f"\n          by {_ranks(late)}")
+        words.append(f"\n          by {_format_quantiles(late)}")
     if findings.corrected is not None:
-        due = rank(chain.from_iterable(map(findings.late_of, findings.machines)))
+        due = sort_values(chain.from_iterable(map(findings.late_ns_of, findings.machines)))
         share = len(due) / max(1, findings.counting.rows)
         words.append(f"\n          with the clocks corrected: {100 * share:.1f} %")
         if due:
-            words.append(f", by {_ranks(due)}")
-    if falls := rank(chain.from_iterable(each.set_back_ns for each in findings.machines)):
+            words.append(f", by {_format_quantiles(due)}")
+    if falls := sort_values(chain.from_iterable(each.set_back_ns for each in findings.machines)):
         most = max(findings.machines, key=lambda each: len(each.set_back_ns))
         words.append(
             f"\n          {len(falls):,} are set back, below an earlier number of their machine,"
-            f"\n          by {_ranks(falls, ('p99', 'max'))};"
-            f" most of them from {printable(most.name)}"
+            f"\n          by {_format_quantiles(falls, ('p99', 'max'))};"
+            f" most of them from {escape_unprintable(most.name)}"
         )
     return words
 
 
-def _ranks(rising: array[int], names: Iterable[str] = RANKS) -> str:
+def _format_quantiles(rising: array[int], names: Iterable[str] = RANKS) -> str:
     """Return the quantiles of ascending durations in one unit, such as `p50 12, max 40 s`."""
     names = [*names]
-    amounts, unit = in_one_unit([nearest_rank(rising, RANKS[name]) for name in names])
+    amounts, unit = format_in_one_unit([nearest_rank(rising, RANKS[name]) for name in names])
     pairs = zip(names, amounts, strict=True)
     return ", ".join(f"{name.replace('p999', 'p99.9')} {text}" for name, text in pairs) + f" {unit}"
 
@@ -166,17 +170,17 @@ def window_rows(findings: Findings) -> Iterator[tuple[str, str, str, str]]:
 
 def words_of_windows(findings: Findings) -> Iterator[str]:
     """Yield sentences about the waits of inorder, its truth and wrong clocks."""
-    rising = rank(findings.engine.waits_ns)
+    rising = sort_values(findings.engine.waits_ns)
     mean_ns = sum(rising) / len(rising) if rising else 0.0
-    (mean, p99), unit = in_one_unit([mean_ns, nearest_rank(rising, 990)])
+    (mean, p99), unit = format_in_one_unit([mean_ns, nearest_rank(rising, 990)])
     yield f"inorder waits {mean} {unit} on average, {p99} {unit} at p99."
     yield f"Its truth: {truth_of(findings)}."
-    yield by_clocks(findings)
+    yield describe_clock_errors(findings)
 
 
-def _windows(findings: Findings) -> RenderableType:
+def _format_windows(findings: Findings) -> RenderableType:
     jobs, engine = findings.jobs, findings.engine
-    length = shortly(jobs.length_ns)
+    length = format_short(jobs.length_ns)
     table = _table(f"What windows of {length} get wrong, of {jobs.windows:,}")
     table.add_column("job", no_wrap=True)
     table.add_column("wrong", justify="right", no_wrap=True)
@@ -186,20 +190,20 @@ def _windows(findings: Findings) -> RenderableType:
     wrong = [*(jobs.figures(at).wrong for at in range(len(jobs.bounds_ns)))]
     wrong += [len(engine.at_first), len(engine.at_last)]
     for count, (job, text, *causes) in zip(wrong, window_rows(findings), strict=True):
-        table.add_row(job, text, _bar(count, jobs.windows), *causes)
+        table.add_row(job, text, _draw_bar(count, jobs.windows), *causes)
     return Group(table, *map(Text, words_of_windows(findings)), Text(DEFINITIONS, style="dim"))
 
 
 def format_bound(bound_ns: float) -> str:
     """Return a bound on lateness with its unit."""
-    return shortly(bound_ns) if bound_ns else "0 s"
+    return format_short(bound_ns) if bound_ns else "0 s"
 
 
 def _name_causes(windows: int, rows: int) -> str:
     return f"{windows:,} ({rows:,} rows)" if rows else "-"
 
 
-def _bar(wrong: int, of: int) -> Text:
+def _draw_bar(wrong: int, of: int) -> Text:
     filled = min(BAR, -(-wrong * BAR // max(1, of)))
     return Text("█" * filled + "·" * (BAR - filled), style="red" if wrong else "green")
 
@@ -214,7 +218,7 @@ def truth_of(findings: Findings) -> str:
     return "each number once, in the window of its reported timestamp"
 
 
-def by_clocks(findings: Findings) -> str:
+def describe_clock_errors(findings: Findings) -> str:
     if not findings.asked.arrives:
         return (
             "Wrong by a clock: unknown, because without arrival times no clock can be compared with"

@@ -111,9 +111,9 @@ class AuditedTopic:
         for place in places:
             reader.seek(place, begins[place])
         self._used = [place for place in places if begins[place] < ends[place]]
-        return [self._part(reader, place, ends[place]) for place in self._used]
+        return [self._read_partition(reader, place, ends[place]) for place in self._used]
 
-    def _part(
+    def _read_partition(
         self, reader: AIOKafkaConsumer, place: TopicPartition, end: int
     ) -> Iterator[tuple[int, Any]]:
         clock_ms = -(1 << 62)

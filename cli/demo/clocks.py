@@ -72,7 +72,7 @@ def describe(clocks: Mapping[str, WrongClock]) -> str:
 
 
 @contextmanager
-def syncing(
+def sync_clocks(
     brokers: str, clocks: Mapping[str, WrongClock], report: Callable[[str], None] = print
 ) -> Iterator[None]:
     """Run a sync server, and a client for each clock, during the body of the `with` statement.
@@ -82,7 +82,7 @@ def syncing(
     """
     publishing = TopicPublishing(brokers, TOPIC, "demo")
     server = SyncServer(
-        "127.0.0.1", 0, KeyRing.open_to_all(), publishing.take, on_turn=publishing.turn
+        "127.0.0.1", 0, KeyRing.open_to_all(), publishing.take, on_turn=publishing.update_counts
     )
     thread = threading.Thread(target=server.run, name="sync-server", daemon=True)
     thread.start()

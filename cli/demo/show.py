@@ -26,11 +26,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from cli.as_json import json_option
-from cli.demo.clocks import WrongClock, describe, syncing, wrong_clocks
+from cli.demo.clocks import WrongClock, describe, sync_clocks, wrong_clocks
 from cli.demo.patience import Patience
-from cli.demo.recording import play, record
-from cli.demo.stage import TOPOLOGY, DemoFailed, Ground, worker_on
-from cli.demo.trouble import Injected, Posting, with_trouble
+from cli.demo.recording import record, retime
+from cli.demo.stage import TOPOLOGY, DemoFailed, Ground, run_worker
+from cli.demo.trouble import Injected, Posting, add_trouble
 from cli.demo.watching import RAW, DisplayLine, Outcome, Verdict, Watcher, duplicates_in, judge
 from cli.local.embedded import EmbeddedBroker
 from cli.topology_file import failing
@@ -57,12 +57,12 @@ def command(speed: float, seed: int, stay: bool, as_json: bool) -> None:
         failing(DemoFailed, ProducerError),
         tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder,
         EmbeddedBroker() as broker,
-        worker_on(broker.bootstrap, TOPOLOGY, Path(folder), report=console.print) as here,
+        run_worker(broker.bootstrap, TOPOLOGY, Path(folder), report=console.print) as here,
     ):
         console.print(f"its page, until the demo ends: http://{here.worker}/")
         verdict = run(here, console, speed, seed)
         if stay:
-            _stay(here, console)
+            _keep_running(here, console)
     if as_json:
         click.echo(orjson.dumps(verdict.account))
     sys.exit(0 if verdict.is_sound else 1)
@@ -72,24 +72,24 @@ def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
     clocks = wrong_clocks(time.time_ns())
     watcher = Watcher(here.brokers, clocks)
     try:
-        with syncing(here.brokers, clocks, console.print):
-            events = play(record(), time.time_ns() + LEAD_NS, speed)
-            postings, injected = with_trouble(events, seed)
+        with sync_clocks(here.brokers, clocks, console.print):
+            events = retime(record(), time.time_ns() + LEAD_NS, speed)
+            postings, injected = add_trouble(events, seed)
             publisher = Publisher(here.brokers, postings, clocks)
             publisher.start()
-            with _show(console, here, watcher.outcome, injected) as report:
-                _watch(publisher, watcher, injected, report, console.print)
+            with _show_progress(console, here, watcher.outcome, injected) as report:
+                _read_until_settled(publisher, watcher, injected, report, console.print)
             publisher.join()
         duplicates = duplicates_in(here.metrics())
         held = here.count_held()
     finally:
         watcher.close()
     verdict = judge(injected, watcher.outcome, duplicates, held)
-    console.print(_result(injected, watcher.outcome, verdict, describe(clocks)))
+    console.print(_format_result(injected, watcher.outcome, verdict, describe(clocks)))
     return verdict
 
 
-def _stay(here: Ground, console: Console) -> None:
+def _keep_running(here: Ground, console: Console) -> None:
     console.print(
         f"the worker runs on: http://{here.worker}/ shows it, Kafka is {here.brokers}. Ctrl-C ends"
     )
@@ -141,7 +141,7 @@ def _is_settled(publisher: Publisher, watcher: Watcher, injected: Injected) -> b
     return all_out or publisher.failure is not None
 
 
-def _watch(
+def _read_until_settled(
     publisher: Publisher,
     watcher: Watcher,
     injected: Injected,
@@ -154,7 +154,7 @@ def _watch(
     """
     patience = None
     while not _is_settled(publisher, watcher, injected):
-        watcher.look(LOOK_S)
+        watcher.read_available(LOOK_S)
         report()
         if publisher.is_alive():
             continue
@@ -164,14 +164,14 @@ def _watch(
         waited_for = f"{wanted - outcome.out:,} of {wanted:,} events to be emitted"
         if not patience.lasts(progress, waited_for):
             break
-    while watcher.look(1.0):
+    while watcher.read_available(1.0):
         report()
     if publisher.failure is not None:
         raise publisher.failure
 
 
 @contextmanager
-def _show(
+def _show_progress(
     console: Console, here: Ground, outcome: Outcome, injected: Injected
 ) -> Iterator[Callable[[], None]]:
     """Yield a function that shows the progress.
@@ -191,7 +191,7 @@ def _show(
         if live is not None:
             if is_due:
                 held = here.count_held()
-            live.update(_page(outcome, injected, held))
+            live.update(_format_page(outcome, injected, held))
         elif is_due:
             console.print(
                 f"in {outcome.raw} ({outcome.raw_descents} out of order), out {outcome.out}"
@@ -205,7 +205,7 @@ def _show(
 # -- what is shown --------------------------------------------------------------------------
 
 
-def _page(outcome: Outcome, injected: Injected, held: int) -> Group:
+def _format_page(outcome: Outcome, injected: Injected, held: int) -> Group:
     bar = Table.grid()
     bar.add_row(ProgressBar(total=injected.postings, completed=outcome.raw, width=60))
     counts = (
@@ -215,13 +215,13 @@ def _page(outcome: Outcome, injected: Injected, held: int) -> Group:
         f" · missing {outcome.missing}"
     )
     panels = [
-        Panel(_events(outcome.arrivals), title="as they arrive"),
-        Panel(_events(outcome.departures), title="as they are emitted"),
+        Panel(_format_events(outcome.arrivals), title="as they arrive"),
+        Panel(_format_events(outcome.departures), title="as they are emitted"),
     ]
     return Group(bar, counts, Columns(panels))
 
 
-def _events(events: Iterable[DisplayLine]) -> Table:
+def _format_events(events: Iterable[DisplayLine]) -> Table:
     table = Table(box=None, padding=(0, 1))
     for name in ("source", "number", "time", "event"):
         table.add_column(name, no_wrap=True)
@@ -234,7 +234,7 @@ def _events(events: Iterable[DisplayLine]) -> Table:
     return table
 
 
-def _result(injected: Injected, outcome: Outcome, verdict: Verdict, wrong: str) -> Group:
+def _format_result(injected: Injected, outcome: Outcome, verdict: Verdict, wrong: str) -> Group:
     account = Table(title="the account")
     for name in ("", "injected", "found"):
         account.add_column(name, justify="right" if name else "left")

@@ -76,7 +76,7 @@ class Ground:
 
 
 @contextmanager
-def worker_on(
+def run_worker(
     brokers: str, topology: str, folder: Path, tasks: int = 1, report: Report = print
 ) -> Iterator[Ground]:
     """Run a real worker during the body, which begins when its stages own this many tasks.

@@ -62,18 +62,18 @@ class Injected:
         return self.sent - self.lost + self.copies
 
 
-def with_trouble(
+def add_trouble(
     events: Sequence[Recorded], seed: int, trouble: Trouble | None = None
 ) -> tuple[list[Posting], Injected]:
     """Return the records in their order at the broker, and the account of the simulated faults."""
     trouble = trouble or Trouble()
     rng = Random(seed)
-    edges = _edges(events)
+    edges = _find_edges(events)
     injected = Injected(sent=len(events))
     postings: list[Posting] = []
     for event in events:
         chances = [rng.random() for _ in range(3)]
-        delays_ns = [_exponential(trouble, rng) for _ in range(2)]
+        delays_ns = [_draw_delay_ns(trouble, rng) for _ in range(2)]
         if chances[0] < trouble.lost and (event.source, event.seq) not in edges:
             injected.lost += 1
             continue
@@ -84,15 +84,15 @@ def with_trouble(
             injected.copies += 1
             postings.append(Posting(send_ns + delays_ns[1], event))
     postings.sort(key=lambda posting: posting.send_ns)
-    injected.overtaken = _overtaken(postings)
+    injected.overtaken = _count_overtaken(postings)
     return postings, injected
 
 
-def _exponential(trouble: Trouble, rng: Random) -> int:
+def _draw_delay_ns(trouble: Trouble, rng: Random) -> int:
     return min(trouble.longest_ns, int(-trouble.mean_ns * log(1.0 - rng.random())))
 
 
-def _edges(events: Sequence[Recorded]) -> set[tuple[str, int]]:
+def _find_edges(events: Sequence[Recorded]) -> set[tuple[str, int]]:
     """Return the first and the last number of each source, as pairs of source and number."""
     numbers: dict[str, list[int]] = {}
     for event in events:
@@ -100,7 +100,7 @@ def _edges(events: Sequence[Recorded]) -> set[tuple[str, int]]:
     return {(source, edge) for source, own in numbers.items() for edge in (min(own), max(own))}
 
 
-def _overtaken(postings: list[Posting]) -> int:
+def _count_overtaken(postings: list[Posting]) -> int:
     count = 0
     arrived: set[tuple[str, int]] = set()
     highest: dict[str, int] = {}

@@ -85,7 +85,7 @@ class Watcher:
         )
         self._consumer.subscribe([RAW, ORDERED, GAPS, DEAD])
 
-    def look(self, timeout_s: float) -> int:
+    def read_available(self, timeout_s: float) -> int:
         """Read the available records, at most `AT_ONCE`, and return their number."""
         messages = self._consumer.consume(AT_ONCE, timeout_s)
         for message in messages:
@@ -115,13 +115,13 @@ class Watcher:
                 self._take_ordered(headers)
 
     def _take_raw(self, headers: dict[str, bytes]) -> None:
-        true_ns = self._true(headers)
+        true_ns = self._true_time_of(headers)
         self.outcome.raw += 1
         self.outcome.raw_descents += true_ns < self._newest_raw_ns
         self._newest_raw_ns = max(self._newest_raw_ns, true_ns)
         self.outcome.arrivals.append(_read_line(headers, "ts"))
 
-    def _true(self, headers: dict[str, bytes]) -> int:
+    def _true_time_of(self, headers: dict[str, bytes]) -> int:
         return self._clocks[headers["sourceId"].decode()].true(int(headers["ts"]))
 
     def _take_ordered(self, headers: dict[str, bytes]) -> None:
@@ -131,7 +131,7 @@ class Watcher:
         seen = _read_line(headers, "refTs")
         error_ns = int(headers["err"])
         outcome.errors_ns.append(error_ns)
-        outcome.outside += abs(seen.time_ns - self._true(headers)) > error_ns + ROUNDING_NS
+        outcome.outside += abs(seen.time_ns - self._true_time_of(headers)) > error_ns + ROUNDING_NS
         outcome.departures.append(seen)
         place = (seen.source, seen.seq)
         outcome.filled += place in self._missing and place not in self._seen

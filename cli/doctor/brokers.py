@@ -20,7 +20,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from cli.doctor.finding import Finding, error, warning
-from cli.doctor.open_transactions import offsets
+from cli.doctor.open_transactions import list_offsets
 from topology.config import Topology
 
 TIMEOUT_S: Final = 30.0
@@ -56,7 +56,7 @@ def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | 
     """
     places = [(name, number) for name, count in topics.items() for number in range(count)]
     newest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
-    found = offsets(admin, places, newest, TIMEOUT_S, figure="timestamp")
+    found = list_offsets(admin, places, newest, TIMEOUT_S, figure="timestamp")
     newest_ms = max(found.values(), default=-1)
     return None if newest_ms < 0 else newest_ms - time.time_ns() // NS_PER_MS
 
@@ -81,10 +81,10 @@ def broker_findings(topology: Topology, seen: SeenBrokers) -> Iterator[Finding]:
             f"the newest record is {seen.ahead_ms} ms ahead of this machine's clock",
             "keep brokers and workers on NTP; results take time from the brokers alone",
         )
-    yield from _bounds(topology, seen.config)
+    yield from _check_limits(topology, seen.config)
 
 
-def _bounds(topology: Topology, config: Mapping[str, str]) -> Iterator[Finding]:
+def _check_limits(topology: Topology, config: Mapping[str, str]) -> Iterator[Finding]:
     wanted_ms = topology.transaction_timeout_ns // NS_PER_MS
     longest_ms = int(config.get("transaction.max.timeout.ms", wanted_ms))
     if longest_ms < wanted_ms:

@@ -13,7 +13,7 @@ from agents.exits import Exit
 from cli.as_json import json_option
 from cli.doctor.finding import Weight
 from cli.doctor.inputs import input_findings
-from cli.doctor.topics import findings, look
+from cli.doctor.topics import check_cluster, describe_cluster
 from cli.kafka_options import Kafka, on_kafka
 from cli.topology_file import load, topology_option
 
@@ -32,7 +32,7 @@ def command(topology_path: str, kafka: Kafka, as_json: bool) -> None:
     topology = load(topology_path)
     there = kafka.brokers()
     try:
-        found = findings(topology, look(topology, there))
+        found = check_cluster(topology, describe_cluster(topology, there))
         found += input_findings(topology, there)
     except KafkaException as error:
         raise click.ClickException(f"the brokers do not answer: {error.args[0].str()}") from error

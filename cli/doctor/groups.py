@@ -18,9 +18,9 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from agents.kafka.stage_topics import group_of, inputs_of, working
+from agents.kafka.stage_topics import group_of, inputs_of, list_working_stages
 from cli.doctor.finding import Finding, error, warning
-from cli.doctor.open_transactions import Place, offsets
+from cli.doctor.open_transactions import Place, list_offsets
 from topology.config import Topology
 
 
@@ -57,8 +57,8 @@ def seen_group(admin: AdminClient, name: str, described: Any, timeout_s: float) 
         for each in members
     }
     places = {(each.topic, each.partition): each.offset for each in committed if each.offset >= 0}
-    first = offsets(admin, places, OffsetSpec.earliest(), timeout_s)  # type: ignore[no-untyped-call]
-    end = offsets(admin, places, OffsetSpec.latest(), timeout_s)  # type: ignore[no-untyped-call]
+    first = list_offsets(admin, places, OffsetSpec.earliest(), timeout_s)  # type: ignore[no-untyped-call]
+    end = list_offsets(admin, places, OffsetSpec.latest(), timeout_s)  # type: ignore[no-untyped-call]
     logs = {
         place: (first[place], end[place]) for place in places if place in first and place in end
     }
@@ -67,7 +67,7 @@ def seen_group(admin: AdminClient, name: str, described: Any, timeout_s: float) 
 
 def group_findings(topology: Topology, groups: Mapping[str, SeenGroup]) -> Iterator[Finding]:
     """Yield the faults of the consumer groups; `groups` has them by name."""
-    for stage in working(topology):
+    for stage in list_working_stages(topology):
         name = group_of(topology, stage)
         if (seen := groups.get(name)) is None:
             continue

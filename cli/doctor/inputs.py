@@ -16,19 +16,19 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.stage_topics import upstream_inputs
+from agents.kafka.stage_topics import list_upstream_inputs
 from agents.kafka.whole_topic import NoTopic, records_of
 from agents.registry.client import RegistryAway, RegistryRefuses
 from agents.registry.feed import SchemaFeed
-from agents.stage.arrangement import input_reader
+from agents.stage.arrangement import make_input_inlet
 from agents.stage.inlet import RawInlet
 from agents.watch.deaths import Deaths
-from agents.watch.sentences import covering
+from agents.watch.sentences import round_up_to_seconds
 from cli.doctor.finding import Finding, Weight, error, warning
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from codec.face import Unreadable
 from topology.config import Topology
-from topology.flow.stage import strange
+from topology.flow.stage import reject_unknown_stream
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 
@@ -51,7 +51,7 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
     that is spread over several partitions, and a third one timestamps that fall.
     """
     found = []
-    for topic in upstream_inputs(topology):
+    for topic in list_upstream_inputs(topology):
         try:
             deaths, spread, numbered = asyncio.run(_look(topology, brokers, topic))
         except (RegistryAway, RegistryRefuses) as fault:
@@ -59,8 +59,8 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
             found.append(error(topic, what, remedy or "check that it runs"))
             continue
         if spread:
-            found.append(_spread(topic, spread))
-        found += _set_back(topology, topic, numbered)
+            found.append(_warn_of_spread(topic, spread))
+        found += _check_set_back(topology, topic, numbered)
         if (verdict := deaths.verdict()) is not None:
             what, remedy = verdict
             all_dead = deaths.dead == deaths.read
@@ -71,20 +71,21 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
     return found
 
 
-def _spread(topic: str, spread: dict[str, set[int]]) -> Finding:
+def _warn_of_spread(topic: str, spread: dict[str, set[int]]) -> Finding:
     source, partitions = min(spread.items())
     named = " and ".join(map(str, sorted(partitions)))
     others = f", and {len(spread) - 1} others as well" if len(spread) > 1 else ""
     return warning(
         topic,
-        f"source {printable(source)} is in partitions {named}{others}: each partition is ordered by"
+        f"source {escape_unprintable(source)} is in partitions {named}{others}:"
+        " each partition is ordered by"
         " itself, and events in another one look missing",
         "copy the topic with the source as key (`inorder dump`, then `inorder produce`), or into"
         " one partition",
     )
 
 
-def _set_back(topology: Topology, topic: str, numbered: Numbered) -> Iterator[Finding]:
+def _check_set_back(topology: Topology, topic: str, numbered: Numbered) -> Iterator[Finding]:
     """Yield a warning for each stream with a fall that its `max_set_back` does not cover."""
     largest: dict[str, tuple[int, str]] = {}
     for (stream, source), events in numbered.items():
@@ -95,9 +96,11 @@ def _set_back(topology: Topology, topic: str, numbered: Numbered) -> Iterator[Fi
         if fall_ns > max(declared_ns or 0, LEAST_FALL_NS):
             yield warning(
                 topic,
-                f"timestamps of source {printable(source)} fall by up to {fall_ns / 1e9:.1f} s in"
+                f"timestamps of source {escape_unprintable(source)} fall by up to"
+                f" {fall_ns / 1e9:.1f} s in"
                 " the order of its numbers: such events are late, or delay final results",
-                f"write clock: {{max_set_back: {covering(fall_ns)}}} in the stream {stream}",
+                f"write clock: {{max_set_back: {round_up_to_seconds(fall_ns)}}} in the stream"
+                f" {stream}",
             )
 
 
@@ -139,11 +142,11 @@ async def _look(
                 deaths = by_partition.setdefault(number, Deaths(f"{topic}/{number}"))
                 deaths.read += 1
                 if number not in readers:
-                    readers[number] = input_reader(topology, topic, (), number, checks=False)
+                    readers[number] = make_input_inlet(topology, topic, (), number, checks=False)
                 await _await_schemas(schemas, readers[number], record)
                 item = _read(readers[number], record)
                 if not isinstance(item, Malformed) and item.stream not in streams:
-                    item = strange(item, streams)
+                    item = reject_unknown_stream(item, streams)
                 if isinstance(item, Malformed):
                     deaths.add(item)
                     continue
@@ -163,7 +166,7 @@ async def _await_schemas(schemas: SchemaFeed, reader: RawInlet, record: Any) -> 
     """Wait for the record's schemas; raise RegistryAway or RegistryRefuses if that fails."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            await schemas.reach_for(reader.registered, [record])
+            await schemas.resolve_records(reader.registered, [record])
     except TimeoutError:
         registries = ", ".join(table.registry for table in reader.registered)
         raise RegistryAway(f"the schema registry {registries} does not answer") from None

@@ -22,7 +22,7 @@ Place = tuple[str, int]
 """A topic and the number of a partition."""
 
 
-def stay_open(
+def find_staying_open(
     admin: AdminClient, topics: Mapping[str, int], longest_s: float, timeout_s: float
 ) -> dict[Place, int]:
     """Return the offset of the transaction in each partition that has one open for `longest_s`.
@@ -32,24 +32,24 @@ def stay_open(
     """
     every = [(topic, number) for topic, count in topics.items() for number in range(count)]
     begun_s = time.monotonic()
-    open_at = _first_open(admin, every, timeout_s)
+    open_at = _find_open(admin, every, timeout_s)
     while open_at and time.monotonic() - begun_s < longest_s:
         time.sleep(PAUSE_S)
-        now = _first_open(admin, open_at, timeout_s)
+        now = _find_open(admin, open_at, timeout_s)
         open_at = {place: at for place, at in open_at.items() if now.get(place) == at}
     return open_at
 
 
-def _first_open(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> dict[Place, int]:
+def _find_open(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> dict[Place, int]:
     """Return the last stable offset of each partition that has an open transaction now."""
     asked = list(places)
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    stable = offsets(admin, asked, latest, timeout_s, IsolationLevel.READ_COMMITTED)
-    ends = offsets(admin, asked, latest, timeout_s)
+    stable = list_offsets(admin, asked, latest, timeout_s, IsolationLevel.READ_COMMITTED)
+    ends = list_offsets(admin, asked, latest, timeout_s)
     return {place: stable[place] for place in asked if stable.get(place, 0) < ends.get(place, 0)}
 
 
-def offsets(
+def list_offsets(
     admin: AdminClient,
     places: Iterable[Place],
     spec: OffsetSpec,

@@ -1,7 +1,7 @@
 """Finds faults of the topics of a topology, with their remedies.
 
-`look` asks the brokers, and `findings` judges their answers without further requests. The check
-changes nothing and needs only the right Describe. A missing right is a finding, too.
+`describe_cluster` asks the brokers, and `findings` judges their answers without further requests.
+The check changes nothing and needs only the right Describe. A missing right is a finding, too.
 
 | check | reason |
 |-------|--------|
@@ -30,9 +30,9 @@ from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from agents.kafka import stage_topics
 from agents.kafka.brokers import Brokers, admin_client
-from agents.kafka.declared import TopicSpec, declare
-from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
-from agents.kafka.topics import asked_configs, compaction, config_of
+from agents.kafka.declared import TopicSpec, list_needed_topics
+from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, list_rights
+from agents.kafka.topics import asked_configs, config_of, find_compaction
 from cli.doctor.brokers import (
     TIMEOUT_S,
     SeenBrokers,
@@ -41,8 +41,8 @@ from cli.doctor.brokers import (
 )
 from cli.doctor.finding import Finding, Weight, error, note, warning
 from cli.doctor.groups import SeenGroup, group_findings, seen_group
-from cli.doctor.open_transactions import Place, stay_open
-from cli.doctor.transactional_ids import may_write
+from cli.doctor.open_transactions import Place, find_staying_open
+from cli.doctor.transactional_ids import check_may_write
 from topology.config import Topology
 
 NS_PER_MS: Final = 1_000_000
@@ -98,7 +98,7 @@ class Cluster:
     """The topic between reorder and merge, if it exists and no stage reads it."""
 
 
-def look(topology: Topology, there: Brokers) -> Cluster:
+def describe_cluster(topology: Topology, there: Brokers) -> Cluster:
     """Return the brokers' report on the cluster; raise KafkaException if they do not answer.
 
     Embedded brokers do not answer requests for settings, so they get none. Blocks for at most
@@ -107,10 +107,12 @@ def look(topology: Topology, there: Brokers) -> Cluster:
     """
     admin = admin_client(there.servers, there.security)
     known = admin.list_topics(timeout=TIMEOUT_S)
-    specs = declare(topology)
+    specs = list_needed_topics(topology)
     names = [spec.name for spec in specs if spec.name in known.topics]
     widths = {name: len(known.topics[name].partitions) for name in names}
-    stamped = {*stage_topics.upstream_inputs(topology)} | {s.name for s in specs if s.per_broker}
+    stamped = {*stage_topics.list_upstream_inputs(topology)} | {
+        s.name for s in specs if s.per_broker
+    }
     ahead_ms = newest_after_now_ms(admin, {name: widths[name] for name in stamped & {*names}})
     unread = topology.topics.sequenced if topology.fused else None
     leftover = unread if unread in known.topics else None
@@ -130,14 +132,19 @@ def look(topology: Topology, there: Brokers) -> Cluster:
     asked = [str(min(known.brokers))] if known.brokers else []
     broker_configs = asked_configs(admin, asked, ResourceType.BROKER)
     groups = admin.describe_consumer_groups(
-        [stage_topics.group_of(topology, stage) for stage in stage_topics.working(topology)],
+        [
+            stage_topics.group_of(topology, stage)
+            for stage in stage_topics.list_working_stages(topology)
+        ],
         include_authorized_operations=True,
         request_timeout=TIMEOUT_S,
     )
-    ids = _may_ids(topology, there)
-    described = {name: _answer(asked_topics.get(name)) for name in names}
+    ids = _rights_to_ids(topology, there)
+    described = {name: _await_answer(asked_topics.get(name)) for name in names}
     found = {
-        name: _describe(known.topics[name], config_of(configs.get(name)), _may(described[name]))
+        name: _describe(
+            known.topics[name], config_of(configs.get(name)), _rights_in(described[name])
+        )
         for name in names
     }
     gives_ids = all(map(_has_id, described.values()))
@@ -147,9 +154,9 @@ def look(topology: Topology, there: Brokers) -> Cluster:
     return Cluster(
         SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms),
         found,
-        {name: _may_group(each) for name, each in groups.items()},
+        {name: _rights_to_group(each) for name, each in groups.items()},
         ids,
-        stay_open(admin, led, topology.transaction_timeout_ns / 1e9, TIMEOUT_S),
+        find_staying_open(admin, led, topology.transaction_timeout_ns / 1e9, TIMEOUT_S),
         {name: each for name, each in seen_groups.items() if each is not None},
         leftover,
     )
@@ -168,7 +175,7 @@ def _describe(
     )
 
 
-def _answer(asked: Any) -> Any:
+def _await_answer(asked: Any) -> Any:
     """Return the answer to a request; None if it does not arrive or the principal lacks the right.
 
     `findings` reports the missing answer.
@@ -190,14 +197,14 @@ def _has_id(described: Any) -> bool:
     return any((topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()))
 
 
-def _may(described: Any) -> frozenset[str] | None:
+def _rights_in(described: Any) -> frozenset[str] | None:
     operations = None if described is None else described.authorized_operations
     return None if operations is None else frozenset(each.name.title() for each in operations)
 
 
-def _may_group(asked: Any) -> frozenset[str] | None:
+def _rights_to_group(asked: Any) -> frozenset[str] | None:
     try:
-        return _may(asked.result(TIMEOUT_S))
+        return _rights_in(asked.result(TIMEOUT_S))
     except KafkaException as error:
         is_forbidden = error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
         return frozenset() if is_forbidden else None
@@ -205,42 +212,42 @@ def _may_group(asked: Any) -> frozenset[str] | None:
         return None
 
 
-def _may_ids(topology: Topology, there: Brokers) -> dict[str, frozenset[str] | None]:
+def _rights_to_ids(topology: Topology, there: Brokers) -> dict[str, frozenset[str] | None]:
     """Return the rights to each prefix of the stages' transactional ids.
 
     The check uses the prefix itself as an id.
     """
-    asked = (right for stage in topology.stages for right in rights(topology, stage))
+    asked = (right for stage in topology.stages for right in list_rights(topology, stage))
     ids = [right.name for right in asked if right.kind == Kind.TRANSACTIONAL_ID]
-    found = may_write(there.servers, there.security, ids, TIMEOUT_S)
+    found = check_may_write(there.servers, there.security, ids, TIMEOUT_S)
     may = {True: frozenset({DESCRIBE, WRITE}), False: frozenset({DESCRIBE}), None: None}
     return {name: may[each] for name, each in found.items()}
 
 
-def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
+def check_cluster(topology: Topology, cluster: Cluster) -> list[Finding]:
     """Return all findings, errors and warnings mixed, in the order of the checks."""
     return [
         *broker_findings(topology, cluster.brokers),
-        *_topics(topology, cluster),
-        *_widths(topology, cluster),
-        *_rights(topology, cluster),
-        *_transactions(topology, cluster),
+        *_check_topics(topology, cluster),
+        *_check_widths(topology, cluster),
+        *_check_rights(topology, cluster),
+        *_check_transactions(topology, cluster),
         *group_findings(topology, cluster.read_by),
-        *_leftover(cluster),
+        *_check_leftover(cluster),
     ]
 
 
-def _leftover(cluster: Cluster) -> Iterator[Finding]:
+def _check_leftover(cluster: Cluster) -> Iterator[Finding]:
     if cluster.leftover is not None:
         what = "no stage of this file reads it: harmless, and you may delete it"
         yield note(cluster.leftover, f"{what} if no other application uses it")
 
 
-def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
-    inputs = set(stage_topics.upstream_inputs(topology))
-    working = stage_topics.working(topology)
+def _check_topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+    inputs = set(stage_topics.list_upstream_inputs(topology))
+    working = stage_topics.list_working_stages(topology)
     read = {name for stage in working for name in stage_topics.inputs_of(topology, stage)}
-    specs = declare(topology)
+    specs = list_needed_topics(topology)
     if absent := [spec.name for spec in specs if spec.name not in cluster.topics]:
         yield error(
             ", ".join(absent),
@@ -265,23 +272,23 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
                     "allow DescribeConfigs, or run this as the cluster's administrator",
                 )
             continue
-        yield from _settings(spec, seen, is_input=spec.name in inputs)
-        yield from _segments(spec, seen)
-        yield from _copies(spec.name, seen, cluster.brokers.count)
+        yield from _check_settings(spec, seen, is_input=spec.name in inputs)
+        yield from _check_segments(spec, seen)
+        yield from _check_replicas(spec.name, seen, cluster.brokers.count)
         if spec.name in inputs:
-            yield from _retention(topology, spec.name, seen)
+            yield from _check_retention(topology, spec.name, seen)
         if spec.name in read:
-            yield from _bytes_kept(spec.name, seen)
+            yield from _check_retention_bytes(spec.name, seen)
         if spec.name == topology.topics.clock:
-            yield from _compaction(spec, seen, [cluster.topics.get(name) for name in inputs])
+            yield from _check_compaction(spec, seen, [cluster.topics.get(name) for name in inputs])
         elif (
             spec.config.get("cleanup.policy") is None
-            and (fault := compaction(spec.name, seen.config)) is not None
+            and (fault := find_compaction(spec.name, seen.config)) is not None
         ):
             yield error(spec.name, *fault)
 
 
-def _segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
+def _check_segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
     larger = {
         key: spec.config[key]
         for key in SMALLER
@@ -292,11 +299,11 @@ def _segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
         yield warning(
             spec.name,
             f"{which}: its newest segment is not compacted, and a restore reads all of it",
-            _alter(spec.name, larger),
+            _alter_command(spec.name, larger),
         )
 
 
-def _settings(spec: TopicSpec, seen: SeenTopic, *, is_input: bool) -> Iterator[Finding]:
+def _check_settings(spec: TopicSpec, seen: SeenTopic, *, is_input: bool) -> Iterator[Finding]:
     """Yield the settings that differ from the declared ones, except the record size of an input.
 
     Producers of an input may limit its records to any size.
@@ -308,11 +315,11 @@ def _settings(spec: TopicSpec, seen: SeenTopic, *, is_input: bool) -> Iterator[F
             yield error(
                 spec.name,
                 f"{key} is {value}, and {NEEDED[key]}",
-                _alter(spec.name, {key: wanted}),
+                _alter_command(spec.name, {key: wanted}),
             )
 
 
-def _copies(name: str, seen: SeenTopic, brokers: int) -> Iterator[Finding]:
+def _check_replicas(name: str, seen: SeenTopic, brokers: int) -> Iterator[Finding]:
     if seen.copies < min(brokers, SAFE_COPIES):
         yield warning(
             name,
@@ -320,32 +327,32 @@ def _copies(name: str, seen: SeenTopic, brokers: int) -> Iterator[Finding]:
             "kafka-reassign-partitions.sh adds copies; write `topics: {replication: 3}` for new"
             " topics",
         )
-    elif 1 < seen.copies <= _in_sync(seen):
+    elif 1 < seen.copies <= _min_in_sync_of(seen):
         yield warning(
             name,
             f"accepts nothing while one of its {seen.copies} copies is down: min.insync.replicas is"
-            f" {_in_sync(seen)}, and each stop of a broker stops the stages",
-            _alter(name, {"min.insync.replicas": str(seen.copies - 1)}),
+            f" {_min_in_sync_of(seen)}, and each stop of a broker stops the stages",
+            _alter_command(name, {"min.insync.replicas": str(seen.copies - 1)}),
         )
-    elif seen.copies >= SAFE_COPIES and _in_sync(seen) < SAFE_IN_SYNC:
+    elif seen.copies >= SAFE_COPIES and _min_in_sync_of(seen) < SAFE_IN_SYNC:
         yield warning(
             name,
             "accepts records that only one broker has, and loses them with that broker",
-            _alter(name, {"min.insync.replicas": str(SAFE_IN_SYNC)}),
+            _alter_command(name, {"min.insync.replicas": str(SAFE_IN_SYNC)}),
         )
     if seen.config.get("unclean.leader.election.enable") == "true":
         yield warning(
             name,
             "may elect a leader that lacks some of its records",
-            _alter(name, {"unclean.leader.election.enable": "false"}),
+            _alter_command(name, {"unclean.leader.election.enable": "false"}),
         )
 
 
-def _in_sync(seen: SeenTopic) -> int:
+def _min_in_sync_of(seen: SeenTopic) -> int:
     return int(seen.config.get("min.insync.replicas", "1"))
 
 
-def _retention(topology: Topology, name: str, seen: SeenTopic) -> Iterator[Finding]:
+def _check_retention(topology: Topology, name: str, seen: SeenTopic) -> Iterator[Finding]:
     kept_ms = int(seen.config.get("retention.ms", "-1"))
     spill_ms = topology.spill_after_ns // NS_PER_MS
     if 0 <= kept_ms < SPILLS_KEPT * spill_ms:
@@ -354,21 +361,21 @@ def _retention(topology: Topology, name: str, seen: SeenTopic) -> Iterator[Findi
             name,
             f"keeps records for {kept_ms} ms; a worker that starts reads again what was buffered"
             f" for less than spill_after ({spill_ms} ms), and what arrived while no worker ran",
-            _alter(name, {"retention.ms": str(604_800_000)}),
+            _alter_command(name, {"retention.ms": str(604_800_000)}),
         )
 
 
-def _bytes_kept(name: str, seen: SeenTopic) -> Iterator[Finding]:
+def _check_retention_bytes(name: str, seen: SeenTopic) -> Iterator[Finding]:
     if seen.config.get("retention.bytes", "-1") != "-1":
         yield warning(
             name,
             f"keeps {seen.config['retention.bytes']} bytes per partition, even if they are new;"
             " records that a stage has not read by then are lost",
-            _alter(name, {"retention.bytes": "-1"}),
+            _alter_command(name, {"retention.bytes": "-1"}),
         )
 
 
-def _compaction(
+def _check_compaction(
     spec: TopicSpec, seen: SeenTopic, inputs: Sequence[SeenTopic | None]
 ) -> Iterator[Finding]:
     """Yield a fault if a replay of the inputs would not find the clock samples of its time.
@@ -386,14 +393,14 @@ def _compaction(
             spec.name,
             f"{COMPACTION_LAG} is {lag_ms}, and a replay of what the inputs keep for {wanted_ms} ms"
             " would find only the last sample of each source",
-            _alter(spec.name, {COMPACTION_LAG: str(declared_ms)}),
+            _alter_command(spec.name, {COMPACTION_LAG: str(declared_ms)}),
         )
 
 
-def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+def _check_widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     """Yield findings for the changelogs that have fewer partitions than their inputs."""
     partitions = {name: seen.partitions for name, seen in cluster.topics.items()}
-    for changelog, needed in stage_topics.changelog_widths(topology, partitions).items():
+    for changelog, needed in stage_topics.count_changelog_partitions(topology, partitions).items():
         ours = cluster.topics.get(changelog)
         if ours and ours.partitions < needed:
             yield error(
@@ -403,7 +410,7 @@ def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
             )
 
 
-def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+def _check_transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     open_s = topology.transaction_timeout_ns / 1e9
     for (topic, number), offset in sorted(cluster.open_at.items()):
         yield error(
@@ -416,12 +423,12 @@ def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+def _check_rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     """Yield findings for the rights that the principal lacks to run all stages."""
     reported = set()
     for stage in topology.stages:
-        for right in rights(topology, stage):
-            may = _may_to(right, cluster)
+        for right in list_rights(topology, stage):
+            may = _find_rights(right, cluster)
             if may is None or "All" in may:
                 continue
             lacking = tuple(one for one in right.operations if one not in may)
@@ -434,7 +441,7 @@ def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
                 )
 
 
-def _may_to(right: Right, cluster: Cluster) -> frozenset[str] | None:
+def _find_rights(right: Right, cluster: Cluster) -> frozenset[str] | None:
     match right.kind:
         case Kind.TOPIC:
             seen = cluster.topics.get(right.name)
@@ -445,7 +452,7 @@ def _may_to(right: Right, cluster: Cluster) -> frozenset[str] | None:
             return cluster.ids.get(right.name)
 
 
-def _alter(name: str, settings: Mapping[str, str]) -> str:
+def _alter_command(name: str, settings: Mapping[str, str]) -> str:
     where = f"--entity-type topics --entity-name {name}"
     added = ",".join(f"{key}={value}" for key, value in settings.items())
     return f"kafka-configs.sh --alter {where} --add-config {added}"

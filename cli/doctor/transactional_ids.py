@@ -41,7 +41,7 @@ ALLOWED: Final = (
 """The errors that a broker reports only to a principal that has the right."""
 
 
-def may_write(
+def check_may_write(
     servers: str, security: Security, ids: Iterable[str], timeout_s: float
 ) -> dict[str, bool | None]:
     """Return whether the principal may write, by id; None if the answer is unknown.
@@ -59,7 +59,7 @@ async def _ask(
     servers: str, security: Security, ids: list[str], timeout_s: float
 ) -> dict[str, bool | None]:
     async with asyncio.timeout(timeout_s):
-        client = AIOKafkaClient(bootstrap_servers=servers, **security.aiokafka())
+        client = AIOKafkaClient(bootstrap_servers=servers, **security.to_aiokafka())
         try:
             await client.bootstrap()
             return {each: await _may_write(client, each) for each in ids}

@@ -13,14 +13,14 @@ import click
 import orjson
 
 from agents.exits import Exit
-from agents.kafka.declared import declare
-from agents.user_functions import bringing
+from agents.kafka.declared import list_needed_topics
+from agents.user_functions import make_loader
 from cli.as_json import json_option
-from cli.functions_text import reading
+from cli.functions_text import make_reader
 from cli.kafka_options import Kafka, on_kafka
 from cli.topology_file import Refused, load, refusing
 from topology.config import PatternQuery, QueryConfig, Topology, TopologyError, reference
-from topology.config.change import refusals
+from topology.config.change import format_refusals
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -67,7 +67,7 @@ def command(
     elif path is None:
         raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
     elif kafka.servers:
-        differences = changes(load(path, runs_functions=trust), kafka)
+        differences = find_changes(load(path, runs_functions=trust), kafka)
         if as_json:
             answer = {
                 **check_as_json(path, trust),
@@ -79,7 +79,7 @@ def command(
                 click.echo(str(each))
             if not differences:
                 click.echo(f"{path}: changes nothing in the running application")
-        if refusals(differences):
+        if format_refusals(differences):
             raise SystemExit(Exit.REFUSED)
     elif as_json:
         click.echo(orjson.dumps(check_as_json(path, trust)))
@@ -89,7 +89,7 @@ def command(
         Console().print(draw(path, load(path, runs_functions=trust)))
 
 
-def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
+def find_changes(topology: Topology, kafka: Kafka) -> list[Difference]:
     """Return the differences between the topology and the running application with its name.
 
     Raises:
@@ -122,7 +122,7 @@ def fill(path: str | None, trust: bool = False) -> str:
     import yaml
 
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    return reference.fill(document, (bringing if trust else reading)(Path(path).parent))
+    return reference.fill(document, (make_loader if trust else make_reader)(Path(path).parent))
 
 
 def check_as_json(path: str, trust: bool) -> dict[str, Any]:
@@ -145,10 +145,10 @@ def check_as_json(path: str, trust: bool) -> dict[str, Any]:
         "stages": [stage.name for stage in topology.stages],
         "cut": topology.cut.why,
         "queries": {
-            name: {"kind": query.kind, "warnings": warnings(query, topology)}
+            name: {"kind": query.kind, "warnings": find_warnings(query, topology)}
             for name, query in topology.queries.items()
         },
-        "topics": {spec.name: spec.partitions for spec in declare(topology)},
+        "topics": {spec.name: spec.partitions for spec in list_needed_topics(topology)},
     }
 
 
@@ -172,14 +172,14 @@ def draw(path: str, topology: Topology) -> Tree:
     for name, query in topology.queries.items():
         runs = any(query.kind in stage.operators for stage in topology.stages)
         idle = [] if runs else [f"no stage runs it: add {query.kind} to `stages`"]
-        said = map(Text, warnings(query, topology))
+        said = map(Text, find_warnings(query, topology))
         add(queries, f"{name}: {query.kind}", [*idle, *said])
-    topics = (f"{spec.name}: {spec.partitions} partitions" for spec in declare(topology))
+    topics = (f"{spec.name}: {spec.partitions} partitions" for spec in list_needed_topics(topology))
     add(tree, "topics", topics)
     return tree
 
 
-def warnings(query: QueryConfig, topology: Topology) -> list[str]:
+def find_warnings(query: QueryConfig, topology: Topology) -> list[str]:
     if not isinstance(query, PatternQuery):
         return []
     # Importing the pattern language doubles this command's import time, and most files have no
@@ -192,13 +192,13 @@ def warnings(query: QueryConfig, topology: Topology) -> list[str]:
         + [
             f"W_ARITY: `{call.function}` is called with {len(call.arguments)} values;"
             f" it takes {takes}"
-            for call, takes in misfits(query.pattern, topology.user_functions.functions)
+            for call, takes in find_wrong_calls(query.pattern, topology.user_functions.functions)
         ]
-        + [f"W_ABSENCE: {warning}" for warning in absences(query, topology)]
+        + [f"W_ABSENCE: {warning}" for warning in find_late_absences(query, topology)]
     )
 
 
-def absences(query: PatternQuery, topology: Topology) -> Iterator[str]:
+def find_late_absences(query: PatternQuery, topology: Topology) -> Iterator[str]:
     """Yield a warning if the query ends in a negation whose result may be very late.
 
     The result waits for a source that falls silent, because its event could contradict it.
@@ -218,14 +218,14 @@ def absences(query: PatternQuery, topology: Topology) -> Iterator[str]:
         yield f"{waits}; `answer: early` reports it in time"
 
 
-def misfits(
+def find_wrong_calls(
     query: Query, functions: Mapping[str, Callable[..., Any]]
 ) -> Iterator[tuple[Call, str]]:
     """Yield each call of a user function with wrong arguments, and the function's signature."""
     from topology.pattern.tree.syntax import Call
-    from topology.pattern.tree.walk import expressions, walk
+    from topology.pattern.tree.walk import find_expressions, walk
 
-    for expression in expressions(query):
+    for expression in find_expressions(query):
         for call in walk(expression):
             if isinstance(call, Call) and call.function in functions:
                 try:

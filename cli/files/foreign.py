@@ -19,14 +19,14 @@ from inorder import rfc3339
 from recordings.audit.from_values import reading_by
 from recordings.csv_layout import CsvLayout
 from recordings.encoded import FileEncoding
-from recordings.near import lacking_in_row
+from recordings.near import describe_missing
 from recordings.values import FileMapping, ValueRow, mapped_rows, value_rows
 from topology.model.outcome import Malformed
 from topology.wire.field_reader import FieldReader
 from topology.wire.line_reader import Row
 from topology.wire.payload import as_json
 from topology.wire.reasons import WireFault
-from topology.wire.values import Decode, ValueFault, walk
+from topology.wire.values import Decode, ValueFault, follow_path
 
 NS_PER_MS: Final = 1_000_000
 SHOWN: Final = 3
@@ -60,7 +60,7 @@ def _format(row: Row) -> str:
     values = row.values
     number = "no number" if values.get("seq") is None else f"number {values['seq']}"
     ts_ns = values.get("ts")
-    at = "no time" if ts_ns is None else rfc3339.spell(ts_ns)
+    at = "no time" if ts_ns is None else rfc3339.format_ns(ts_ns)
     type_ = f"  type {values['type']}" if values.get("type") else ""
     return f"source {values.get('source')}  {number}  {at}{type_}"
 
@@ -124,16 +124,16 @@ def topic_rows(
     mapping = take([each for each, _ in sample], options, on_file=False, otherwise=topic)
     reading = reading_by(mapping.fields)
     reader = FieldReader(
-        mapping.fields, decode, reading=reading, topic=topic, describe_lack=lacking_in_row
+        mapping.fields, decode, reading=reading, topic=topic, describe_lack=describe_missing
     )
     rows = [
-        _row(number, message, reader, decode, arrival_ns)
+        _to_row(number, message, reader, decode, arrival_ns)
         for number, (arrival_ns, message) in enumerate(records, 1)
     ]
     return mapping, rows, faults
 
 
-def _row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival_ns: int) -> Row:
+def _to_row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival_ns: int) -> Row:
     stamp_ns = message.timestamp * NS_PER_MS
     headers, partition = message.headers, message.partition
     found = reader.read(headers, message.key, message.value, stamp_ns, 0, number, None, partition)
@@ -142,7 +142,7 @@ def _row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival
     # The proposal has a single stream.
     values = reader.values_of(found) | {"stream": None, "ts": found.ts_ns, "arrival": arrival_ns}
     try:
-        values["payload"] = as_json(walk(decode(message.value), reader.fields.payload.path))
+        values["payload"] = as_json(follow_path(decode(message.value), reader.fields.payload.path))
     except ValueFault:
         values["payload"] = None
     return Row(number, values, ts_is_instant=True)

@@ -18,7 +18,7 @@ import click
 from cli.files.foreign import SHOWN, file_rows, is_foreign, print_mapping, topic_rows
 from cli.kafka_options import Kafka, on_kafka
 from cli.mapping_options import MappingOptions, mapping_options
-from cli.progress import counting
+from cli.progress import show_count
 from cli.recordings import Unreadable, readable
 from cli.taken import SAMPLE
 from cli.topology_file import Refused, out_option, topic_named, warn, write_new
@@ -30,7 +30,7 @@ from recordings.audit.findings import Asked, count
 from recordings.audit.judged_clocks import judge
 from recordings.audit.mended import mend_rows
 from recordings.audit.row import ONE_ORDER, Unread
-from recordings.file import STDIN, at_rest
+from recordings.file import STDIN, as_seekable_file
 from recordings.plausible import AsRead, Plausibility
 from recordings.proposal import (
     FILE_PARTITIONS,
@@ -39,13 +39,13 @@ from recordings.proposal import (
     StreamProposal,
     notes_of,
     queries_of,
-    scalar,
+    to_yaml_scalar,
     topology_text,
 )
 from recordings.rows import NEEDED_BY_TIME, read_rows
 from recordings.survey import StreamSeen, Survey, survey_rows
 from topology.config import TopologyError, parse
-from topology.model.paths import payload_path, spelled_path
+from topology.model.paths import format_path, parse_payload_path
 from topology.wire.checker import Reading
 from topology.wire.line_reader import Row
 
@@ -94,20 +94,20 @@ def command(
 
             found = TopicRows(kafka.brokers(), topic, MAX_LINES)
             if is_mapped or found.is_foreign:
-                rows, how = _foreign_topic(found, topic, mapping, value_format)
+                rows, how = _read_foreign_topic(found, topic, mapping, value_format)
             else:
                 rows, how = found.rows(), HowRead(found.preset)
             how = replace(how, partitions=found.partitions)
         else:
-            path = opened.enter_context(at_rest(events or STDIN))
-            rows, how = _file(path, mapping, value_format, is_mapped=is_mapped)
+            path = opened.enter_context(as_seekable_file(events or STDIN))
+            rows, how = _read_file(path, mapping, value_format, is_mapped=is_mapped)
         now_ns = time.time_ns()
         has_ids = "id" in how.section.get("fields", {})
         survey = survey_rows(_count(islice(rows, MAX_LINES)), now_ns, has_ids=has_ids)
     if how.ts_unit is not None:
         plausibility = Plausibility(AsRead(Reading(), how.ts_unit, option=True), now_ns)
         for row in chain.from_iterable(seen.rows[:SAMPLE] for seen in survey.streams.values()):
-            plausibility.look(row)
+            plausibility.count_line(row)
         for word in plausibility.warnings():
             warn(word)
     text = write(survey, topic or events or "-", topic, how)
@@ -122,10 +122,10 @@ def command(
         click.echo(f"written: {out}; next: inorder check {out}", err=True)
 
 
-def _file(
+def _read_file(
     path: str, options: MappingOptions, value_format: ValueFormat, *, is_mapped: bool
 ) -> tuple[Iterator[Row], HowRead]:
-    encoding = value_format.of_file(path)
+    encoding = value_format.encoding_for_file(path)
     if not is_mapped and not is_foreign(path, encoding, options.layout()):
         return read_rows(path, needed=NEEDED_BY_TIME, layout=options.layout()), HowRead()
     mapping, rows = file_rows(path, options, encoding)
@@ -136,7 +136,7 @@ def _file(
 
 
 def _count(rows: Iterable[Row]) -> Iterator[Row]:
-    with counting("lines") as advance:
+    with show_count("lines") as advance:
         for row in rows:
             advance(1)
             yield row
@@ -163,7 +163,7 @@ class HowRead:
     partitions: int = FILE_PARTITIONS
 
 
-def _foreign_topic(
+def _read_foreign_topic(
     found: TopicRows, topic: str, options: MappingOptions, value_format: ValueFormat
 ) -> tuple[list[Row], HowRead]:
     decode, _ = value_format.decoder(topic)
@@ -179,7 +179,7 @@ def _foreign_topic(
 def write(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:
     """Return the text of the topology file; `topic` is the input topic, or None for a file."""
     if not survey.streams:
-        raise Unreadable(f"{name}: no line is an event{_dead(survey)}")
+        raise Unreadable(f"{name}: no line is an event{_describe_dead(survey)}")
     apart = len({survey.units.get(stream, "ns") for stream in survey.streams}) > 1
     streams = {}
     for number, (stream, seen) in enumerate(sorted(survey.streams.items())):
@@ -194,22 +194,22 @@ def write(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:
         streams[stream] = _propose(survey, seen, section, how)
     partitions = 1 if apart else how.partitions
     text = topology_text(streams, _queries(survey, _list_mapped(how)), partitions, apart=apart)
-    return "\n".join([*_head(survey, name), text])
+    return "\n".join([*_format_head(survey, name), text])
 
 
-def _dead(survey: Survey) -> str:
+def _describe_dead(survey: Survey) -> str:
     if not survey.dead.dead:
         return ""
     reason, first = survey.dead.reasons()[0]
     return f", as {reason} {first.count:,}, the first in line {first.offset}: {first.detail}"
 
 
-def _head(survey: Survey, name: str) -> Iterator[str]:
+def _format_head(survey: Survey, name: str) -> Iterator[str]:
     yield f"# A first file for {name}, from {survey.lines:,} lines. Comments say what was seen;"
     yield "# all keys with their defaults: inorder check --defaults, or docs/reference/topology.md."
     dead = survey.dead.dead
     if dead:
-        yield f"# Dead lines: {dead:,}{_dead(survey)}"
+        yield f"# Dead lines: {dead:,}{_describe_dead(survey)}"
     if survey.clock_lines:
         yield f"# {survey.clock_lines:,} lines are about clocks."
 
@@ -245,14 +245,17 @@ def _queries(survey: Survey, mapped: frozenset[str]) -> Iterator[str]:
         yield from queries_of(WINDOW_NS)
     yield "# queries:"
     for name, seen in sorted(survey.streams.items())[:NAMED]:
-        types = ", ".join(scalar(type_) for type_, _ in seen.types.most_common(NAMED) if type_)
+        types = ", ".join(
+            to_yaml_scalar(type_) for type_, _ in seen.types.most_common(NAMED) if type_
+        )
         if types:
-            yield f"#   types of {scalar(name)}: {types}"
+            yield f"#   types of {to_yaml_scalar(name)}: {types}"
         numbers = (each for each, _ in seen.numbers.most_common() if each not in mapped)
         field = next(numbers, None)
-        value = "count()" if field is None else f"avg({spelled_path(('payload', field))})"
-        aggregate = scalar({"v": value})
-        yield f"#   q: {{stream: {scalar(name)}, window: tumbling 10s, aggregate: {aggregate}}}"
+        value = "count()" if field is None else f"avg({format_path(('payload', field))})"
+        aggregate = to_yaml_scalar({"v": value})
+        stream = to_yaml_scalar(name)
+        yield f"#   q: {{stream: {stream}, window: tumbling 10s, aggregate: {aggregate}}}"
 
 
 def _list_mapped(how: HowRead) -> frozenset[str]:
@@ -260,5 +263,5 @@ def _list_mapped(how: HowRead) -> frozenset[str]:
 
     Their values identify records, so no query aggregates them.
     """
-    places = (payload_path(str(place)) for place in how.section.get("fields", {}).values())
+    places = (parse_payload_path(str(place)) for place in how.section.get("fields", {}).values())
     return frozenset(path[1] for path in places if path is not None and len(path) > 1)

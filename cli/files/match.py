@@ -22,20 +22,20 @@ import orjson
 from cli.as_json import json_option
 from cli.durations import duration_ns
 from cli.files.replay import NEWLINE, warn_without_time
-from cli.mapping_options import MappingOptions, mapping_options, reading_alone
-from cli.printable import printable
-from cli.progress import counting
+from cli.mapping_options import MappingOptions, mapping_options, reading_of_mapping
+from cli.printable import escape_unprintable
+from cli.progress import show_count
 from cli.recordings import readable
 from cli.topology_file import Refused, refusing, warn
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
-from recordings.plausible import Plausibility, watch
+from recordings.plausible import Plausibility, warn_of_units
 from recordings.rows import read_rows
 from topology.flow.batches import BATCH
-from topology.flow.unmet import Unmet, asked_by_pattern
+from topology.flow.unmet import Unmet, pattern_requirements
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.late import BELOW_FRONTIER
-from topology.model.outcome import Duplicate, Late, Malformed, dead_letter
+from topology.model.outcome import Duplicate, Late, Malformed, make_dead_letter
 from topology.model.result import RETRACT
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.check import check
@@ -45,7 +45,7 @@ from topology.pattern.run import admit
 from topology.pattern.run.engine import MAX_RETAINED, Engine
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.chained_queries import chain_errors
+from topology.pattern.tree.chained_queries import find_chain_errors
 from topology.pattern.tree.errors import QueryRefused
 from topology.spelling.values import NS_PER, in_unit
 from topology.wire import json_lines
@@ -122,13 +122,13 @@ def command(
     events: str,
 ) -> None:
     """Find patterns in the recorded EVENTS (JSON lines or array, CSV, Parquet, also .gz)."""
-    values = dict(_param(each) for each in param)
+    values = dict(_parse_param(each) for each in param)
     if (query is None) == (sql is None):
         raise Refused("give the patterns by --query, or one MATCH_RECOGNIZE by --sql")
     if query is not None:
         queries = compile_queries(query, values, expand=expand)
     else:
-        queries = compiled_sql(sql or "", default_within)
+        queries = compile_sql(sql or "", default_within)
     engine = Engine(
         queries,
         DEFAULT_STREAM,
@@ -137,33 +137,35 @@ def command(
     )
     if mapping.id:
         raise Refused("--id has no effect, because match looks for no copies; leave it out")
-    any_file = mapping.on_file(None, events, value_format)
+    any_file = mapping.find_file_mapping(None, events, value_format)
     if any_file is not None:
         warn_without_time(mapping, any_file, events)
-    asked = {each.name: asked_by_pattern(each.query, DEFAULT_STREAM) for each in queries}
+    asked = {each.name: pattern_requirements(each.query, DEFAULT_STREAM) for each in queries}
     unmet = Unmet(asked, [DEFAULT_STREAM])
     found: set[str] = set()
     counts: Counter[str] = Counter()
     out = sys.stdout.buffer
     current: dict[str, JsonObject] = {}
     with readable():
-        with counting("events") as advance:
-            contents = _watch(_content(events, any_file, mapping), unmet, counts, advance)
+        with show_count("events") as advance:
+            contents = _count_contents(
+                _read_contents(events, any_file, mapping), unmet, counts, advance
+            )
             for line in match(engine, contents, correct=correct):
                 counts[line["kind"]] += 1
                 found.update([line["query"]] if line["kind"] in MATCHES else ())
                 if not final_only or line["kind"] not in MATCHES:
-                    out.write(json_lines.line_json(line, NEWLINE))
+                    out.write(json_lines.encode_line(line, NEWLINE))
                 elif line["op"] == RETRACT:
                     current.pop(line["id"], None)
                 else:
                     current[line["id"]] = line
         for id_ in sorted(current):
-            out.write(json_lines.line_json(current[id_] | {"final": True}, NEWLINE))
+            out.write(json_lines.encode_line(current[id_] | {"final": True}, NEWLINE))
         out.flush()
     for name in asked.keys() - found:
         for word in unmet.words(name):
-            click.echo(f"query {name}: {printable(word)}", err=True)
+            click.echo(f"query {name}: {escape_unprintable(word)}", err=True)
     kinds = LINES if SETS not in counts else (SETS, *LINES)
     totals = {"in": counts["in"], **{kind: counts[kind] for kind in kinds}, **engine.counts}
     said = ", ".join(f"{value} {name}" for name, value in totals.items() if value)
@@ -187,12 +189,12 @@ def compile_queries(
         replace(each, name=each.name or f"q{number}", sets=each.sets and not expand)
         for number, each in enumerate(queries, start=1)
     ]
-    for error in chain_errors(named):
+    for error in find_chain_errors(named):
         raise Refused(f"query {error.query}: {error.message}; {error.hint}")
     return [Compiled(each, Environment(params)) for each in named]
 
 
-def compiled_sql(sql: str, default_within: str | None) -> list[Compiled]:
+def compile_sql(sql: str, default_within: str | None) -> list[Compiled]:
     """Compile the SQL query of a file, or of the text itself; raise `Refused` if it has faults."""
     text = _text(sql)
     default_ns = _length_ns("--default-within", default_within)
@@ -218,7 +220,7 @@ def _length_ns(option: str, text: str | None) -> int | None:
     return None if text is None else duration_ns(f"{option} {text}", text, LENGTH)
 
 
-def _param(text: str) -> tuple[str, Any]:
+def _parse_param(text: str) -> tuple[str, Any]:
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
         raise Refused(f"--param {text}: write NAME=VALUE, like --param limit=30")
@@ -228,11 +230,11 @@ def _param(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _content(
+def _read_contents(
     path: str, values: FileMapping | None, options: MappingOptions
 ) -> Iterator[Event | Malformed]:
     """Yield the events of a file without its clock lines, which have no effect here."""
-    reading = reading_alone(values)
+    reading = reading_of_mapping(values)
     if values is None:
         rows = read_rows(path, layout=options.layout())
     else:
@@ -242,8 +244,8 @@ def _content(
     reader = LineReader(reading)
     contents: Iterable[Content] = map(reader.read, rows)
     if values is not None:
-        plausibility = Plausibility(options.as_read(values, reading), time.time_ns())
-        contents = watch(contents, plausibility, warn)
+        plausibility = Plausibility(options.describe_reading(values, reading), time.time_ns())
+        contents = warn_of_units(contents, plausibility, warn)
     for content in contents:
         if isinstance(content, Malformed):
             yield content
@@ -251,7 +253,7 @@ def _content(
             error_ns = content.record.get("error") or 0
             if type(error_ns) is not int or not 0 <= error_ns <= MAX_INT64:
                 detail = "`error` is not an integer of at least 0; write nanoseconds"
-                yield dead_letter(content, content.at_ns, "error_unreadable", detail)
+                yield make_dead_letter(content, content.at_ns, "error_unreadable", detail)
                 continue
             content.error_ns = error_ns
             if content.epoch == NO_EPOCH:
@@ -259,7 +261,7 @@ def _content(
             yield content
 
 
-def _watch(
+def _count_contents(
     contents: Iterable[Event | Malformed],
     unmet: Unmet,
     counts: Counter[str],
@@ -274,9 +276,9 @@ def _watch(
         if isinstance(content, Event):
             events.append(content)
             if len(events) >= BATCH:
-                unmet.look_in(DEFAULT_STREAM, events)
+                unmet.observe_stream(DEFAULT_STREAM, events)
                 events = []
-    unmet.look_in(DEFAULT_STREAM, events)
+    unmet.observe_stream(DEFAULT_STREAM, events)
 
 
 def match(
@@ -287,30 +289,30 @@ def match(
     for event in contents:
         at_ns = event.at_ns
         if isinstance(event, Malformed):
-            yield json_lines.report_line(event, replayed=True)
+            yield json_lines.make_report_line(event, replayed=True)
             continue
         word = engine.accept(Entry(event, event.value), at_ns)
         if word == admit.EXPIRED:
             by_ns = engine.frontier_ns - event.ref_time_ns
             late = Late(at_ns, event, BELOW_FRONTIER, by_ns)
-            yield json_lines.report_line(late, replayed=True)
+            yield json_lines.make_report_line(late, replayed=True)
         elif word in (admit.DUPLICATE, admit.CONFLICT):
             copy = Duplicate(at_ns, event, word == admit.CONFLICT)
-            yield json_lines.report_line(copy, replayed=True)
+            yield json_lines.make_report_line(copy, replayed=True)
         elif word in DEAD:
             reason, detail = DEAD[word]
-            dead = dead_letter(event, at_ns, reason, detail.format(error_ns=event.error_ns))
-            yield json_lines.report_line(dead, replayed=True)
-        yield from _output(engine)
+            dead = make_dead_letter(event, at_ns, reason, detail.format(error_ns=event.error_ns))
+            yield json_lines.make_report_line(dead, replayed=True)
+        yield from _take_output(engine)
         if not correct and word in (admit.STORED, admit.IRRELEVANT):
             engine.advance(event.ref_time_ns, at_ns)
-            yield from _output(engine)
+            yield from _take_output(engine)
     engine.end(at_ns)
-    yield from _output(engine)
+    yield from _take_output(engine)
 
 
-def _output(engine: Engine) -> Iterator[JsonObject]:
+def _take_output(engine: Engine) -> Iterator[JsonObject]:
     findings = list(engine.findings)
     engine.findings.clear()
     engine.freed.clear()
-    yield from map(json_lines.result_line, findings)
+    yield from map(json_lines.make_result_line, findings)

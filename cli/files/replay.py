@@ -23,10 +23,10 @@ import click
 import orjson
 
 from cli.as_json import json_option
-from cli.files.summary import print_summary, warn_of
+from cli.files.summary import print_summary, warn_of_alarm
 from cli.mapping_options import MappingOptions, mapping_options, reading_of
-from cli.printable import printable
-from cli.progress import counting
+from cli.printable import escape_unprintable
+from cli.progress import show_count
 from cli.recordings import readable
 from cli.topology_file import Refused, load, refusing, topology_named, warn
 from cli.value_format import ValueFormat, value_format_options
@@ -34,14 +34,14 @@ from inorder.contract import DEFAULT_STREAM
 from recordings.file import STDIN
 from recordings.laned import recording_of
 from recordings.lines import contents_of
-from recordings.plausible import SAMPLE, Plausibility, watch
+from recordings.plausible import SAMPLE, Plausibility, warn_of_units
 from recordings.replayed import replay_lines
 from recordings.summary import Summary
 from topology.config import ClockConfig, ReorderConfig, StreamConfig, Topology
 from topology.flow.instants import whole_instants
 from topology.model.outcome import Step
 from topology.reorder.settings import Rule, seq_range_of
-from topology.wire.json_lines import line_json, step_lines
+from topology.wire.json_lines import encode_line, make_step_lines
 from topology.wire.where import TIMESTAMP
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ def command(
     first = paths[0]
     kinds = parse_shown(show)
     topology = None if topology_path is None else load(topology_path)
-    options = mapping.imply(topology, first, value_format)
-    values = options.on_file(topology, first, value_format)
+    options = mapping.with_implied_values(topology, first, value_format)
+    values = options.find_file_mapping(topology, first, value_format)
     if topology is None:
-        topology = without_file(values, seq_range)
+        topology = make_default_topology(values, seq_range)
     elif seq_range is not None:
         key = f"reorder: {{seq_range: {seq_range}}}"
         raise Refused(f"--seq-range is for a replay without --topology; write {key} in the file")
@@ -111,16 +111,16 @@ def command(
     started_s, cpu_s = time.perf_counter(), time.process_time()
     summary = Summary()
     with readable():
-        with counting("events") as advance:
+        with show_count("events") as advance:
             reading = reading_of(topology, values)
             by_lane = False
             if values is None:
                 by_lane, contents = recording_of(paths, topology, options.layout())
             else:
                 contents = contents_of(first, values, reading, options.layout())
-            lines = watch(
+            lines = warn_of_units(
                 contents,
-                Plausibility(options.as_read(values, reading), time.time_ns()),
+                Plausibility(options.describe_reading(values, reading), time.time_ns()),
                 warn,
             )
             warned = False
@@ -129,9 +129,9 @@ def command(
                 write(step, kinds, sys.stdout.buffer)
                 if not warned and summary.lines >= SAMPLE:
                     warned = True
-                    warn_of(summary, "at this point ")
+                    warn_of_alarm(summary, "at this point ")
         sys.stdout.buffer.flush()
-    summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
+    summary.set_times(time.perf_counter() - started_s, time.process_time() - cpu_s)
     print_summary(summary, as_json=as_json)
 
 
@@ -147,13 +147,13 @@ def refuse_several(paths: Sequence[str]) -> None:
 def warn_without_time(options: MappingOptions, values: FileMapping, events: str) -> None:
     """Warn if no option and no `fields` name the time of a file, and its rows do not arrive."""
     if values.fields.ts == TIMESTAMP and values.arrival is None:
-        from cli.taken import without_time
+        from cli.taken import describe_missing_time
 
         with readable():
-            warn(without_time(values, events, by_option=options.source is not None))
+            warn(describe_missing_time(values, events, by_option=options.source is not None))
 
 
-def without_file(values: FileMapping | None, seq_range: str | None = None) -> Topology:
+def make_default_topology(values: FileMapping | None, seq_range: str | None = None) -> Topology:
     """Return the topology of a replay without a file: one stream with trusted timestamps.
 
     The stream is ordered by sequence numbers if the mapping has them, else by time. Numbers wrap as
@@ -169,7 +169,7 @@ def without_file(values: FileMapping | None, seq_range: str | None = None) -> To
     if seq_range is not None:
         if rule == "time":
             raise Refused("--seq-range is for numbers, but none are named; write --seq NAME")
-        with refusing(ValueError, at=f"--seq-range {printable(seq_range)}: "):
+        with refusing(ValueError, at=f"--seq-range {escape_unprintable(seq_range)}: "):
             reorder = ReorderConfig(seq_range=seq_range_of(seq_range))
     stream = StreamConfig(reorder=reorder, clock=ClockConfig(unsynced="trust"))
     return Topology(streams={DEFAULT_STREAM: stream})
@@ -184,5 +184,5 @@ def parse_shown(text: str) -> frozenset[str]:
 
 
 def write(step: Step, kinds: frozenset[str], out: BinaryIO) -> None:
-    lines = (line for line in step_lines(step) if line["kind"] in kinds)
-    out.write(b"".join([line_json(line, NEWLINE) for line in lines]))
+    lines = (line for line in make_step_lines(step) if line["kind"] in kinds)
+    out.write(b"".join([encode_line(line, NEWLINE) for line in lines]))

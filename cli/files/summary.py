@@ -14,9 +14,9 @@ import click
 import orjson
 
 from agents.exits import Exit
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from cli.topology_file import warn
-from recordings.audit.verdicts import in_one_unit, shortly
+from recordings.audit.verdicts import format_in_one_unit, format_short
 from recordings.summary import COUNTED, Summary
 
 MAX_ROWS: Final = 5
@@ -39,23 +39,23 @@ NS_PER_S: Final = 1e9
 
 def print_summary(summary: Summary, *, as_json: bool) -> None:
     """Print the summary to standard error; exit with NOTHING_USABLE if no line could be read."""
-    warn_of(summary)
-    if (moved := clocks_moved(summary)) is not None:
+    warn_of_alarm(summary)
+    if (moved := describe_moved_clocks(summary)) is not None:
         click.echo(moved, err=True)
     if (open_end := summary.open_end()) is not None:
         click.echo(open_end, err=True)
     account = summary.document()
-    said = summary.alarm() or ""
+    said = summary.find_alarm() or ""
     if as_json:
         text = orjson.dumps(account).decode()
     else:
-        text = table(account, said, follows_records=_goes_where_records_go())
+        text = table(account, said, follows_records=_shares_output())
     click.echo(text, err=True)
-    if summary.all_unread:
+    if summary.is_unreadable:
         raise SystemExit(Exit.NOTHING_USABLE)
 
 
-def _goes_where_records_go() -> bool:
+def _shares_output() -> bool:
     """Return whether both outputs are one file or pipe, in which the summary follows the records.
 
     A terminal does not count, because records scroll away there.
@@ -66,12 +66,12 @@ def _goes_where_records_go() -> bool:
         return False
 
 
-def warn_of(summary: Summary, when: str = "") -> None:
-    if (alarm := summary.alarm()) is not None:
+def warn_of_alarm(summary: Summary, when: str = "") -> None:
+    if (alarm := summary.find_alarm()) is not None:
         warn(when + alarm)
 
 
-def clocks_moved(summary: Summary) -> str | None:
+def describe_moved_clocks(summary: Summary) -> str | None:
     """Return a sentence about clocks that were corrected by arrivals only, or not checked at all.
 
     The result is None if there are no such clocks.
@@ -82,7 +82,7 @@ def clocks_moved(summary: Summary) -> str | None:
             " timestamps are used unchanged (as with unsynced: trust); if a clock is known to"
             " be wrong, declare its offset by a line like"
             ' {"clock": "SOURCE", "at": 0, "offset": NS, "error": NS}'
-        ) + _late_by_stamps(summary)
+        ) + _describe_late(summary)
     if not summary.was_moved:
         return None
     moved = summary.moved
@@ -90,12 +90,12 @@ def clocks_moved(summary: Summary) -> str | None:
     events = f", and {moved['events']:,} single events" if moved["events"] else ""
     return (
         f"clock: {moved['sources']:,} of {moved['known']:,} sources {were} corrected by up to"
-        f" {shortly(moved['by_ns'])}{events}, because arrivals showed wrong clocks (unsynced:"
+        f" {format_short(moved['by_ns'])}{events}, because arrivals showed wrong clocks (unsynced:"
         " estimate); if timestamps are right, as in old data, write clock: {unsynced: trust}"
     )
 
 
-def _late_by_stamps(summary: Summary) -> str:
+def _describe_late(summary: Summary) -> str:
     late = summary.totals()["late"]
     if not late:
         return ""
@@ -124,7 +124,9 @@ def table(account: Mapping[str, Any], alarm: str = "", *, follows_records: bool 
     rows = account["sources"]
     worst = nsmallest(MAX_ROWS, rows, lambda name: (-sum(rows[name][bad] for bad in BAD), name))
     for source in worst:
-        balance.add_row(Text(printable(source)), *(str(rows[source][name]) for name in COUNTED))
+        balance.add_row(
+            Text(escape_unprintable(source)), *(str(rows[source][name]) for name in COUNTED)
+        )
     if len(rows) > MAX_ROWS:
         balance.add_row(f"… {len(rows) - MAX_ROWS} more", *("" for _ in COUNTED))
     balance.add_section()
@@ -133,19 +135,21 @@ def table(account: Mapping[str, Any], alarm: str = "", *, follows_records: bool 
     with console.capture() as capture:
         console.print(balance)
         wait = account["wait_ms"]
-        amounts, unit = in_one_unit([NS_PER_MS * amount for amount in wait.values()])
+        amounts, unit = format_in_one_unit([NS_PER_MS * amount for amount in wait.values()])
         waits = ", ".join(f"{name} {text}" for name, text in zip(wait, amounts, strict=True))
         console.print(f"waits: {waits} {unit}", highlight=False)
-        console.print(f"the replay took {shortly(NS_PER_S * account['seconds'])}", highlight=False)
+        console.print(
+            f"the replay took {format_short(NS_PER_S * account['seconds'])}", highlight=False
+        )
         if causes := account.get("late_by_cause"):
             listed = ", ".join(f"{cause} {n}" for cause, n in causes.items())
             console.print(f"late by cause: {listed}", highlight=False, soft_wrap=True)
-        unusable = (printable(each["text"]) for each in account.get("unusable", ()))
+        unusable = (escape_unprintable(each["text"]) for each in account.get("unusable", ()))
         for line in (
-            *_results(account),
-            *_unmet(account),
+            *_format_results(account),
+            *_format_unmet(account),
             *unusable,
-            *_dead(account, alarm, follows_records),
+            *_format_dead(account, alarm, follows_records),
         ):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         for what, count in account.get("left_out", {}).items():
@@ -153,7 +157,7 @@ def table(account: Mapping[str, Any], alarm: str = "", *, follows_records: bool 
     return capture.get()
 
 
-def _results(account: Mapping[str, Any]) -> Iterator[str]:
+def _format_results(account: Mapping[str, Any]) -> Iterator[str]:
     for query, counts in account.get("results", {}).items():
         parts = (f"{counts[key]:,} {word}" for key, word in OF_RESULTS if counts.get(key))
         said = ", ".join(parts)
@@ -162,15 +166,15 @@ def _results(account: Mapping[str, Any]) -> Iterator[str]:
         yield f"query {query}: {results}" + (f" ({said})" if said else "")
 
 
-def _unmet(account: Mapping[str, Any]) -> Iterator[str]:
+def _format_unmet(account: Mapping[str, Any]) -> Iterator[str]:
     for query, words in sorted(account.get("unmet", {}).items()):
         if words:
-            yield from (f"query {query}: {printable(word)}" for word in words)
+            yield from (f"query {query}: {escape_unprintable(word)}" for word in words)
         else:
             yield f"query {query}: no results, though all types and fields it names were there"
 
 
-def _dead(account: Mapping[str, Any], alarm: str, follows_records: bool) -> Iterator[str]:
+def _format_dead(account: Mapping[str, Any], alarm: str, follows_records: bool) -> Iterator[str]:
     reasons = list(account.get("dead_reasons", {}).items())
     for reason, dead in reasons[:MAX_REASONS]:
         detail = "see the warning above" if dead["detail"] in alarm else dead["detail"]

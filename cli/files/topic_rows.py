@@ -49,10 +49,10 @@ class TopicRows:
     def rows(self) -> Iterator[Row]:
         """Yield the records as rows, read by the header contract, in the order of arrival."""
         for number, (at_ns, message) in enumerate(self.records, 1):
-            yield _row(number, message, at_ns, self._names)
+            yield _to_row(number, message, at_ns, self._names)
 
 
-def _row(number: int, message: Any, arrival_ns: int, names: HeaderNames) -> Row:
+def _to_row(number: int, message: Any, arrival_ns: int, names: HeaderNames) -> Row:
     headers = {name: value or b"" for name, value in message.headers}
     values: dict[str, Any] = {"arrival": arrival_ns}
     for key, name in names._asdict().items():

@@ -33,7 +33,7 @@ from recordings.values import FileMapping
 from topology.config import Topology, WindowQuery
 from topology.model.event import Event
 from topology.wire.line_reader import Content
-from topology.wire.values import walk
+from topology.wire.values import follow_path
 from topology.wire.where import Where
 
 NS_PER_S: Final = 1_000_000_000
@@ -107,7 +107,7 @@ class Shift:
         `in_ns` states that the reader takes a number in `ts` as nanoseconds.
         """
         ts_ns = event.ts_ns + self.by_ns
-        ts: int | str = ts_ns if in_ns else rfc3339.spell(ts_ns)
+        ts: int | str = ts_ns if in_ns else rfc3339.format_ns(ts_ns)
         return {**event.record, "ts": ts, "arrival": event.arrival_ns + self.by_ns}
 
     def event(self, event: Event) -> Event:
@@ -126,7 +126,7 @@ class Shift:
     def _move(self, value: Any, where: Where, unit_ns: int, event: Event) -> None:
         """Move the time at this place of a value, if there is one."""
         *way, last = where.path
-        holder, given = walk(value, tuple(way)), walk(value, where.path)
+        holder, given = follow_path(value, tuple(way)), follow_path(value, where.path)
         if given is None or not isinstance(holder, dict | list):
             return
         assert self.values is not None
@@ -141,4 +141,4 @@ def move(given: object, then_ns: int, by_ns: int, unit_ns: int) -> object:
         return given + by_ns // unit_ns
     if isinstance(given, float):
         return float(Decimal(repr(given)) + Decimal(by_ns) / unit_ns)
-    return rfc3339.spell(then_ns + by_ns)
+    return rfc3339.format_ns(then_ns + by_ns)

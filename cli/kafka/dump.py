@@ -21,7 +21,7 @@ from agents.kafka.brokers import BrokersUnavailable
 from agents.registry.client import RegistryRefuses
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, on_kafka
-from cli.progress import counting
+from cli.progress import show_count
 from cli.signing import master_keys
 from cli.topology_file import Refused, failing, load, refusing, topic_named, topology_option
 from recordings.topic_dump import DumpRefused, DumpStalled, dump
@@ -60,7 +60,7 @@ async def _print(topology: Topology, topic: str, kafka: Kafka, masters: tuple[by
     brokers = await asyncio.to_thread(kafka.brokers)
     out = sys.stdout.buffer
     count = 0
-    with counting("records") as advance:
+    with show_count("records") as advance:
         async for line in dump(brokers, topology, [topic], masters):
             out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             advance(1)

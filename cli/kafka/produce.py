@@ -23,18 +23,18 @@ from agents.exits import Exit
 from cli.as_json import json_option
 from cli.kafka.as_now import NS_PER_S, Shift, extent_of, shift_of, step_of
 from cli.kafka_options import Kafka, on_kafka
-from cli.mapping_options import MappingOptions, mapping_options, reading_alone
-from cli.progress import counting
+from cli.mapping_options import MappingOptions, mapping_options, reading_of_mapping
+from cli.progress import show_count
 from cli.recordings import readable
 from cli.signing import signing_key
 from cli.topology_file import Refused, failing, load, refusing, topic_named, topology_named
 from cli.value_format import ValueFormat, value_format_options
 from inorder import rfc3339
 from inorder.failure import ProducerError
-from inorder.playback import stale_stamps
+from inorder.playback import describe_staleness
 from producers.recorded import Malformed
 from producers.replayer import Replayer, ReplayPace
-from recordings.audit.verdicts import shortly
+from recordings.audit.verdicts import format_short
 from recordings.lines import contents_of
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from recordings.values import FileMapping
@@ -97,9 +97,9 @@ def command(
         pace = ReplayPace(rate, speed)
     left_out = LeftOut()
     topology = None if topology_path is None else load(topology_path)
-    keying = _keying(topic, topology, topology_path)
-    options = mapping.imply(topology, events, value_format)
-    values = options.on_file(topology, events, value_format)
+    keying = _find_settings(topic, topology, topology_path)
+    options = mapping.with_implied_values(topology, events, value_format)
+    values = options.find_file_mapping(topology, events, value_format)
     if as_now and values is not None and (form := values.fields.ts_format):
         raise Refused(f"--as-now: cannot move times in the form {form}; leave it out")
     access = kafka.access
@@ -118,26 +118,26 @@ def command(
             topic,
             pace=pace,
             on_malformed=left_out.refuse,
-            settings=access.librdkafka(),
+            settings=access.to_librdkafka(),
             signing_key=key,
             writes_headers=values is None,
             keeps_arrivals=as_now and brokers.is_embedded,
             **keying,
         )
-        reading = reading_alone(values) if topology is None else topology.reading()
+        reading = reading_of_mapping(values) if topology is None else topology.reading()
         in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
         contents = partial(contents_of, events, values, reading, mapping.layout(), in_bytes=True)
-        with readable(), counting("published") as advance:
+        with readable(), show_count("published") as advance:
             if as_now:
-                shift = _shift(events, contents(), values, topology, pace, brokers)
-                done = replayer.publish(moved_rows(contents(), shift, advance, left_out, in_ns))
+                shift = _find_shift(events, contents(), values, topology, pace, brokers)
+                done = replayer.publish(shift_rows(contents(), shift, advance, left_out, in_ns))
             elif values is None:
                 needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
                 rows = read_rows(events, needed=needed, layout=mapping.layout())
-                done = replayer.publish(sound(rows, advance, left_out, in_ns))
+                done = replayer.publish(select_sound(rows, advance, left_out, in_ns))
             else:
                 done = replayer.publish(map_contents(contents(), advance, left_out))
-    if not as_now and (stale := stale_stamps(done.newest_ns, time.time_ns())):
+    if not as_now and (stale := describe_staleness(done.newest_ns, time.time_ns())):
         click.echo(f"WARNING: {stale}", err=True)
     for line in left_out.sentences():
         click.echo(line, err=True)
@@ -159,7 +159,9 @@ def command(
         raise SystemExit(Exit.UNREADABLE)
 
 
-def _keying(topic: str, topology: Topology | None, topology_path: str | None) -> dict[str, Any]:
+def _find_settings(
+    topic: str, topology: Topology | None, topology_path: str | None
+) -> dict[str, Any]:
     """Return the topology's settings for the replayer: keys, headers and unnumbered streams."""
     if topology is None:
         return {}
@@ -209,7 +211,7 @@ class LeftOut:
         return lines
 
 
-def sound(
+def select_sound(
     rows: Iterable[Row], advance: Callable[[int], None], left_out: LeftOut, in_ns: bool
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rows that could be read, and add the others to `left_out`.
@@ -220,7 +222,7 @@ def sound(
         advance(1)
         left_out.row = row.number
         if row.fault is None and row.ts_is_instant and not in_ns and "ts" in row.values:
-            yield {**row.values, "ts": rfc3339.spell(row.values["ts"])}
+            yield {**row.values, "ts": rfc3339.format_ns(row.values["ts"])}
         elif row.fault is None:
             yield row.values
         else:
@@ -242,7 +244,7 @@ def map_contents(
             yield {"clock": content.source}
 
 
-def moved_rows(
+def shift_rows(
     contents: Iterable[Content],
     shift: Shift,
     advance: Callable[[int], None],
@@ -257,7 +259,7 @@ def moved_rows(
             yield shift.row(event, in_ns=in_ns) if shift.values is None else shift.event(event)
 
 
-def _shift(
+def _find_shift(
     events: str,
     contents: Iterable[Content],
     values: FileMapping | None,
@@ -279,7 +281,7 @@ def _shift(
         return Shift(0, values)
     step_ns = step_of(topology) if brokers.is_embedded else FINE_STEP_NS
     by_ns = shift_of(extent, time.time_ns(), pace, step_ns)
-    click.echo(f"all times are shifted by {shortly(abs(by_ns))}", err=True)
+    click.echo(f"all times are shifted by {format_short(abs(by_ns))}", err=True)
     if not brokers.is_embedded and pace.speed != 1:
         click.echo(
             f"WARNING: {brokers.servers} sets arrival times itself (LogAppendTime), so clocks and"

@@ -26,7 +26,7 @@ from inorder.contract import retraction_line
 from topology.config import HeaderConfig
 from topology.model.event import DATA, Event
 from topology.wire.header_reader import HeaderReader
-from topology.wire.json_lines import event_line, line_json
+from topology.wire.json_lines import encode_line, make_event_line
 
 NS_PER_MS: Final = 1_000_000
 
@@ -44,7 +44,7 @@ def command(
 
     --topology gives the names of headers if they differ.
     """
-    headers = _headers(topic, topology_path)
+    headers = _find_headers(topic, topology_path)
     try:
         asyncio.run(_print(kafka.brokers(), topic, headers, follow, count))
     except NoTopic as error:
@@ -58,7 +58,7 @@ def command(
         pass
 
 
-def _headers(topic: str, topology_path: str | None) -> HeaderConfig:
+def _find_headers(topic: str, topology_path: str | None) -> HeaderConfig:
     if topology_path is None:
         return HeaderConfig()
     streams = load(topology_path).streams.values()
@@ -71,17 +71,17 @@ async def _print(
     reader, number = HeaderReader(headers), 0
     async with aclosing(records_of(brokers, topic, follow=follow)) as records:
         async for record in records:
-            line = _line(record, reader)
+            line = _to_line(record, reader)
             if line is None:
                 continue
-            sys.stdout.buffer.write(line_json(line, orjson.OPT_APPEND_NEWLINE))
+            sys.stdout.buffer.write(encode_line(line, orjson.OPT_APPEND_NEWLINE))
             sys.stdout.buffer.flush()
             number += 1
             if number == count:
                 return
 
 
-def _line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
+def _to_line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
     """Return the record as a line; None for a control record."""
     value = record.value
     if any(name == "refTs" for name, _ in record.headers):
@@ -90,7 +90,7 @@ def _line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
         if not isinstance(event, Event) or event.kind != DATA:
             return None
         event.value = _parse(value)
-        return event_line(event)
+        return make_event_line(event)
     if value is None:
         return retraction_line(record.key, record.headers)
     line = _parse(value)

@@ -27,7 +27,7 @@ from confluent_kafka import (
 
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, on_kafka
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from cli.topology_file import Refused, follow_option, load, source_named, topology_option
 from inorder.resending import Request, request_of
 from topology.config import Topology
@@ -81,7 +81,7 @@ def command(
     try:
         for gaps in asking.ask(again, follow):
             if follow and gaps and not as_json:
-                click.echo(sentence_of(gaps))
+                click.echo(format_gaps(gaps))
     except KafkaException as error:
         place = f"{topology.topics.gaps}, group {asking.group}"
         raise click.ClickException(f"{place}: {error.args[0].str()}") from error
@@ -98,9 +98,9 @@ def command(
         click.echo(f"{asking.unreadable} records were not gaps and were skipped", err=True)
 
 
-def sentence_of(gaps: list[Request]) -> str:
+def format_gaps(gaps: list[Request]) -> str:
     return "\n".join(
-        printable(f"{gap.stream} {gap.source} {gap.epoch}: {gap.first} to {gap.last}")
+        escape_unprintable(f"{gap.stream} {gap.source} {gap.epoch}: {gap.first} to {gap.last}")
         for gap in gaps
     )
 
@@ -116,7 +116,7 @@ class Asking:
         self._ledger = topology.topics.gaps
         self._requests = topology.topics.resend or ""
         self._sources = sources
-        access = kafka.access.librdkafka()
+        access = kafka.access.to_librdkafka()
         settings = {"bootstrap.servers": kafka.servers, "log_level": 0, **access}
         self._consumer = Consumer(
             {

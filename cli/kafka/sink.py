@@ -22,9 +22,9 @@ from cli.command_group import CommandGroup
 from cli.instance import session_option
 from cli.kafka_options import brokers_wait_option, security
 from cli.logs import log_option, quiet_option, set_up
-from cli.option_group import given_by, option, option_group, options_of
-from cli.redis_place import let_in, redis_url
-from cli.serving import asked_by_http, http_option, listening
+from cli.option_group import field_given_by, option, option_group, options_of
+from cli.redis_place import add_redis_password, check_access
+from cli.serving import http_option, parse_listen_address, serve_http
 from cli.topology_file import (
     Refused,
     brokers_option,
@@ -38,7 +38,7 @@ from sinks.counts import Counts, SinkCollector
 from sinks.dead import DeadLetters, DeadLines, DeadTopic
 from sinks.marks import Bookmarks, WhenBehind
 from sinks.refusals import Refusals
-from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
+from sinks.runner import Runner, RunnerLimits, SourceFailed, make_consumer
 from sinks.sink import Reader, Sink, SinkUnusable
 
 STUCK_S: Final = 180.0
@@ -54,8 +54,8 @@ log = logging.getLogger("inorder.sink")
 class Source:
     """The options that every kind of sink has, such as the topic of results."""
 
-    brokers: str = given_by(brokers_option)
-    topic: str = given_by(topic_named(required=True))
+    brokers: str = field_given_by(brokers_option)
+    topic: str = field_given_by(topic_named(required=True))
     group: str | None = option(
         "--group",
         metavar="NAME",
@@ -67,9 +67,9 @@ class Source:
         metavar="NAME",
         help="Topic for dead letters. Default: standard output, one line each.",
     )
-    kafka_path: str | None = given_by(kafka_option)
-    brokers_wait_s: float = given_by(brokers_wait_option)
-    session_s: float = given_by(session_option)
+    kafka_path: str | None = field_given_by(kafka_option)
+    brokers_wait_s: float = field_given_by(brokers_wait_option)
+    session_s: float = field_given_by(session_option)
     batch: int = option(
         "--batch",
         type=click.IntRange(min=1),
@@ -88,10 +88,10 @@ class Source:
         help="If the store lacks results that the group has read, go on without them. Set it for "
         "one start only.",
     )
-    http: str = given_by(http_option)
-    as_json: bool = given_by(json_option("SINK"))
-    log_style: str = given_by(log_option)
-    quiet: bool = given_by(quiet_option)
+    http: str = field_given_by(http_option)
+    as_json: bool = field_given_by(json_option("SINK"))
+    log_style: str = field_given_by(log_option)
+    quiet: bool = field_given_by(quiet_option)
 
 
 _source_options = option_group("source", Source, options_of(Source))
@@ -129,10 +129,10 @@ def into_redis(
 
     name = name or source.topic
     with refusing(ValueError, at="--redis, --name: "):
-        place = redis_url(redis)
+        place = add_redis_password(redis)
         client = connect(place)
         sink = RedisSink(client, name, RedisBounds(max_results, max_feed))
-    let_in(place)
+    check_access(place)
     _run(source, sink, group_of("redis", address_of(client), name))
 
 
@@ -212,9 +212,9 @@ def group_of(kind: str, store: str, place: str) -> str:
 
 
 def _run(source: Source, sink: Sink, group: str, refusals: Refusals | None = None) -> None:
-    when_behind(source)
+    choose_when_behind(source)
     set_up("sink", quiet=source.quiet, style=source.log_style)
-    at = listening("--http", source.http)
+    at = parse_listen_address("--http", source.http)
     access = security(source.kafka_path)
     with refusing(BrokersUnavailable, HttpUnavailable, SinkUnusable), failing(SourceFailed):
         asyncio.run(_serve(source, access, sink, source.group or group, at, refusals))
@@ -235,12 +235,14 @@ async def _serve(
             hidden = await asyncio.to_thread(refusal_to_describe, brokers, [topic])
             raise Refused(hidden or f"{source.brokers} has no topic {topic}; create it first")
     limits = RunnerLimits(batch_records=source.batch)
-    consumer = consumer_of(source.brokers, group, access.librdkafka(), limits, source.session_s)
-    bookmarks = Bookmarks(sink, Reader(group, source.topic), when_behind(source))
-    dead = _dead_letters(source, access)
+    consumer = make_consumer(
+        source.brokers, group, access.to_librdkafka(), limits, source.session_s
+    )
+    bookmarks = Bookmarks(sink, Reader(group, source.topic), choose_when_behind(source))
+    dead = _make_dead_letters(source, access)
     runner = Runner(consumer, source.topic, sink, bookmarks, dead, limits, refusals)
     counts = runner.counts
-    async with asked_by_http(
+    async with serve_http(
         *(runner, at, SinkCollector(counts), lambda: counts.trouble),
         *(lambda: {"records": counts.records, "trouble": counts.trouble}, STUCK_S),
     ) as where:
@@ -248,7 +250,7 @@ async def _serve(
         log.info("topic %s, group %s", source.topic, group)
         await asyncio.to_thread(runner.run)
     if source.as_json:
-        click.echo(orjson.dumps(summary(counts)), err=True)
+        click.echo(orjson.dumps(make_summary(counts)), err=True)
         return
     log.info(
         "stopped; %d records: %d written, %d dead, %d control",
@@ -256,7 +258,7 @@ async def _serve(
     )
 
 
-def when_behind(source: Source) -> WhenBehind:
+def choose_when_behind(source: Source) -> WhenBehind:
     """Return what the options say about a store that lacks results."""
     if source.refill and source.adopt:
         raise Refused("--refill reads lost results again, --adopt goes on without them; give one")
@@ -265,7 +267,7 @@ def when_behind(source: Source) -> WhenBehind:
     return WhenBehind.ADOPT if source.adopt else WhenBehind.REFUSE
 
 
-def summary(counts: Counts) -> dict[str, Any]:
+def make_summary(counts: Counts) -> dict[str, Any]:
     return {
         "records": counts.records,
         "written": {op: count for op, count in counts.written.items() if count},
@@ -276,7 +278,7 @@ def summary(counts: Counts) -> dict[str, Any]:
     }
 
 
-def _dead_letters(source: Source, access: Security) -> DeadLetters:
+def _make_dead_letters(source: Source, access: Security) -> DeadLetters:
     if source.dead_topic is None:
         return DeadLines(sys.stdout.buffer)
-    return DeadTopic(source.brokers, source.dead_topic, access.librdkafka())
+    return DeadTopic(source.brokers, source.dead_topic, access.to_librdkafka())

@@ -14,9 +14,9 @@ import click
 
 from agents.kafka import topics
 from agents.kafka.brokers import BrokersUnavailable
-from agents.kafka.declared import declare
-from agents.kafka.rights import Right, rights
-from agents.kafka.stage_topics import upstream_inputs
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.rights import Right, list_rights
+from agents.kafka.stage_topics import list_upstream_inputs
 from agents.kafka.topics import CompactedInput, Outcome, refuse_compacted
 from cli.as_json import json_option
 from cli.command_group import CommandGroup
@@ -62,9 +62,11 @@ def create_command(
     servers, access = kafka.servers, kafka.access
     brokers = kafka.brokers(brokers_wait_s)
     with refusing(CompactedInput):
-        refuse_compacted(brokers, upstream_inputs(topology))
+        refuse_compacted(brokers, list_upstream_inputs(topology))
     with failing(BrokersUnavailable):
-        outcomes = topics.create(declare(topology), servers, topology.topics.replication, access)
+        outcomes = topics.ensure_topics(
+            list_needed_topics(topology), servers, topology.topics.replication, access
+        )
         narrow = topics.narrow_changelogs(topology, brokers.topics())
         grown = topics.grow_changelogs(narrow, servers, access) if grow else {}
     if as_json:
@@ -93,7 +95,7 @@ def _report(topology: Topology, outcomes: list[Outcome], grown: dict[str, int]) 
     for name, count in grown.items():
         click.echo(f"grown    {name} to {count} partitions")
     click.echo(topology.cut.why, err=True)
-    if topology.topics.replication is None and (thin := thinly_copied(outcomes)):
+    if topology.topics.replication is None and (thin := hint_of_few_replicas(outcomes)):
         click.echo(thin, err=True)
 
 
@@ -115,7 +117,7 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool, as_json: bool
     from agents.stage.recut import NotMoved, recut
 
     topology = load(topology_path)
-    masters = master_keys(topology, upstream_inputs(topology))
+    masters = master_keys(topology, list_upstream_inputs(topology))
     brokers = kafka.brokers()
     try:
         with refusing(NotMoved, *EXPECTED_FAILURES):
@@ -128,7 +130,7 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool, as_json: bool
     except (KafkaError, TimeoutError) as failed:
         raise Refused(f"nothing was moved: {failed!r}; run the command again") from failed
     if as_json:
-        click.echo(json.dumps(_tell(move, was_moved=not dry_run)))
+        click.echo(json.dumps(_move_to_json(move, was_moved=not dry_run)))
         return
     if move is None:
         click.echo("nothing to move: no other stages have a state")
@@ -140,7 +142,7 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool, as_json: bool
             click.echo(f"{group} reads from offset {offset} of {place.topic}/{place.partition}")
 
 
-def _tell(move: Move | None, *, was_moved: bool) -> dict[str, object] | None:
+def _move_to_json(move: Move | None, *, was_moved: bool) -> dict[str, object] | None:
     """Return a move as JSON: null if there is nothing to move."""
     if move is None:
         return None
@@ -176,7 +178,7 @@ def acls_command(topology_path: str, names: tuple[str, ...], principal: str, as_
         (principal.replace("{stage}", each.name.replace("+", "-")), right)
         for each in topology.stages
         if not names or each.name in names
-        for right in rights(topology, each)
+        for right in list_rights(topology, each)
     ]
     if as_json:
         listed = [{"principal": who, **right._asdict()} for who, right in dict.fromkeys(found)]
@@ -193,7 +195,7 @@ def _acl_command(principal: str, right: Right) -> str:
     return shlex.join(["kafka-acls.sh", "--allow-principal", principal, *operations, *of, *pattern])
 
 
-def thinly_copied(outcomes: list[Outcome]) -> str | None:
+def hint_of_few_replicas(outcomes: list[Outcome]) -> str | None:
     """Return a hint if topics have fewer replicas than the brokers could keep, else None."""
     copies = min(outcome.copies for outcome in outcomes)
     brokers = outcomes[0].brokers

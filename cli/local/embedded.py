@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, Producer, cimpl
 
-from agents.kafka.declared import declare
+from agents.kafka.declared import list_needed_topics
 from topology.config import Topology
 
 PARTITIONS = 4
@@ -35,7 +35,7 @@ class EmbeddedBroker:
     """An embedded broker, which runs from construction to `close` or the end of its `with`."""
 
     def __init__(self) -> None:
-        host = _host()
+        host = _new_host()
         self.close = weakref.finalize(self, _DESTROY, host)
         """Stops the broker and discards all its records."""
 
@@ -59,7 +59,7 @@ class EmbeddedBroker:
 
         `partitions` replaces the number that the topology sets.
         """
-        for spec in declare(topology):
+        for spec in list_needed_topics(topology):
             self.make_topic(spec.name, partitions or spec.partitions)
 
     def __enter__(self) -> Self:
@@ -76,27 +76,27 @@ _OK: Final = 0
 _LONGEST_REASON: Final = 512
 
 
-def _function(name: str, returns: Any, *takes: Any) -> Any:
+def _bind_function(name: str, returns: Any, *takes: Any) -> Any:
     function = getattr(_LIBRARY, f"rd_kafka_{name}")
     function.restype, function.argtypes = returns, takes
     return function
 
 
-_SETTINGS: Final = _function("conf_new", _POINTER)
-_SET: Final = _function("conf_set", ctypes.c_int, _POINTER, _TEXT, _TEXT, _TEXT, _SIZE)
-_NEW: Final = _function("new", _POINTER, ctypes.c_int, _POINTER, _TEXT, _SIZE)
-_DESTROY: Final = _function("destroy", None, _POINTER)
-_CLUSTER_OF: Final = _function("handle_mock_cluster", _POINTER, _POINTER)
-_SERVERS_OF: Final = _function("mock_cluster_bootstraps", _TEXT, _POINTER)
-_FIRST_REBALANCE_AFTER_MS: Final = _function(
+_SETTINGS: Final = _bind_function("conf_new", _POINTER)
+_SET: Final = _bind_function("conf_set", ctypes.c_int, _POINTER, _TEXT, _TEXT, _TEXT, _SIZE)
+_NEW: Final = _bind_function("new", _POINTER, ctypes.c_int, _POINTER, _TEXT, _SIZE)
+_DESTROY: Final = _bind_function("destroy", None, _POINTER)
+_CLUSTER_OF: Final = _bind_function("handle_mock_cluster", _POINTER, _POINTER)
+_SERVERS_OF: Final = _bind_function("mock_cluster_bootstraps", _TEXT, _POINTER)
+_FIRST_REBALANCE_AFTER_MS: Final = _bind_function(
     "mock_group_initial_rebalance_delay_ms", None, _POINTER, ctypes.c_int32
 )
-_MAKE_TOPIC: Final = _function(
+_MAKE_TOPIC: Final = _bind_function(
     "mock_topic_create", ctypes.c_int, _POINTER, _TEXT, ctypes.c_int, ctypes.c_int
 )
 
 
-def _host() -> int:
+def _new_host() -> int:
     """Return a librdkafka client that only hosts the mock cluster."""
     settings, reason = _SETTINGS(), ctypes.create_string_buffer(_LONGEST_REASON)
     for name, value in {

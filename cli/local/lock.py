@@ -14,7 +14,7 @@ from cli.local.poll import wait_until
 
 
 @contextmanager
-def exclusive(path: Path, timeout_s: float) -> Iterator[None]:
+def lock_file(path: Path, timeout_s: float) -> Iterator[None]:
     """Hold the lock on `path`, which is created if absent, during the body.
 
     Raises TimeoutError if another process holds it for longer than `timeout_s`.

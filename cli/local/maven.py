@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from cli.local.lock import exclusive
+from cli.local.lock import lock_file
 
 RESOLVE_TIMEOUT_S = 600.0
 LOCK_TIMEOUT_S = 2 * RESOLVE_TIMEOUT_S
@@ -67,9 +67,9 @@ class Jars:
         return f"{' and '.join(absent)} not found; install Java 17 and Maven"
 
     def folder(self) -> Path:
-        return cache() / self.name
+        return cache_folder() / self.name
 
-    def brought(self) -> Path:
+    def fetch_folder(self) -> Path:
         """Return the folder of the jars; fetch them first if they are absent."""
         fetch(self)
         return self.folder()
@@ -83,9 +83,9 @@ class Jars:
     def is_resolved(self) -> bool:
         """Return whether the jars are there, as the pom names them."""
         mark = self.folder() / MARK
-        return mark.exists() and mark.read_text(encoding="utf-8") == self._mark()
+        return mark.exists() and mark.read_text(encoding="utf-8") == self._make_mark()
 
-    def _mark(self) -> str:
+    def _make_mark(self) -> str:
         return "\n".join([self.pom.read_text(encoding="utf-8"), *_options(self.properties)])
 
     def take(self, fetched: Path) -> None:
@@ -94,7 +94,7 @@ class Jars:
         shutil.rmtree(folder, ignore_errors=True)
         fetched.replace(folder)
         # The mark is written last, because it states that the jars are complete.
-        (folder / MARK).write_text(self._mark(), encoding="utf-8")
+        (folder / MARK).write_text(self._make_mark(), encoding="utf-8")
 
 
 def fetch(*sets: Jars) -> None:
@@ -104,11 +104,11 @@ def fetch(*sets: Jars) -> None:
     """
     if all(jars.is_resolved() for jars in sets):
         return
-    cache().mkdir(parents=True, exist_ok=True)
-    with exclusive(cache() / "jars.lock", LOCK_TIMEOUT_S):
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with lock_file(cache_folder() / "jars.lock", LOCK_TIMEOUT_S):
         absent = [jars for jars in sets if not jars.is_resolved()]
         if absent:
-            scratch = cache().resolve() / "jars.part"
+            scratch = cache_folder().resolve() / "jars.part"
             shutil.rmtree(scratch, ignore_errors=True)  # A killed process may have left it.
             scratch.mkdir()
             try:
@@ -150,7 +150,7 @@ def _options(properties: Mapping[str, str]) -> list[str]:
     return [f"-D{key}={value}" for key, value in properties.items()]
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     """Return the folder of the project's cache, which the module's text describes."""
     if named := os.environ.get("INORDER_CACHE"):
         return Path(named)

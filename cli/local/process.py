@@ -149,17 +149,17 @@ def stat_fields(stat: Path) -> list[str]:
     return stat.read_text().rpartition(")")[2].split()
 
 
-def children(pid: int) -> list[int]:
+def find_descendants(pid: int) -> list[int]:
     """Return the process ids of all descendants of a process."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):
             for child in map(int, task.read_text().split()):
-                found += [child, *children(child)]
+                found += [child, *find_descendants(child)]
     return found
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Return whether the process exists and is not a zombie."""
     try:
         return stat_fields(Path(f"/proc/{pid}/stat"))[0] != "Z"

@@ -38,9 +38,9 @@ from typing import Final, NoReturn
 import click
 
 from agents.kafka.brokers import BrokersUnavailable
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
-from agents.process.child_process import announce, fork, leave_with
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
+from agents.process.child_process import announce, end_with_parent, fork
 from cli.http_token import fetch
 from cli.kafka_options import forget_security
 from cli.local import front_door, kafka
@@ -51,7 +51,7 @@ from cli.local.ports import LOOPBACK, free_ports, is_free
 from cli.local.process import NotReady
 from cli.logs import verbose_option
 from cli.run import worker
-from cli.serving import http_option, listening
+from cli.serving import http_option, parse_listen_address
 from cli.topology_file import EMBEDDED, Refused, failing, load, topology_named
 from topology.config import Topology
 
@@ -88,7 +88,7 @@ def command(topology_path: str | None, broker: str, http: str, verbose: bool) ->
     The default topology is one plain stream. The lines that it prints include the next commands.
     """
     began_s = time.monotonic()
-    host, port = listening("--http", http)
+    host, port = parse_listen_address("--http", http)
     address = f"{host}:{port or free_ports(1)[0]}"
     with tempfile.TemporaryDirectory(prefix="inorder-dev-") as name:
         folder = Path(name)
@@ -98,21 +98,21 @@ def command(topology_path: str | None, broker: str, http: str, verbose: bool) ->
             Path(topology_path).write_text(TOPOLOGY)
         topology = load(topology_path)
 
-        def tell(servers: str) -> None:
+        def print_next_lines(servers: str) -> None:
             _await_ready(address)
             seconds = time.monotonic() - began_s
             lines = next_lines(topology, given, servers, address, broker, seconds)
             click.echo("\n".join(lines), err=True)
 
-        with _broker(broker, folder, topology, tell) as servers:
-            _work(
+        with _run_broker(broker, folder, topology, print_next_lines) as servers:
+            _run_worker(
                 *("--topology", topology_path, "--brokers", servers, "--http", address),
                 *("--state-dir", str(folder / "state")),
                 "--verbose" if verbose else "--quiet",
             )
 
 
-def _work(*arguments: str) -> None:
+def _run_worker(*arguments: str) -> None:
     """Run the worker in this process, which ends with SystemExit.
 
     Security settings are removed from the environment, because this broker uses PLAINTEXT.
@@ -126,7 +126,7 @@ Told = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def _broker(kind: str, folder: Path, topology: Topology, told: Told) -> Iterator[str]:
+def _run_broker(kind: str, folder: Path, topology: Topology, told: Told) -> Iterator[str]:
     """Run a broker with the topology's topics during the body, and yield its bootstrap servers."""
     if kind == EMBEDDED:
         with _embed(topology, told) as servers:
@@ -137,14 +137,14 @@ def _broker(kind: str, folder: Path, topology: Topology, told: Told) -> Iterator
     click.echo("starting Kafka; the first time, its jars (55 MB) are downloaded", err=True)
     with (
         failing(JarsUnavailable, NotReady, BrokersUnavailable),
-        KafkaBroker(folder, ports=[kafka_port(USUAL_PORT)]) as real,
+        KafkaBroker(folder, ports=[choose_kafka_port(USUAL_PORT)]) as real,
     ):
-        create(declare(topology), real.bootstrap, replication=1)
+        ensure_topics(list_needed_topics(topology), real.bootstrap, replication=1)
         threading.Thread(target=told, args=(real.bootstrap,), daemon=True).start()
         yield real.bootstrap
 
 
-def kafka_port(usual: int) -> int:
+def choose_kafka_port(usual: int) -> int:
     """Return the usual port; if another process listens there, say so and return a free one."""
     if is_free(usual):
         return usual
@@ -157,9 +157,9 @@ def kafka_port(usual: int) -> int:
 @contextlib.contextmanager
 def _embed(topology: Topology, told: Told) -> Iterator[str]:
     """Run the embedded broker in a process beside this one, which has no other thread then."""
-    with socket.create_server((LOOPBACK, kafka_port(USUAL_PORT))) as door:
+    with socket.create_server((LOOPBACK, choose_kafka_port(USUAL_PORT))) as door:
         servers = f"{LOOPBACK}:{door.getsockname()[1]}"
-        begin = partial(_be_broker, door, topology, partial(told, servers), os.getpid())
+        begin = partial(_run_broker_process, door, topology, partial(told, servers), os.getpid())
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         with fork({"broker": []}, begin) as children:
             # The worker blocks signals itself until its event loop handles them.
@@ -171,7 +171,7 @@ def _embed(topology: Topology, told: Told) -> Iterator[str]:
             yield servers
 
 
-def _be_broker(
+def _run_broker_process(
     door: socket.socket,
     topology: Topology,
     told: Callable[[], None],
@@ -180,7 +180,7 @@ def _be_broker(
 ) -> None:
     """Run the broker until the parent ends; Ctrl-C is meant for the worker, which ends first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if leave_with(parent):
+    if end_with_parent(parent):
         with EmbeddedBroker() as broker:
             broker.make_topics(topology, PARTITIONS)
             announce(int(command[-1]), broker.bootstrap)
@@ -192,11 +192,11 @@ async def _serve(
 ) -> NoReturn:
     ended = asyncio.Event()
 
-    def look() -> None:
+    def end_if_orphaned() -> None:
         if os.getppid() != parent:
             ended.set()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, look)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end_if_orphaned)
     threading.Thread(target=told, daemon=True).start()
     async with await front_door.relay_connections(door, broker):
         await ended.wait()
@@ -214,7 +214,7 @@ def next_lines(
     `path` is the topology file, if one was given. A recording whose name begins like that of the
     file stands in the command that publishes it.
     """
-    inorder = program()
+    inorder = program_name()
     streams = list(topology.streams.values())
     inputs = list(dict.fromkeys(stream.input for stream in streams))
     by = f" --topology {shlex.quote(path)}" if path else ""
@@ -236,7 +236,7 @@ def next_lines(
     ]
 
 
-def program() -> str:
+def program_name() -> str:
     """Return the command as it was typed, if it can be typed so again."""
     typed = Path(sys.argv[0])
     found = shutil.which("inorder")

@@ -21,7 +21,7 @@ from agents.watch.deaths import join_counts
 from agents.watch.location import ASK_ANOTHER, STANDBY
 from cli.as_json import json_option
 from cli.http_token import fetch
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from cli.topology_file import Refused, source_named
 from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
 
@@ -77,14 +77,14 @@ def command(
         return
     standbys = [] if answer else standbys_at(worker)
     for line in explain(answer, source, standbys) if seq is None else answer["said"]:
-        click.echo(printable(line))
+        click.echo(escape_unprintable(line))
 
 
 def ask(worker: str, path: str) -> Any:
     try:
         status, text = fetch(worker, path, TIMEOUT_S)
         if status != HTTPStatus.OK:
-            raise Refused(f"the worker at {worker} says: {printable(text.strip())}")
+            raise Refused(f"the worker at {worker} says: {escape_unprintable(text.strip())}")
         return json.loads(text)
     except (OSError, ValueError) as error:
         raise Refused(
@@ -109,26 +109,26 @@ def explain(
         yield from (f"stage {name}: {ASK_ANOTHER}" for name in standbys)
         return
     if source is None:
-        yield from _amiss(partitions)
+        yield from _describe_faults(partitions)
     empty = whole = 0
     for part in partitions:
-        about = _partition(part, source)
+        about = _describe_partition(part, source)
         lanes = part.get("lanes") or [part]
         whole += len(lanes)
         waits = part["held"] or any(at["next_offset"] != at["high_watermark"] for at in lanes)
         if not about and (source is not None or not waits):
             empty += len(lanes)
             continue
-        yield from _places(part, lanes)
+        yield from _describe_task(part, lanes)
         yield from about
     if empty or not partitions:
-        yield _rest(empty, whole, source)
+        yield _describe_rest(empty, whole, source)
     yield from _remedies(partitions)
     for why in sorted({part["cut"] for part in partitions if "cut" in part}):
         yield f"stages: {why}"
 
 
-def _places(part: dict[str, Any], lanes: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _describe_task(part: dict[str, Any], lanes: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield a line about a task, and about each of its input partitions if it has several."""
     name = f"{part['stage']} {part['topic']}/{part['partition']}"
     buffered = f"{part['held']} buffered"
@@ -147,7 +147,7 @@ def _place(lane: dict[str, Any]) -> str:
     return f"next offset {lane['next_offset']}, end {lane['high_watermark']}{behind}"
 
 
-def _amiss(partitions: list[dict[str, Any]]) -> Iterator[str]:
+def _describe_faults(partitions: list[dict[str, Any]]) -> Iterator[str]:
     """Yield lines about stages whose records are mostly dead letters, with reason and remedy.
 
     Also yield lines about the parts of queries that match no event.
@@ -157,7 +157,7 @@ def _amiss(partitions: list[dict[str, Any]]) -> Iterator[str]:
         if "deaths" in part:
             by_stage.setdefault(part["stage"], []).append(part["deaths"])
     for stage, parts in by_stage.items():
-        if (alarm := join_counts(parts).alarm()) is not None:
+        if (alarm := join_counts(parts).find_alarm()) is not None:
             yield f"{stage}: {alarm}"
     yield from dict.fromkeys(
         f"{part['stage']}: query {query}: {word}"
@@ -167,7 +167,7 @@ def _amiss(partitions: list[dict[str, Any]]) -> Iterator[str]:
     )
 
 
-def _rest(empty: int, whole: int, source: str | None) -> str:
+def _describe_rest(empty: int, whole: int, source: str | None) -> str:
     if not whole:
         return "no partition is assigned to this worker"
     which = "all" if empty == whole else "the other"
@@ -187,24 +187,26 @@ def _remedies(partitions: list[dict[str, Any]]) -> Iterator[str]:
     for state, remedy in REMEDIES.items():
         asked = [c for c in clocks if state != UNSYNCED or c.get("policy") != "trust"]
         if count := sum(clock.get(state, 0) for clock in asked):
-            yield f"{count} {state}: {remedy}" + (_or_trust(asked) if state == UNSYNCED else "")
+            yield f"{count} {state}: {remedy}" + (
+                _advise_on_trust(asked) if state == UNSYNCED else ""
+            )
 
 
-def _or_trust(clocks: list[dict[str, Any]]) -> str:
+def _advise_on_trust(clocks: list[dict[str, Any]]) -> str:
     """Return whether clocks that do not sync may be trusted, which corrected events disprove."""
     if moved := sum(clock.get("corrected_by_arrival", 0) for clock in clocks):
         return f"; some of these clocks are wrong: {moved:,} events were corrected by arrivals"
     return "; where their clocks are right anyway, write clock: {unsynced: trust}"
 
 
-def _partition(part: dict[str, Any], source: str | None) -> list[str]:
+def _describe_partition(part: dict[str, Any], source: str | None) -> list[str]:
     """Return the lines about a partition, which follow its name."""
     lines: list[str] = []
     for stream, operators in part["streams"].items():
         if "reorder" in operators:
-            lines += _reorder(stream, operators["reorder"], part["now"], source)
+            lines += _describe_reorder(stream, operators["reorder"], part["now"], source)
         if "clock" in operators:
-            lines += _clocks(stream, operators["clock"], source)
+            lines += _describe_clocks(stream, operators["clock"], source)
         if "merge" in operators:
             lines += _merge(stream, operators["merge"], source)
     alignment = part["alignment"]
@@ -214,24 +216,25 @@ def _partition(part: dict[str, Any], source: str | None) -> list[str]:
     return lines
 
 
-def _reorder(
+def _describe_reorder(
     stream: str, reorder: dict[str, Any], now_ns: int, source: str | None
 ) -> Iterator[str]:
     for entry in reorder["waiting"]:
         if source in (None, entry["source"]):
             yield (
                 f"  {stream}/{entry['source']} epoch {entry['epoch']}: {entry['held']} buffered"
-                f" {sentences.why_held(entry)}, for {sentences.duration(now_ns - entry['since'])},"
-                f" at most {sentences.duration(entry['deadline'] - now_ns)} more"
+                f" {sentences.why_held(entry)},"
+                f" for {sentences.format_duration(now_ns - entry['since'])},"
+                f" at most {sentences.format_duration(entry['deadline'] - now_ns)} more"
             )
 
 
-def _clocks(stream: str, clock: dict[str, Any], source: str | None) -> Iterator[str]:
+def _describe_clocks(stream: str, clock: dict[str, Any], source: str | None) -> Iterator[str]:
     """Yield the number of clocks in each state, and the names of clocks in trouble or requested."""
     if not clock["sources"] or (source is None and clock["sources"] == clock[SYNCED]):
         return
     named = [
-        f"    {each['source']}: {_said_of(each)}"
+        f"    {each['source']}: {_describe_clock(each)}"
         for each in clock["clocks"]
         if each["source"] == source or (source is None and each["state"] in TROUBLE)
     ]
@@ -241,8 +244,8 @@ def _clocks(stream: str, clock: dict[str, Any], source: str | None) -> Iterator[
         yield from named
 
 
-def _said_of(clock: dict[str, Any]) -> str:
-    said = f"{clock['state']}, {sentences.reference_time(clock)}"
+def _describe_clock(clock: dict[str, Any]) -> str:
+    said = f"{clock['state']}, {sentences.format_correction(clock)}"
     if clock["skew_ppb"] is not None:
         said += f", runs {-clock['skew_ppb'] / PPB_PER_PPM:+.1f} ppm off"
     return f"{said}, segment {clock['segment']}"
@@ -250,8 +253,8 @@ def _said_of(clock: dict[str, Any]) -> str:
 
 def _merge(stream: str, merge: dict[str, Any], source: str | None) -> Iterator[str]:
     apart = [name for name in merge.get("wandering", ()) if source in (None, name)]
-    yield from (f"  {line}" for line in sentences.scatter(stream, apart))
-    yield from (f"  {line}" for line in sentences.set_back(stream, merge, source))
+    yield from (f"  {line}" for line in sentences.describe_scattered(stream, apart))
+    yield from (f"  {line}" for line in sentences.describe_set_back(stream, merge, source))
     causes = merge.get("late_by_cause", {})
     if causes and source is None:
         late = ", ".join(f"{cause} {count}" for cause, count in causes.items())

@@ -29,7 +29,7 @@ from spark_analytics.executors.setting import difference, digests, setting_of
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE
 from topology.flow.lanes import number_of
-from topology.flow.replay import SavedReplay, groups
+from topology.flow.replay import SavedReplay, group_all_streams
 from topology.flow.share import share_of
 from topology.model.event import Event
 from topology.model.outcome import Malformed
@@ -55,7 +55,7 @@ class Backfilled:
 
     def __init__(self, address: str, topology: Topology, topology_path: str) -> None:
         self._topology = topology
-        self._known, self._states = _open(address)
+        self._known, self._states = _open_backfill(address)
         if self._known["files"]:
             raise Refused(
                 f"{OPTION} {address}: was made from files, which have no offsets of the"
@@ -81,13 +81,13 @@ class Backfilled:
         lanes = {lane: number for number, lane in arrangement.lanes_of(source)}
         saved: list[SavedReplay] = []
         waiting: list[Event | Malformed] = []
-        for number, group in enumerate(groups(self._topology)):
+        for number, group in enumerate(group_all_streams(self._topology)):
             part = Lying(self, arrangement, lanes, group)
             if not part.streams:
                 continue
             state = _state_of(self._states.get(number))
             if arrangement.is_first:
-                waiting += _in_lanes(state.waiting, part.lane_of_content)
+                waiting += _select_in_lanes(state.waiting, part.lane_of_content)
             if state.saved is not None and state.saved.now_ns is not None:
                 operators = arrangement.operator_names
                 saved.append(
@@ -96,8 +96,8 @@ class Backfilled:
         first = TopicPartition(arrangement.inputs[0], 0)
         if arrangement.is_first and first in lanes:
             # The last state has records that belong to no stream, and their partition is unknown.
-            last = _state_of(self._states.get(len(groups(self._topology)))).waiting
-            waiting += _in_lanes(last, lambda _: lanes[first])
+            last = _state_of(self._states.get(len(group_all_streams(self._topology)))).waiting
+            waiting += _select_in_lanes(last, lambda _: lanes[first])
         offsets = self._offsets if arrangement.is_first else {}
         next_offsets = {lane: offsets.get(_name_of(lane), -1) + 1 for lane in lanes}
         return History(saved, waiting, next_offsets, self._now_ns)
@@ -199,7 +199,7 @@ class Lying:
         return self.lane_of(each.stream, each.source)
 
 
-def _in_lanes(
+def _select_in_lanes(
     waiting: Iterable[Content], lane_of: Callable[[Event | Malformed], int | None]
 ) -> Iterator[Event | Malformed]:
     """Yield the events and dead letters that have a lane, numbered with it."""
@@ -212,7 +212,7 @@ def _in_lanes(
             yield each
 
 
-def _open(address: str) -> tuple[dict[str, Any], dict[int, str]]:
+def _open_backfill(address: str) -> tuple[dict[str, Any], dict[int, str]]:
     """Return the notes on the backfill's last run, and the addresses of the groups' states."""
     try:
         from spark_analytics.backfill.place import PlaceRefused

@@ -22,13 +22,13 @@ import click
 
 from agents.exits import Exit
 from agents.kafka.stage_topics import inputs_of
-from agents.process.child_process import ANNOUNCE, announce, leave_with
-from agents.process.memory import be_ended_first
+from agents.process.child_process import ANNOUNCE, announce, end_with_parent
+from agents.process.memory import raise_kill_priority
 from agents.process.stage_process import EXPECTED_FAILURES, ProcessSettings, run_stage
-from cli.http_token import http_token
+from cli.http_token import read_http_token
 from cli.kafka_options import security
 from cli.logs import set_up
-from cli.redis_place import redis_url
+from cli.redis_place import add_redis_password
 from cli.run.from_backfill import Backfilled
 from cli.run.stage_options import StageOptions, stage_options
 from cli.signing import master_keys
@@ -52,28 +52,28 @@ def command(options: StageOptions, name: str, parent: int | None, announce_fd: i
     with suppress(OSError):
         OWN_NAME.write_text(f"stage {name}")
     set_up(name, quiet=options.quiet, verbose=options.verbose, style=options.log_style)
-    if parent is not None and not leave_with(parent):
+    if parent is not None and not end_with_parent(parent):
         log.error("the supervisor has ended")
         sys.exit(Exit.DONE)
     if parent is not None:
-        be_ended_first()
+        raise_kill_priority()
     topology = load(options.topology_path, options.redis)
     stage = next(stage for stage in topology.stages if stage.name == name)
     access = security(options.kafka_path)
     if topology.state == "redis":
         # If the extra is not installed, this reports it at the start.
         import_module("agents.state.stores.redis")
-        topology = topology.model_copy(update={"redis": redis_url(topology.redis)})
+        topology = topology.model_copy(update={"redis": add_redis_password(topology.redis)})
     masters = master_keys(topology, inputs_of(topology, stage))
     backfill = options.backfill
     announced = None if announce_fd is None else partial(announce, announce_fd)
     settings = ProcessSettings(
         *(options.brokers, options.state_dir, access, options.brokers_wait_s, parent, announced),
-        *(options.instance, options.session_s, masters, http_token()),
+        *(options.instance, options.session_s, masters, read_http_token()),
         None if backfill is None else Backfilled(backfill, topology, options.topology_path),
     )
     try:
-        asyncio.run(_run(run_stage(topology, stage, settings)))
+        asyncio.run(_run_and_exit(run_stage(topology, stage, settings)))
     except EXPECTED_FAILURES as refused:
         raise Refused(str(refused)) from refused
     except Exception as failed:
@@ -81,7 +81,7 @@ def command(options: StageOptions, name: str, parent: int | None, announce_fd: i
         sys.exit(Exit.FAILED)
 
 
-async def _run(stage: Coroutine[Any, Any, None]) -> None:
+async def _run_and_exit(stage: Coroutine[Any, Any, None]) -> None:
     """Run the stage and end the process at once, because everything is committed by then.
 
     A thread of Faust may hang if the stage is stopped while it starts. Neither that thread nor code

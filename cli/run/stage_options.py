@@ -9,7 +9,7 @@ from pathlib import Path
 from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option
 from cli.logs import TEXT, log_option, quiet_option, verbose_option
-from cli.option_group import given_by, option_group, options_of
+from cli.option_group import field_given_by, option_group, options_of
 from cli.program import PROGRAM
 from cli.run.from_backfill import OPTION, from_backfill_option
 from cli.topology_file import kafka_option, redis_named
@@ -25,17 +25,17 @@ class StageOptions:
     topology_path: str
     brokers: str
     state_dir: Path
-    backfill: str | None = given_by(from_backfill_option)
-    redis: str | None = given_by(redis_named())
-    kafka_path: str | None = given_by(kafka_option)
-    brokers_wait_s: float = given_by(brokers_wait_option)
-    instance: str | None = given_by(instance_option)
-    session_s: float = given_by(session_option, 6.0)
-    log_style: str = given_by(log_option, TEXT)
-    quiet: bool = given_by(quiet_option, default=False)
-    verbose: bool = given_by(verbose_option, default=False)
+    backfill: str | None = field_given_by(from_backfill_option)
+    redis: str | None = field_given_by(redis_named())
+    kafka_path: str | None = field_given_by(kafka_option)
+    brokers_wait_s: float = field_given_by(brokers_wait_option)
+    instance: str | None = field_given_by(instance_option)
+    session_s: float = field_given_by(session_option, 6.0)
+    log_style: str = field_given_by(log_option, TEXT)
+    quiet: bool = field_given_by(quiet_option, default=False)
+    verbose: bool = field_given_by(verbose_option, default=False)
 
-    def words_for(self, stage: str) -> list[str]:
+    def command_line_for(self, stage: str) -> list[str]:
         """Return the command line that runs this stage as a child of this process."""
         return [
             *(*PROGRAM, "stage"),

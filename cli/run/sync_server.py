@@ -16,7 +16,7 @@ from agents.kafka.brokers import BrokersUnavailable
 from agents.watch.port.http import HttpUnavailable
 from cli.kafka_options import Kafka, on_kafka
 from cli.logs import log_option, quiet_option, set_up
-from cli.serving import asked_by_http, http_option, listening
+from cli.serving import http_option, parse_listen_address, serve_http
 from cli.topology_file import Refused, failing, load, refusing, topology_named
 from inorder.sync.keys import BadKeys, KeyRing
 from producers.sync_server.metrics import ServerCollector
@@ -81,10 +81,10 @@ def command(
     none` they go to standard output, as lines for `inorder replay`.
     """
     set_up("sync-server", quiet=quiet, style=log_style)
-    host, port = listening("--bind", bind)
-    http_host, http_port = listening("--http", http)
-    ring = _keys(keys, auth, host, bind)
-    publishing = _publishing(kafka, topology_path, _name(server))
+    host, port = parse_listen_address("--bind", bind)
+    http_host, http_port = parse_listen_address("--http", http)
+    ring = _read_keys(keys, auth, host, bind)
+    publishing = _make_publishing(kafka, topology_path, _name(server))
     try:
         serving = SyncServer(
             host,
@@ -92,7 +92,7 @@ def command(
             ring,
             publishing.take,
             limits=ServerLimits(rate_per_s=rate, burst=int(2 * rate)),
-            on_turn=publishing.turn,
+            on_turn=publishing.update_counts,
         )
     except BindFailed as error:
         raise Refused(f"{error}; give --bind another HOST:PORT") from error
@@ -105,7 +105,7 @@ def command(
 
 
 async def _serve(server: SyncServer, publishing: Publishing, host: str, port: int) -> None:
-    async with asked_by_http(
+    async with serve_http(
         *(server, (host, port), ServerCollector(server, publishing), publishing.trouble),
         *(lambda: _explain(server, publishing), STUCK_S),
     ) as where:
@@ -145,7 +145,7 @@ def _name(name: str | None) -> str:
     return found
 
 
-def _keys(path: Path | None, auth: str | None, host: str, bind: str) -> KeyRing:
+def _read_keys(path: Path | None, auth: str | None, host: str, bind: str) -> KeyRing:
     if path is None:
         if auth is None and not is_loopback(host):
             raise Refused(f"--bind {bind} accepts other machines: give --keys FILE, or --auth none")
@@ -161,7 +161,7 @@ def _keys(path: Path | None, auth: str | None, host: str, bind: str) -> KeyRing:
     return keys
 
 
-def _publishing(kafka: Kafka, topology_path: str | None, name: str) -> Publishing:
+def _make_publishing(kafka: Kafka, topology_path: str | None, name: str) -> Publishing:
     topics = load(topology_path).topics if topology_path is not None else TopicsConfig()
     if kafka.servers == NO_BROKERS:
         return LinePublishing(sys.stdout.buffer, name)
@@ -173,4 +173,4 @@ def _publishing(kafka: Kafka, topology_path: str | None, name: str) -> Publishin
             or f"{kafka.servers} has no topic {topics.clock}; run `inorder topics create`"
         )
     log.info("samples go to %s with the server's name %s", topics.clock, name)
-    return TopicPublishing(kafka.servers, topics.clock, name, kafka.access.librdkafka())
+    return TopicPublishing(kafka.servers, topics.clock, name, kafka.access.to_librdkafka())

@@ -19,22 +19,22 @@ import click
 import yaml
 
 from agents.kafka.security import PLAINTEXT
-from agents.kafka.stage_topics import inputs_of, works
-from agents.process.child_process import Process, fork, may_fork
+from agents.kafka.stage_topics import has_work, inputs_of
+from agents.process.child_process import Process, can_fork, fork
 from agents.process.scrapes import COMPILED, CORE, IN_PYTHON
 from agents.process.supervisor import Supervisor
 from agents.watch.port.http import HttpUnavailable, bind
-from cli.functions_text import reading
-from cli.http_token import hand_on, http_token
-from cli.kafka_options import reach, security
+from cli.functions_text import make_reader
+from cli.http_token import export_token, read_http_token
+from cli.kafka_options import connect_brokers, security
 from cli.local.embedded import EmbeddedBroker
 from cli.logs import set_up
 from cli.main import main
 from cli.program import PROGRAM
-from cli.redis_place import let_in, redis_url
+from cli.redis_place import add_redis_password, check_access
 from cli.run.from_backfill import Backfilled
 from cli.run.stage_options import StageOptions, stage_options
-from cli.serving import http_option, listening
+from cli.serving import http_option, parse_listen_address
 from cli.signing import master_keys
 from cli.topology_file import (
     EMBEDDED,
@@ -87,24 +87,24 @@ def command(
     reads = {topic for s in topology.stages if s.name in stages for topic in inputs_of(topology, s)}
     master_keys(topology, reads)  # This only checks the keys: the stages read them themselves.
     if topology.state == "redis":
-        let_in(redis_url(topology.redis))
+        check_access(add_redis_password(topology.redis))
     if options.backfill is not None:  # A fault is reported here once, and not in each stage.
         Backfilled(options.backfill, topology, options.topology_path)
-    settings = with_all_keys(options.topology_path, options.redis)
-    host, port = listening("--http", http)
-    token = http_token()
+    settings = make_settings_reader(options.topology_path, options.redis)
+    host, port = parse_listen_address("--http", http)
+    token = read_http_token()
     if security(options.kafka_path) != PLAINTEXT and options.brokers == EMBEDDED:
         raise Refused("--brokers embedded uses PLAINTEXT; leave --kafka and its variables out")
     if CORE != COMPILED:
         log.info("%s", IN_PYTHON)
     if take_over is not None:
         _take_over(take_over, options, topology)
-    with _brokers(options.brokers, topology) as servers:
+    with _run_brokers(options.brokers, topology) as servers:
         filled = replace(options, brokers=servers)
-        commands = {stage: filled.words_for(stage) for stage in stages}
+        commands = {stage: filled.command_line_for(stage) for stage in stages}
         if options.redis is not None:
             os.environ["INORDER_REDIS"] = options.redis
-        hand_on(token)
+        export_token(token)
         stuck_after_s = topology.stuck_after_ns / NS_PER_S
         with refusing(HttpUnavailable), contextlib.ExitStack() as opened:
             # A port in use is reported before a stage starts.
@@ -128,7 +128,7 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
     if since_ns is None:
         remedy = "write now, or a time like 2026-11-24T08:00:00Z"
         raise Refused(f"--take-over {instant}: is not a time; {remedy}")
-    brokers = reach(options.brokers, security(options.kafka_path), options.brokers_wait_s)
+    brokers = connect_brokers(options.brokers, security(options.kafka_path), options.brokers_wait_s)
     try:
         with refusing(*EXPECTED_FAILURES):
             asyncio.run(take_over(brokers, topology, since_ns // 10**6))
@@ -137,7 +137,7 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
         raise Refused(f"--take-over {instant}: {failed!r}; {remedy}") from failed
 
 
-def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
+def make_settings_reader(path: str, redis: str | None) -> Callable[[], str]:
     """Return a function for the page that returns the current topology file with all keys.
 
     Users and passwords in URLs are left out.
@@ -147,7 +147,7 @@ def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
         document |= {"redis": WHO.sub("//", redis)}
 
     def text() -> str:
-        return WHO.sub("//", reference.fill(document, reading(Path(path).parent)))
+        return WHO.sub("//", reference.fill(document, make_reader(Path(path).parent)))
 
     return text
 
@@ -155,7 +155,7 @@ def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
 def choose(topology: Topology, names: tuple[str, ...]) -> list[str]:
     """Return the stages to run: the named ones, or all that have work."""
     known = [stage.name for stage in topology.stages]
-    working = [stage.name for stage in topology.stages if works(topology, stage)]
+    working = [stage.name for stage in topology.stages if has_work(topology, stage)]
     for name in names:
         if name not in known:
             raise Refused(f"--stage {name}: is not a stage; the topology has {', '.join(known)}")
@@ -169,22 +169,22 @@ def _begin(
     commands: Mapping[str, Sequence[str]], sockets: Sequence[socket]
 ) -> Iterator[dict[str, Process]]:
     """Fork the processes of the stages if possible; otherwise the supervisor starts them."""
-    if not may_fork():
+    if not can_fork():
         yield {}
         return
     import_module("cli.run.stage")
-    with fork(commands, _be_stage, sockets) as stages:
+    with fork(commands, _run_stage, sockets) as stages:
         yield stages
 
 
-def _be_stage(command: Sequence[str]) -> None:
+def _run_stage(command: Sequence[str]) -> None:
     """Run the command of a stage as its own interpreter would, without the worker's log."""
     logging.getLogger().handlers.clear()
     main.main(command[len(PROGRAM) :], prog_name="inorder")
 
 
 @contextlib.contextmanager
-def _brokers(brokers: str, topology: Topology) -> Iterator[str]:
+def _run_brokers(brokers: str, topology: Topology) -> Iterator[str]:
     """Yield the bootstrap servers; `embedded` starts a broker with the topics during the body."""
     if brokers != EMBEDDED:
         yield brokers

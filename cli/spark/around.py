@@ -28,7 +28,7 @@ def require_spark() -> None:
 
 
 @contextmanager
-def plain_errors(job: str) -> Iterator[None]:
+def report_plain_errors(job: str) -> Iterator[None]:
     """Turn an error of the body into one line, with the exit code of its kind."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
@@ -99,7 +99,7 @@ def open_session(
 
 
 @contextmanager
-def signals(stop: Callable[[], None]) -> Iterator[None]:
+def handle_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` on SIGTERM and SIGINT during the body."""
     before = {
         number: signal.signal(number, lambda *_: stop())

@@ -15,7 +15,7 @@ from cli.as_json import json_option
 from cli.command_group import CommandGroup
 from cli.files.summary import print_summary
 from cli.kafka_options import security
-from cli.spark.around import open_session, plain_errors, require_spark
+from cli.spark.around import open_session, report_plain_errors, require_spark
 from cli.spark.live import command as live
 from cli.spark.options import (
     KEYS,
@@ -84,7 +84,7 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
     from cli.spark.job import Asked
 
     asked = Asked(job=job, topology=topology, brokers=brokers, security=access, **rest)
-    with plain_errors(job):
+    with report_plain_errors(job):
         _run(asked)
 
 
@@ -144,7 +144,7 @@ def backfill(
     if options.schema is not None and options.form == "parquet":
         raise Refused("--schema: payloads in Parquet are text; add --format iceberg, or delta")
     settings = {BAR: str(sys.stderr.isatty()).lower(), **settings_of(master, conf)}
-    with plain_errors("backfill"):
+    with report_plain_errors("backfill"):
         lakes = [kind for kind in LAKES if kind in (options.form, *formats_of(options.inputs))]
         resumed = Resumed(options.out) if options.resume else None
         place = Place(options.out, adds=options.resume)
@@ -153,7 +153,7 @@ def backfill(
                 setting = setting_of(topology_path, topology)
                 summary = run(spark, setting, topology, options, place, resumed, warn)
         finally:
-            place.give_up()
+            place.discard()
     if summary is None:
         click.echo(BROUGHT, err=True)
         if as_json and resumed is not None:
@@ -163,17 +163,25 @@ def backfill(
 
 
 def _run(asked: Asked) -> None:
-    from cli.spark.job import go_on, guard, ids_of, output, session, tables, topics_of
+    from cli.spark.job import (
+        ids_of,
+        make_output,
+        make_tables,
+        make_topic_check,
+        open_job_session,
+        run_queries,
+        topics_of,
+    )
     from spark_analytics.jobs.running import run_bounded
 
-    brokers = None if asked.archive else asked.brokers_now()
-    with session(asked) as spark:
+    brokers = None if asked.archive else asked.connect_brokers()
+    with open_job_session(asked) as spark:
         topics = topics_of(asked, spark)
-        found = tables(asked, topics)
-        there = output(asked, found, spark)
+        found = make_tables(asked, topics)
+        there = make_output(asked, found, spark)
         ids = ids_of(asked, brokers, sorted(topics.asked)) if brokers else {}
         if asked.batch:
             run_bounded(found, there, asked.folder)
             return
-        watched = guard(asked, brokers, ids) if brokers else None
-        go_on(asked, spark, found, there, asked.about(ids), watched)
+        watched = make_topic_check(asked, brokers, ids) if brokers else None
+        run_queries(asked, spark, found, there, asked.about(ids), watched)

@@ -53,13 +53,13 @@ def release() -> str:
     return ".".join(installed.split(".")[:2])
 
 
-def _of_release(pom: str, name: str) -> Jars:
+def _jars_of_release(pom: str, name: str) -> Jars:
     return Jars(Path(__file__).parent / pom, name, RELEASES.get(release(), {}))
 
 
-CONNECTOR = _of_release("kafka.xml", f"spark-{release()}")
+CONNECTOR = _jars_of_release("kafka.xml", f"spark-{release()}")
 POSTGRES_DRIVER = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
-LAKES = {kind: _of_release(f"{kind}.xml", f"spark-{release()}-{kind}") for kind in FORMATS}
+LAKES = {kind: _jars_of_release(f"{kind}.xml", f"spark-{release()}-{kind}") for kind in FORMATS}
 
 
 def missing() -> str | None:
@@ -69,24 +69,24 @@ def missing() -> str | None:
     if is_submitted():
         return None
     no_jars = CONNECTOR.missing()
-    return refused_release() or (no_jars and f"no Spark: {no_jars}")
+    return why_refused_release() or (no_jars and f"no Spark: {no_jars}")
 
 
-def refused_release() -> str | None:
+def why_refused_release() -> str | None:
     """Return why no jars can be fetched for the installed pyspark, or None if they can."""
     if release() in RELEASES:
         return None
     return f"no jars are known for pyspark {release()}; install {' or '.join(RELEASES)}"
 
 
-def jars() -> list[str]:
+def fetch_connector_jars() -> list[str]:
     """Return the paths of the connector's jars, fetched if absent; none under spark-submit.
 
     Raises JarsUnavailable, which states why they cannot be fetched.
     """
     if is_submitted():
         return []
-    return sorted(str(path) for path in CONNECTOR.brought().glob("*.jar"))
+    return sorted(str(path) for path in CONNECTOR.fetch_folder().glob("*.jar"))
 
 
 def folder() -> Path:
@@ -96,7 +96,7 @@ def folder() -> Path:
 
 def postgres_jars() -> list[str]:
     """Return the paths of the driver for Iceberg catalogs in PostgreSQL, as `jars` does."""
-    return _of(POSTGRES_DRIVER, "JDBC driver of PostgreSQL")
+    return _find_paths(POSTGRES_DRIVER, "JDBC driver of PostgreSQL")
 
 
 def catalog_jars(catalog: str | None) -> list[str]:
@@ -106,13 +106,13 @@ def catalog_jars(catalog: str | None) -> list[str]:
 
 def lake_jars(kind: str) -> list[str]:
     """Return the paths of the jars that write tables as `iceberg` or `delta`, as `jars` does."""
-    return _of(LAKES[kind], f"{kind.capitalize()} for Spark")
+    return _find_paths(LAKES[kind], f"{kind.capitalize()} for Spark")
 
 
-def _of(jars: Jars, what: str) -> list[str]:
+def _find_paths(jars: Jars, what: str) -> list[str]:
     if is_submitted():
         return []
     absent = jars.missing()
     if absent is not None:
         raise JarsUnavailable(f"no {what}: {absent}")
-    return sorted(str(path) for path in jars.brought().glob("*.jar"))
+    return sorted(str(path) for path in jars.fetch_folder().glob("*.jar"))

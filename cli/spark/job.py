@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
 from cli.durations import duration_ns
-from cli.kafka_options import reach
-from cli.spark.around import open_session, signals
-from cli.spark.jars import jars
+from cli.kafka_options import connect_brokers
+from cli.spark.around import handle_signals, open_session
+from cli.spark.jars import fetch_connector_jars
 from cli.spark.kafka import java_settings
 from cli.spark.options import (
     KEYS,
@@ -41,7 +41,7 @@ from spark_analytics.tables.catalog import FORMATS, Format, catalog_of
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from topology.config import Topology
-from topology.spelling.kinds import length_ns
+from topology.spelling.kinds import parse_length_ns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +76,8 @@ class Asked:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kafka", java_settings(self.security))
-        object.__setattr__(self, "windows", _windows(self.window))
-        object.__setattr__(self, "interval", _interval(self))
+        object.__setattr__(self, "windows", _parse_windows(self.window))
+        object.__setattr__(self, "interval", _format_interval(self))
         if self.archive is not None and not self.batch:
             raise Refused("--archive is read as a whole; add --batch")
         require_iceberg(self.catalog, self.form)
@@ -105,8 +105,8 @@ class Asked:
     def formats(self) -> list[Format]:
         return [kind for kind in FORMATS if kind == self.form]
 
-    def brokers_now(self) -> Brokers:
-        return reach(self.brokers, self.security)
+    def connect_brokers(self) -> Brokers:
+        return connect_brokers(self.brokers, self.security)
 
     def about(self, topic_ids: dict[str, str]) -> dict[str, Any]:
         """Return the identity of a checkpoint, which only a job with the same identity may use."""
@@ -128,13 +128,13 @@ class Asked:
         }
 
 
-def session(asked: Asked) -> AbstractContextManager[SparkSession]:
+def open_job_session(asked: Asked) -> AbstractContextManager[SparkSession]:
     lakes = list(dict.fromkeys([*asked.formats, *formats_of([asked.archive])]))
     settings = settings_of(asked.master, asked.conf)
-    return open_session(asked.job, jars(), settings, lakes, asked.catalog)
+    return open_session(asked.job, fetch_connector_jars(), settings, lakes, asked.catalog)
 
 
-def go_on(
+def run_queries(
     asked: Asked,
     spark: SparkSession,
     found: Sequence[Table],
@@ -144,10 +144,10 @@ def go_on(
 ) -> None:
     """Run the queries on the checkpoint until they end or a signal arrives."""
     written = [part.name for table in found for part in table.list_written()]
-    left = [name for name in written if there.holds(spark, name)]
+    left = [name for name in written if there.has_batches(spark, name)]
     claim(spark, asked.checkpoints, about, left)
     running = Running(found, there, asked.folder, asked.checkpoints, asked.interval, watched)
-    with signals(running.stop):
+    with handle_signals(running.stop):
         running.wait()
 
 
@@ -163,13 +163,15 @@ def ids_of(asked: Asked, brokers: Brokers, topics: Sequence[str]) -> dict[str, s
     return brokers.topic_ids(topics)
 
 
-def guard(asked: Asked, brokers: Brokers, topic_ids: dict[str, str]) -> Callable[[], None]:
+def make_topic_check(
+    asked: Asked, brokers: Brokers, topic_ids: dict[str, str]
+) -> Callable[[], None]:
     """Return a check that raises JobFailed unless the topics are those with which the job began.
 
     If the brokers do not answer, the check passes, because Spark waits for them.
     """
 
-    def look() -> None:
+    def check_topics() -> None:
         try:
             there = {name for name, count in brokers.partitions(topic_ids).items() if count}
             now = brokers.topic_ids(sorted(there))
@@ -182,7 +184,7 @@ def guard(asked: Asked, brokers: Brokers, topic_ids: dict[str, str]) -> Callable
                 " belong to the old topic. Remove checkpoint and tables to start again"
             )
 
-    return look
+    return check_topics
 
 
 def topics_of(asked: Asked, spark: SparkSession) -> Topics:
@@ -191,11 +193,11 @@ def topics_of(asked: Asked, spark: SparkSession) -> Topics:
     return KafkaTopics(spark, asked.brokers, not asked.batch, asked.kafka, asked.max_per_batch)
 
 
-def tables(asked: Asked, topics: Topics) -> list[Table]:
+def make_tables(asked: Asked, topics: Topics) -> list[Table]:
     return JOBS[asked.job](topics, asked.topology, _options(asked))
 
 
-def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Folder | LakeOutput:
+def make_output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Folder | LakeOutput:
     if not asked.formats:
         written = [part for table in tables for part in table.list_written()]
         return Folder(asked.folder, frozenset(part.name for part in written if part.folds))
@@ -215,21 +217,21 @@ def _options(asked: Asked) -> Options:
     )
 
 
-def _interval(asked: Asked) -> str | None:
+def _format_interval(asked: Asked) -> str | None:
     if asked.until_caught_up:
         return None
-    return _spell(duration_ns("--every", asked.every, length_ns), "--every")
+    return _format_microseconds(duration_ns("--every", asked.every, parse_length_ns), "--every")
 
 
-def _windows(text: str) -> Windows:
+def _parse_windows(text: str) -> Windows:
     found = window_of(text, "--window")
     if found.kind == "count":
         raise Refused("--window count: Spark has only windows of time; write tumbling 10s")
-    every = _spell(found.every_ns, "--window") if found.kind == "sliding" else None
-    return Windows(found.kind, _spell(found.size_ns, "--window"), every)
+    every = _format_microseconds(found.every_ns, "--window") if found.kind == "sliding" else None
+    return Windows(found.kind, _format_microseconds(found.size_ns, "--window"), every)
 
 
-def _spell(length_ns: int, option: str) -> str:
+def _format_microseconds(length_ns: int, option: str) -> str:
     if length_ns % 1_000:
         raise Refused(
             f"{option}: {length_ns} ns: Spark counts in microseconds; write a whole number of them"

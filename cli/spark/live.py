@@ -8,7 +8,7 @@ import click
 
 from cli.kafka_options import security
 from cli.signing import master_keys
-from cli.spark.around import plain_errors, require_spark
+from cli.spark.around import report_plain_errors, require_spark
 from cli.spark.options import session_options, stream_options
 from cli.topology_file import load
 
@@ -43,30 +43,37 @@ def command(
     from spark_analytics.executors.setting import setting_of
 
     asked = Asked(job="live", topology=topology, brokers=brokers, security=access, **rest)
-    with plain_errors("live"):
-        _live(asked, setting_of(topology_path, topology), max_waiting)
+    with report_plain_errors("live"):
+        _run_live(asked, setting_of(topology_path, topology), max_waiting)
 
 
-def _live(asked: Asked, setting: Setting, max_waiting: int) -> None:
-    from cli.spark.job import go_on, guard, ids_of, output, session, topics_of
-    from spark_analytics.backfill.archived import topics_read
+def _run_live(asked: Asked, setting: Setting, max_waiting: int) -> None:
+    from cli.spark.job import (
+        ids_of,
+        make_output,
+        make_topic_check,
+        open_job_session,
+        run_queries,
+        topics_of,
+    )
+    from spark_analytics.backfill.archived import find_topics_to_read
     from spark_analytics.executors.setting import digests
     from spark_analytics.executors.shipping import ship
     from spark_analytics.jobs.topics import KafkaTopics
     from spark_analytics.live.in_lake import COLUMNS
-    from spark_analytics.live.run import lag_ms, partitions_of, require, table
+    from spark_analytics.live.run import check_session, lag_ms, partitions_of, table
 
-    brokers = asked.brokers_now()
-    names = topics_read(asked.topology)
+    brokers = asked.connect_brokers()
+    names = find_topics_to_read(asked.topology)
     ids = ids_of(asked, brokers, names)
     partitions = partitions_of(asked.topology, brokers.partitions(names))
-    with session(asked) as spark, ship(spark):
-        require(spark)
+    with open_job_session(asked) as spark, ship(spark):
+        check_session(spark)
         topics = topics_of(asked, spark)
         assert isinstance(topics, KafkaTopics)
         records, in_lake = topics.records(*names), bool(asked.formats)
         lag = lag_ms(asked.topology)
         found = table(records, setting, partitions, lag, max_waiting, in_lake=in_lake)
-        there = output(asked, [found], spark)
+        there = make_output(asked, [found], spark)
         about = {**asked.about(ids), "topology": digests(setting), "columns": COLUMNS}
-        go_on(asked, spark, [found], there, about, guard(asked, brokers, ids))
+        run_queries(asked, spark, [found], there, about, make_topic_check(asked, brokers, ids))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from cli.option_group import together
+from cli.option_group import add_options
 from cli.topology_file import Refused, brokers_option, kafka_option, topology_option
 
 FORMATS: Final = ("parquet", "iceberg", "delta")
@@ -28,7 +28,7 @@ schema_option = click.option(
     metavar="DDL",
     help="Types of the fields of JSON payloads: 'player INT, v DOUBLE'.",
 )
-session_options = together(
+session_options = add_options(
     (
         click.option(
             "--master",
@@ -55,7 +55,7 @@ def format_option(command: str) -> Callable[[Any], Any]:
 
 def stream_options(command: str, every: str, max_per_batch: int) -> Callable[[Any], Any]:
     """Return a decorator with the options of a query; `every` and `max_per_batch` are defaults."""
-    return together(
+    return add_options(
         (
             topology_option,
             brokers_option,

@@ -101,7 +101,7 @@ _WRONG: Final = (
 
 
 class AvroSchema(NamedTuple):
-    """A parsed schema for `decoding`; a recursive one contains itself."""
+    """A parsed schema for `make_decoder`; a recursive one contains itself."""
 
     schema: Any
     is_recursive: bool
@@ -118,13 +118,15 @@ def parse(text: str, referred: Sequence[str] = ()) -> AvroSchema:
     named: dict[str, Any] = {}
     try:
         for each in (*referred, text):
-            schema = fastavro.parse_schema(_mark(json.loads(each)), named_schemas=named)
+            schema = fastavro.parse_schema(
+                _replace_logical_types(json.loads(each)), named_schemas=named
+            )
     except (*_WRONG, fastavro.schema.SchemaParseException) as wrong:
         raise SchemaFault(
             f"is not an Avro schema ({str(wrong)[:MAX_REASON_CHARS] or 'nested too deep'})"
         ) from None
     measuring = _Measuring(named)
-    measuring.excess(schema, 0)
+    measuring.measure(schema, 0)
     return AvroSchema(schema, measuring.is_recursive, named)
 
 
@@ -139,12 +141,12 @@ def require_plain_defaults(reader: AvroSchema) -> None:
                 )
 
 
-def decoding(schema: AvroSchema, reader: AvroSchema | None = None) -> Decode:
+def make_decoder(schema: AvroSchema, reader: AvroSchema | None = None) -> Decode:
     """Return a decoder of values without any prefix; a value must use all of its bytes.
 
     Values are resolved to the schema `reader`, if it is given.
     """
-    read_next = reading_on(schema, reader)
+    read_next = make_reader(schema, reader)
 
     def decode(value: bytes | None) -> object:
         if value is None:
@@ -159,7 +161,7 @@ def decoding(schema: AvroSchema, reader: AvroSchema | None = None) -> Decode:
     return decode
 
 
-def reading_on(
+def make_reader(
     schema: AvroSchema, reader: AvroSchema | None = None
 ) -> Callable[[io.BytesIO], object]:
     """Return a function that reads the next value in a stream, and resolves it to `reader`.
@@ -168,14 +170,14 @@ def reading_on(
     """
     is_recursive = schema.is_recursive or (reader is not None and reader.is_recursive)
     read_one = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
-    of_schema, to_schema = schema.schema, None if reader is None else _alias(reader, schema)
+    of_schema, to_schema = schema.schema, None if reader is None else _add_aliases(reader, schema)
     has_own_parts = reader is not None and _has_parts_in_defaults(reader)
 
     def read_next(stream: io.BytesIO) -> object:
         try:
             decoded: object = read_one(stream, of_schema, to_schema)
         except read.SchemaResolutionError as wrong:
-            raise ValueFault(SCHEMA_REFUSED, _misfit(str(wrong))) from None
+            raise ValueFault(SCHEMA_REFUSED, _explain_misfit(str(wrong))) from None
         except _WRONG as wrong:
             kind = "it ends too early" if isinstance(wrong, EOFError) else type(wrong).__name__
             raise ValueFault(
@@ -190,7 +192,7 @@ def reading_on(
     return read_next
 
 
-def _misfit(reason: str) -> str:
+def _explain_misfit(reason: str) -> str:
     """Return why a value does not fit the reader's schema, and the remedy."""
     why = "the value's schema does not fit schema.reader"
     found = [_NAMED.search(part) for part in _BETWEEN.split(reason, maxsplit=1)]
@@ -211,13 +213,15 @@ def _misfit(reason: str) -> str:
 # -- schemas ---------------------------------------------------------------------------------------
 
 
-def _mark(schema: Any) -> Any:
+def _replace_logical_types(schema: Any) -> Any:
     """Return a copy of the schema, with logical types replaced as in `_READ_AS` or removed."""
     if isinstance(schema, list):
-        return [_mark(each) for each in schema]
+        return [_replace_logical_types(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    marked = {name: _mark(each) for name, each in schema.items() if name != "logicalType"}
+    marked = {
+        name: _replace_logical_types(each) for name, each in schema.items() if name != "logicalType"
+    }
     logical, of_type = schema.get("logicalType"), schema.get("type")
     read_as = _READ_AS.get(f"{of_type}-{logical}")
     if read_as is not None:
@@ -228,7 +232,7 @@ def _mark(schema: Any) -> Any:
     return marked
 
 
-def _alias(reader: AvroSchema, schema: AvroSchema) -> Any:
+def _add_aliases(reader: AvroSchema, schema: AvroSchema) -> Any:
     """Return the reader's schema with the aliases that values of `schema` need.
 
     A field that is there by its own name needs none. The library would take either of the two, or
@@ -338,43 +342,43 @@ class _Measuring:
         self._open: set[str] = set()
         self._types = 0
 
-    def excess(self, schema: Any, depth: int) -> int:
+    def measure(self, schema: Any, depth: int) -> int:
         self._types += 1
         if self._types > MAX_TYPES or depth > MAX_DEPTH:
             raise SchemaFault(
                 f"has more than {MAX_TYPES} types, or is nested more than {MAX_DEPTH} deep"
             )
         if isinstance(schema, list):
-            branches = [self.excess(branch, depth + 1) for branch in schema]
+            branches = [self.measure(branch, depth + 1) for branch in schema]
             return max(branches, default=0) - MAX_VALUES_PER_BYTE
         kind = schema["type"] if isinstance(schema, dict) else schema
         if isinstance(kind, dict | list):
-            return self.excess(kind, depth + 1)
+            return self.measure(kind, depth + 1)
         if kind in {"record", "error"}:
-            return self._of_record(schema, depth)
+            return self._measure_record(schema, depth)
         if kind in {"array", "map"}:
-            self._must_be_bounded(schema, kind, depth)
+            self._check_bounded(schema, kind, depth)
             return 1 - MAX_VALUES_PER_BYTE
         if kind == "fixed":
             return 1 - MAX_VALUES_PER_BYTE * int(schema["size"])
         if kind in _LEAST_BYTES:
             return 1 - MAX_VALUES_PER_BYTE * _LEAST_BYTES[kind]
-        return self.excess(self._named[kind], depth + 1)
+        return self.measure(self._named[kind], depth + 1)
 
-    def _of_record(self, schema: Any, depth: int) -> int:
+    def _measure_record(self, schema: Any, depth: int) -> int:
         name = schema["name"]
         if name in self._open:
             self.is_recursive = True
             return 0  # This record is checked at its outer occurrence.
         self._open.add(name)
-        excess = 1 + sum(self.excess(field["type"], depth + 1) for field in schema["fields"])
+        excess = 1 + sum(self.measure(field["type"], depth + 1) for field in schema["fields"])
         self._open.remove(name)
         if self.is_recursive and excess > 0:
             raise SchemaFault(f"contains itself (`{name}`) without a bound")
         return excess
 
-    def _must_be_bounded(self, schema: Any, kind: str, depth: int) -> None:
-        items = self.excess(schema["items" if kind == "array" else "values"], depth + 1)
+    def _check_bounded(self, schema: Any, kind: str, depth: int) -> None:
+        items = self.measure(schema["items" if kind == "array" else "values"], depth + 1)
         # The key of a map's item takes at least a byte.
         if items > MAX_VALUES_PER_BYTE * (kind == "map"):
             raise SchemaFault(
@@ -386,7 +390,7 @@ class _Measuring:
 # -- logical types ---------------------------------------------------------------------------------
 
 
-def _stamp(unit_ns: int, is_local: bool) -> Callable[..., object]:
+def _make_time_reader(unit_ns: int, is_local: bool) -> Callable[..., object]:
     return lambda number, *_: Timestamp(number * unit_ns, is_local)
 
 
@@ -410,7 +414,7 @@ def _readers() -> Iterator[tuple[str, Callable[..., object]]]:
         plain = name.removeprefix(PREFIX)
         yield (
             f"{key.partition('-')[0]}-{name}",
-            _stamp(*_STAMPS[plain]) if plain in _STAMPS else others[plain],
+            _make_time_reader(*_STAMPS[plain]) if plain in _STAMPS else others[plain],
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from topology.model.paths import Path
-from topology.wire.values import UNDECODABLE, ValueFault, walk
+from topology.wire.values import UNDECODABLE, ValueFault, follow_path
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
 """The errors that hostile JSON can raise; ArithmeticError is for a number with a huge exponent."""
@@ -79,10 +79,10 @@ class JsonPick:
 
     def _from_whole(self, value: bytes) -> Sequence[object]:
         decoded = decode(value)
-        return [walk(decoded, path) for path in self._paths]
+        return [follow_path(decoded, path) for path in self._paths]
 
 
-def picking(paths: Sequence[Path]) -> JsonPick:
+def make_pick(paths: Sequence[Path]) -> JsonPick:
     """Return a `JsonPick` of the paths, as a `topology.wire.values.Picking`."""
     return JsonPick(paths)
 
@@ -104,7 +104,7 @@ def _is_plain(name: str) -> bool:
 
 def _shape(stems: Sequence[tuple[str, ...]]) -> Any:
     """Return a msgspec structure whose fields f0, f1, … represent the first names of the stems."""
-    firsts = _firsts(stems)
+    firsts = _first_names(stems)
     fields = []
     for at, name in enumerate(firsts):
         below = [stem[1:] for stem in stems if stem[0] == name]
@@ -114,7 +114,7 @@ def _shape(stems: Sequence[tuple[str, ...]]) -> Any:
     return msgspec.defstruct("Wanted", fields, rename=rename, gc=False)
 
 
-def _firsts(stems: Sequence[tuple[str, ...]]) -> list[str]:
+def _first_names(stems: Sequence[tuple[str, ...]]) -> list[str]:
     return list(dict.fromkeys(stem[0] for stem in stems))
 
 
@@ -123,7 +123,7 @@ def _getter(path: Path, stems: Sequence[tuple[str, ...]]) -> Callable[[Any], obj
     names: list[str] = []
     below = stems
     for name in stem:
-        names.append(f"f{_firsts(below).index(name)}")
+        names.append(f"f{_first_names(below).index(name)}")
         below = [each[1:] for each in below if each[0] == name]
     rest = path[len(stem) :]
     first, deeper = names[0], names[1:]
@@ -134,7 +134,7 @@ def _getter(path: Path, stems: Sequence[tuple[str, ...]]) -> Callable[[Any], obj
             if value is None:
                 return None
             value = getattr(value, name)
-        return walk(value, rest) if rest else value
+        return follow_path(value, rest) if rest else value
 
     return get
 

@@ -57,7 +57,7 @@ SHORT: Final = frozenset({"source", "seq", "epoch", "ts", "type"})
 """Fields that the short path reads."""
 
 
-def short_way(reader: FieldReader) -> MappedValues | None:
+def find_short_path(reader: FieldReader) -> MappedValues | None:
     """Return the codec's short path for this reader, or None if it needs the general path.
 
     The reader needs the general path for fields outside the value, except a source that is the key.

@@ -11,13 +11,13 @@ from typing import Final
 import orjson
 
 from codec.values.mapped import registered_schemas
-from codec.values.registered import RegisteredSchemas, without_prefix
+from codec.values.registered import RegisteredSchemas, strip_prefix
 from codec.values.schemas import values_decoder
 from topology.config import StreamConfig, Topology
 from topology.model.encoded import ReadEncoded
 from topology.model.paths import Path
 from topology.wire.payload import as_json
-from topology.wire.values import Decode, ValueFault, walk
+from topology.wire.values import Decode, ValueFault, follow_path
 
 WHOLE: Final[Path] = ()
 
@@ -38,11 +38,11 @@ def payload_readers(
         path = mapping.payload.path
         if stream.format == "json" and stream.value_schema is None and path == WHOLE:
             continue
-        decode: Decode = plain_json
+        decode: Decode = decode_json
         if stream.format != "json":
             registered = tables.get(stream.input)
             decode, _ = values_decoder(stream.format, stream.value_schema, registered)
-        found[name] = reading(decode, path)
+        found[name] = make_reader(decode, path)
     return found
 
 
@@ -53,17 +53,17 @@ def tables_of(topology: Topology) -> dict[str, RegisteredSchemas]:
     return {topic: table for topic, table in found.items() if table is not None}
 
 
-def plain_json(value: bytes | None) -> object:
+def decode_json(value: bytes | None) -> object:
     """Decode JSON, with or without a registry's five bytes; numbers become int or float."""
-    return orjson.loads(without_prefix(value) or b"null")
+    return orjson.loads(strip_prefix(value) or b"null")
 
 
-def reading(decode: Decode, path: Path) -> ReadEncoded:
+def make_reader(decode: Decode, path: Path) -> ReadEncoded:
     """Return a reader of the payload at the path; it raises ValueError for an unreadable value."""
 
     def read(value: bytes) -> object:
         try:
-            return as_json(walk(decode(bytes(value)), path))
+            return as_json(follow_path(decode(bytes(value)), path))
         except ValueFault as fault:
             raise ValueError(fault.detail) from None
         except RecursionError:

@@ -53,7 +53,7 @@ _MAX_VARINT_BYTES: Final = 5
 Plain = Callable[[Any], object]
 
 
-def of_message(descriptors: bytes, message: str) -> Decode:
+def make_message_decoder(descriptors: bytes, message: str) -> Decode:
     """Return a decoder of one message of a descriptor set.
 
     Raises SchemaFault if the set is not valid or does not have the message.
@@ -72,10 +72,10 @@ def of_message(descriptors: bytes, message: str) -> Decode:
         names = sorted(f"{each.package}.{top.name}" for each in own for top in each.message_type)
         known = ", ".join(name.removeprefix(".") for name in names[:MAX_NAMED])
         raise SchemaFault(f"has no message `{message}`; it has {known}") from None
-    return _decoding(descriptor)
+    return _make_decoder(descriptor)
 
 
-def of_file(schema: bytes, referred: Sequence[bytes]) -> Decode:
+def make_file_decoder(schema: bytes, referred: Sequence[bytes]) -> Decode:
     """Return a decoder of values that name their message by its position in the file.
 
     All arguments are serialized file descriptors. Each of `referred` comes after the ones that it
@@ -91,7 +91,7 @@ def of_file(schema: bytes, referred: Sequence[bytes]) -> Decode:
         indexes, begin = _indexes(value)
         decoder = decoders.get(indexes)
         if decoder is None:
-            decoder = decoders[indexes] = _decoding(_at(file, indexes))
+            decoder = decoders[indexes] = _make_decoder(_at(file, indexes))
         return decoder(value[begin:])
 
     return decode
@@ -106,7 +106,7 @@ def _pool(files: Sequence[bytes]) -> DescriptorPool:
     pool = DescriptorPool()
     names = set()
     try:
-        for file in (*_well_known(), *files):
+        for file in (*_list_well_known(), *files):
             name = FileDescriptorProto.FromString(file).name
             if name not in names:
                 pool.AddSerializedFile(file)
@@ -116,7 +116,7 @@ def _pool(files: Sequence[bytes]) -> DescriptorPool:
     return pool
 
 
-def _well_known() -> list[bytes]:
+def _list_well_known() -> list[bytes]:
     """Return the files that schemas may import without including them."""
     modules = (
         any_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2,
@@ -166,10 +166,10 @@ def _at(file: Any, indexes: tuple[int, ...]) -> Any:
 # -- values ----------------------------------------------------------------------------------------
 
 
-def _decoding(descriptor: Any) -> Decode:
+def _make_decoder(descriptor: Any) -> Decode:
     message_class: Any = GetMessageClass(descriptor)
     plains: dict[str, Plain] = {}
-    plain = _plain_of(descriptor, plains)
+    plain = _make_converter(descriptor, plains)
 
     def decode(value: bytes | None) -> object:
         if value is None:
@@ -187,7 +187,7 @@ def _decoding(descriptor: Any) -> Decode:
     return decode
 
 
-def _plain_of(descriptor: Any, plains: dict[str, Plain]) -> Plain:
+def _make_converter(descriptor: Any, plains: dict[str, Plain]) -> Plain:
     """Return a function that turns the descriptor's messages into dicts.
 
     `plains` has the functions by name. Messages may contain themselves, so an unfinished function
@@ -202,7 +202,8 @@ def _plain_of(descriptor: Any, plains: dict[str, Plain]) -> Plain:
         return plains[name]
     plains[name] = lambda message: plains[name](message)  # noqa: PLW0108
     fields = [
-        (field.name, field.has_presence, _field_plain(field, plains)) for field in descriptor.fields
+        (field.name, field.has_presence, _make_field_converter(field, plains))
+        for field in descriptor.fields
     ]
 
     def plain(message: Any) -> object:
@@ -216,20 +217,20 @@ def _plain_of(descriptor: Any, plains: dict[str, Plain]) -> Plain:
     return plain
 
 
-def _field_plain(field: Any, plains: dict[str, Plain]) -> Plain:
+def _make_field_converter(field: Any, plains: dict[str, Plain]) -> Plain:
     of_message = field.message_type
     if of_message is not None and of_message.GetOptions().map_entry:
-        value_plain = _one_plain(of_message.fields_by_name["value"], plains)
+        value_plain = _make_value_converter(of_message.fields_by_name["value"], plains)
         return lambda entries: {_key(key): value_plain(entries[key]) for key in entries}
-    of_one = _one_plain(field, plains)
+    of_one = _make_value_converter(field, plains)
     if field.is_repeated:
         return lambda values: [of_one(value) for value in values]
     return of_one
 
 
-def _one_plain(field: Any, plains: dict[str, Plain]) -> Plain:
+def _make_value_converter(field: Any, plains: dict[str, Plain]) -> Plain:
     if field.message_type is not None:
-        return _plain_of(field.message_type, plains)
+        return _make_converter(field.message_type, plains)
     if field.enum_type is not None:
         symbols: Mapping[int, str] = {
             number: value.name for number, value in field.enum_type.values_by_number.items()

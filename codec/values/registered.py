@@ -25,7 +25,7 @@ def schema_id(value: bytes) -> int | None:
     return int.from_bytes(value[1:PREFIX_BYTES], "big")
 
 
-def without_prefix(value: bytes | None) -> bytes | None:
+def strip_prefix(value: bytes | None) -> bytes | None:
     """Return the value without the five bytes, if it has them; no text begins with 0."""
     return value if value is None or schema_id(value) is None else value[PREFIX_BYTES:]
 
@@ -67,7 +67,7 @@ class RegisteredSchemas:
         self._decoders: dict[int, Decoders] = {}
         self._faults: dict[int, ValueFault] = {}
 
-    def takes(self, subjects: Collection[str]) -> bool:
+    def is_accepted(self, subjects: Collection[str]) -> bool:
         """Return whether a schema that is registered under these subjects is accepted."""
         return self._subjects is None or not self._subjects.isdisjoint(subjects)
 
@@ -97,13 +97,13 @@ class RegisteredSchemas:
 
     def decode(self, value: bytes | None) -> object:
         """Decode a value by the schema that it names; raise ValueFault if that fails."""
-        return None if value is None else self._by_schema(value).values(value[PREFIX_BYTES:])
+        return None if value is None else self._find_decoders(value).values(value[PREFIX_BYTES:])
 
     def decode_key(self, key: bytes | None) -> object:
         """Decode a key by the schema that it names; raise ValueFault if that fails."""
-        return None if key is None else self._by_schema(key).keys(key[PREFIX_BYTES:])
+        return None if key is None else self._find_decoders(key).keys(key[PREFIX_BYTES:])
 
-    def _by_schema(self, value: bytes) -> Decoders:
+    def _find_decoders(self, value: bytes) -> Decoders:
         number = schema_id(value)
         if number is None:
             raise ValueFault(
@@ -113,9 +113,9 @@ class RegisteredSchemas:
             )
         decoders = self._decoders.get(number)
         if decoders is None:
-            raise self._faults.get(number) or unknown(number, self.registry)
+            raise self._faults.get(number) or make_unknown_fault(number, self.registry)
         return decoders
 
 
-def unknown(number: int, registry: str) -> ValueFault:
+def make_unknown_fault(number: int, registry: str) -> ValueFault:
     return ValueFault(SCHEMA_UNKNOWN, f"{registry} has no schema {number}; register it there")

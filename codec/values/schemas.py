@@ -16,7 +16,7 @@ from codec.values.registered import (
     SCHEMA_REFUSED,
     Decoders,
     RegisteredSchemas,
-    without_prefix,
+    strip_prefix,
 )
 from codec.values.schema_fault import SchemaFault
 from topology.config import SchemaConfig
@@ -37,15 +37,15 @@ def values_decoder(
     """
     if format_ == "json":
         if schema is None:
-            return json.decode, json.picking
-        return _json_behind_prefix, _picking_behind_prefix
+            return json.decode, json.make_pick
+        return _decode_prefixed_json, _make_prefixed_pick
     if format_ == "bytes":
         return raw.decode, None
     if registered is not None:
         return registered.decode, None
     if schema is None or schema.file is None:
         raise SchemaFault(f"is missing for {format_} values; name its file or a registry")
-    return _of_file(format_, Path(schema.file), schema), None
+    return _make_file_decoder(format_, Path(schema.file), schema), None
 
 
 def keys_decoder(format_: str | None, registered: RegisteredSchemas | None = None) -> Decode | None:
@@ -65,25 +65,25 @@ def registered_decoders(
     schema is not valid.
     """
     if reader is None or kind != "AVRO":
-        plain = _register(kind, schema, referred)
-        return Decoders(plain if reader is None else _not_avro, plain)
+        plain = _make_decoder(kind, schema, referred)
+        return Decoders(plain if reader is None else _refuse_reader, plain)
     from codec.values import avro
 
     parsed = avro.parse(schema, referred)
-    return Decoders(avro.decoding(parsed, avro.parse(reader)), avro.decoding(parsed))
+    return Decoders(avro.make_decoder(parsed, avro.parse(reader)), avro.make_decoder(parsed))
 
 
-def _not_avro(_: bytes | None) -> object:
+def _refuse_reader(_: bytes | None) -> object:
     raise ValueFault(
         SCHEMA_REFUSED, "schema.reader is for Avro, but the value's schema is not; leave it out"
     )
 
 
-def _register(kind: str, schema: str, referred: Sequence[str]) -> Decode:
+def _make_decoder(kind: str, schema: str, referred: Sequence[str]) -> Decode:
     if kind == "AVRO":
         from codec.values import avro
 
-        return avro.decoding(avro.parse(schema, referred))
+        return avro.make_decoder(avro.parse(schema, referred))
     if kind == "PROTOBUF":
         from codec.values import protobuf
 
@@ -94,13 +94,13 @@ def _register(kind: str, schema: str, referred: Sequence[str]) -> Decode:
                 "is Protobuf as text; use a registry that supports ?format=serialized, or"
                 " schema: {file: …, message: …} with a file from protoc"
             ) from None
-        return protobuf.of_file(first, others)
+        return protobuf.make_file_decoder(first, others)
     if kind == "JSON":
         return json.decode
     raise SchemaFault(f"is of an unknown type, {kind[:20]!r}")
 
 
-def _of_file(format_: str, file: Path, schema: SchemaConfig) -> Decode:
+def _make_file_decoder(format_: str, file: Path, schema: SchemaConfig) -> Decode:
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -110,18 +110,18 @@ def _of_file(format_: str, file: Path, schema: SchemaConfig) -> Decode:
             from codec.values import avro
 
             reader = None if schema.reader is None else avro.parse(schema.reader)
-            return avro.decoding(avro.parse(content.decode("utf-8", "replace")), reader)
+            return avro.make_decoder(avro.parse(content.decode("utf-8", "replace")), reader)
         from codec.values import protobuf
 
-        return protobuf.of_message(content, schema.message or "")
+        return protobuf.make_message_decoder(content, schema.message or "")
     except SchemaFault as fault:
         raise SchemaFault(f"{file} {fault}") from None
 
 
-def _json_behind_prefix(value: bytes | None) -> object:
-    return json.decode(without_prefix(value))
+def _decode_prefixed_json(value: bytes | None) -> object:
+    return json.decode(strip_prefix(value))
 
 
-def _picking_behind_prefix(paths: Sequence[FieldPath]) -> Pick:
-    pick = json.picking(paths)
-    return lambda value: pick(without_prefix(value))
+def _make_prefixed_pick(paths: Sequence[FieldPath]) -> Pick:
+    pick = json.make_pick(paths)
+    return lambda value: pick(strip_prefix(value))

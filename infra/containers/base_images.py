@@ -87,11 +87,11 @@ def make_all(engine: Engine) -> None:
             engine.docker("pull", "--quiet", name, timeout_s=BUILD_TIMEOUT_S)
         return
     digests = {BASE: _base_digest()}
-    if _label(engine, BASE) != digests[BASE]:
+    if _read_label(engine, BASE) != digests[BASE]:
         _import_base(engine, digests[BASE])
     for name, recipe in IMAGES.items():
         digests[name] = _digest(recipe, digests[recipe.below])
-        if _label(engine, name) != digests[name]:
+        if _read_label(engine, name) != digests[name]:
             _build(engine, name, recipe, digests[name])
 
 
@@ -109,7 +109,7 @@ def python() -> Path | None:
     return None
 
 
-def _label(engine: Engine, name: str) -> str | None:
+def _read_label(engine: Engine, name: str) -> str | None:
     """Return the digest of the recipe by which the engine's image of the name was made."""
     template = f'{{{{index .Config.Labels "{LABEL}"}}}}'
     try:
@@ -119,7 +119,7 @@ def _label(engine: Engine, name: str) -> str | None:
 
 
 def _base_digest() -> str:
-    digest = sha256(repr((RELEASE, LIBRARIES, ENVIRONMENT, debian.sources())).encode())
+    digest = sha256(repr((RELEASE, LIBRARIES, ENVIRONMENT, debian.read_sources())).encode())
     for path, content in _machine_files():
         digest.update(f"{path} ".encode() + content)
     return digest.hexdigest()
@@ -139,7 +139,7 @@ def _machine_files() -> tuple[tuple[str, bytes], ...]:
 
 
 def _find_machine_files() -> Iterator[tuple[str, bytes]]:
-    yield "etc/apt/apt.conf.d/50machine", debian.settings().encode()
+    yield "etc/apt/apt.conf.d/50machine", debian.read_settings().encode()
     for file in CERTIFICATES:
         if file.exists():
             yield str(file.relative_to("/")), file.read_bytes()
@@ -178,7 +178,7 @@ def _build(engine: Engine, name: str, recipe: Recipe, digest: str) -> None:
         context = Path(scratch) / "context"
         shutil.copytree(RECIPES / recipe.folder, context)
         if recipe.folder == "kafka":
-            shutil.copytree(jars.of_version().brought(), context / "jars")
+            shutil.copytree(jars.jars_of_version().fetch_folder(), context / "jars")
             shutil.copy(jars.LOG_SETTINGS, context)
         if recipe.folder == "python":
             _copy_python(context / "python")

@@ -36,7 +36,7 @@ def codename() -> str | None:
     return release.get("VERSION_CODENAME") if release.get("ID") == "debian" else None
 
 
-def sources() -> dict[str, str]:
+def read_sources() -> dict[str, str]:
     """Return the machine's package sources that are Debian's own archive, by their file's name."""
     files = [APT / "sources.list", *(APT / "sources.list.d").glob("*")]
     own: dict[str, str] = {}
@@ -84,7 +84,7 @@ def _is_own(stanza: str) -> bool:
     )
 
 
-def settings() -> str:
+def read_settings() -> str:
     """Return how this machine's apt reaches packages, as a file of settings."""
     lines = run("apt-config", "dump", "Acquire").splitlines()
     return "".join(f"{line}\n" for line in lines if not line.endswith(' "";'))
@@ -98,7 +98,7 @@ class Release:
         lists = folder / "lists"
         for each in (self.sources, lists / "partial"):
             each.mkdir(parents=True, exist_ok=True)
-        for file, text in sources().items():
+        for file, text in read_sources().items():
             renamed = re.sub(rf"\b{codename()}\b", name, text)
             (self.sources / file).write_text(renamed, encoding="utf-8")
         self._options = [
@@ -111,22 +111,22 @@ class Release:
             *("-o", f"Dir::State::lists={lists}", "-o", "APT::Sandbox::User=root"),
             *("-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="),
         ]
-        self._get("update", "--quiet")
+        self._run_apt_get("update", "--quiet")
 
     def unpack(self, packages: Sequence[str], folder: Path) -> None:
         """Unpack the packages into the folder."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._get("download", *packages, cwd=folder)
+        self._run_apt_get("download", *packages, cwd=folder)
         for package in folder.glob("*.deb"):
             run("dpkg", "-x", str(package), str(folder))
             package.unlink()
 
     def find_absent(self, packages: Sequence[str]) -> list[str]:
         """Return which of the packages, and of those that they need, are not installed here."""
-        told = self._get("install", "--simulate", "--no-install-recommends", *packages)
+        told = self._run_apt_get("install", "--simulate", "--no-install-recommends", *packages)
         return INSTALLED.findall(told)
 
-    def _get(self, *words: str, cwd: Path | None = None) -> str:
+    def _run_apt_get(self, *words: str, cwd: Path | None = None) -> str:
         return run("apt-get", *self._options, *words, cwd=cwd)
 
 
@@ -134,4 +134,4 @@ def missing() -> str | None:
     """Return why no packages can be fetched here; None if they can."""
     if codename() is None or shutil.which("apt-get") is None:
         return "the packages of Debian's apt are needed, and this is another system"
-    return None if sources() else f"no source of apt in {APT} is Debian's own of {codename()}"
+    return None if read_sources() else f"no source of apt in {APT} is Debian's own of {codename()}"

@@ -17,9 +17,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from cli.local.lock import exclusive
+from cli.local.lock import lock_file
 from cli.local.poll import wait_until
-from cli.local.process import Process, lives
+from cli.local.process import Process, is_alive
 from cli.local.server import Server
 from infra.containers import machine, programs
 from infra.containers.command import TIMEOUT_S, CommandFailed, run
@@ -68,8 +68,8 @@ class Engine(Server):
 
     def start(self) -> None:
         found = programs.environment()
-        self._opened.enter_context(exclusive(LOCK, LOCK_TIMEOUT_S))
-        _end_former()
+        self._opened.enter_context(lock_file(LOCK, LOCK_TIMEOUT_S))
+        _end_killed_run()
         self._opened.callback(NOTE.unlink, missing_ok=True)
         run_folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory()))
         self._opened.callback(machine.unmount, run_folder)
@@ -77,7 +77,7 @@ class Engine(Server):
         self._engine_env = {**os.environ, **found.engine}
         self._remove_bridge()
         self.before = self.read_machine()
-        self._opened.callback(machine.clear, self.before)
+        self._opened.callback(machine.remove_leftovers, self.before)
         self._opened.callback(self._remove_bridge)
         self._make_bridge()
         # The machine's file of settings would contradict the options.
@@ -148,7 +148,7 @@ class Engine(Server):
             run("ip", "link", "delete", BRIDGE, env=self._engine_env)
 
 
-def _end_former() -> None:
+def _end_killed_run() -> None:
     """End the engine of a killed run, whichever clone's it is, and remove its run folder.
 
     The caller has the lock, so the run of an engine that is noted has ended.
@@ -162,7 +162,7 @@ def _end_former() -> None:
         if _runs_on(pid, data):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-            wait_until(lambda: not lives(pid), STOP_TIMEOUT_S, f"the end of process {pid}")
+            wait_until(lambda: not is_alive(pid), STOP_TIMEOUT_S, f"the end of process {pid}")
         for folder in (run_folder, data):
             machine.unmount(folder)
         shutil.rmtree(run_folder, ignore_errors=True)

@@ -64,7 +64,7 @@ def unmount(folder: Path) -> None:
             run("umount", "--lazy", place)
 
 
-def clear(before: Settings) -> None:
+def remove_leftovers(before: Settings) -> None:
     """Remove the folders that were not there before, but no files of an engine installed since."""
     for top in LEFT:
         if top not in before.folders:

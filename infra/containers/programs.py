@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cli.local.lock import exclusive
-from cli.local.maven import cache
+from cli.local.lock import lock_file
+from cli.local.maven import cache_folder
 from infra.containers import debian
 
 PROGRAMS: Final = {
@@ -37,7 +37,7 @@ LOCK_TIMEOUT_S: Final = 1200.0
 
 def folder() -> Path:
     """Return the folder of the engine, its images and its programs, in the project's cache."""
-    return cache().resolve() / "containers"
+    return cache_folder().resolve() / "containers"
 
 
 def is_pulled() -> bool:
@@ -47,7 +47,7 @@ def is_pulled() -> bool:
 
 def missing() -> str | None:
     """Return why the programs cannot be had here; None if they can."""
-    if all(map(shutil.which, _list_wanted())) and _has_compose():
+    if all(map(shutil.which, _required_programs())) and _has_compose():
         return None
     return debian.missing()
 
@@ -65,13 +65,13 @@ def environment() -> Environment:
     Raises CommandFailed if a package cannot be had.
     """
     unpacked, config = folder() / "programs", folder() / "config"
-    with exclusive(folder() / "programs.lock", LOCK_TIMEOUT_S):
+    with lock_file(folder() / "programs.lock", LOCK_TIMEOUT_S):
         _unpack_programs(unpacked)
         has_own_plugin = _unpack_compose(unpacked, config)
     # The machine's own programs come first.
     path = f"{os.environ['PATH']}:{unpacked / 'usr/bin'}:{unpacked / 'usr/sbin'}"
     client = {"PATH": path} | ({"DOCKER_CONFIG": str(config)} if has_own_plugin else {})
-    if all(map(shutil.which, _list_wanted())):
+    if all(map(shutil.which, _required_programs())):
         return Environment(client, client)
     libraries = next((unpacked / "usr/lib").glob("*-linux-gnu"), unpacked)
     own = {"LD_LIBRARY_PATH": str(libraries)}
@@ -81,12 +81,14 @@ def environment() -> Environment:
     return Environment(client, client | own)
 
 
-def _list_wanted() -> dict[str, str]:
+def _required_programs() -> dict[str, str]:
     return PROGRAMS if is_pulled() else PROGRAMS | MAKER
 
 
 def _unpack_programs(into: Path) -> None:
-    absent = {package for name, package in _list_wanted().items() if shutil.which(name) is None}
+    absent = {
+        package for name, package in _required_programs().items() if shutil.which(name) is None
+    }
     mark = into / "unpacked.txt"
     wanted = " ".join(sorted(absent))
     if not absent or (mark.exists() and mark.read_text() == wanted):

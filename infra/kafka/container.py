@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import Any
 
 from cli.local.kafka import settings
-from cli.local.kafka.client import answers, create_topic
+from cli.local.kafka.client import create_topic, is_answering
 from cli.local.kafka.jars import VERSION
 from cli.local.poll import wait_until
 from cli.local.ports import LOOPBACK, free_ports
@@ -60,10 +60,10 @@ def has_image(name: str) -> bool:
 class ContainerBroker(Server):
     def __init__(self, *, overrides: Mapping[str, str] | None = None) -> None:
         self._port, controller_port = free_ports(2)
-        own = settings.of_node(0, {settings.PLAIN: [self._port]}, [controller_port])
+        own = settings.settings_of_node(0, {settings.PLAIN: [self._port]}, [controller_port])
         # In its own network the broker listens on all addresses; clients use the loopback address.
         own["listeners"] = f"PLAINTEXT://:{self._port},CONTROLLER://:{controller_port}"
-        self._settings = settings.share(1) | own | dict(overrides or {})
+        self._settings = settings.shared_settings(1) | own | dict(overrides or {})
         self._container: Any = None
 
     @property
@@ -82,16 +82,16 @@ class ContainerBroker(Server):
         self._engine.stop(timeout=STOP_TIMEOUT_S)
 
     def kill(self, node: int = 0) -> None:
-        self._only(node).kill()
+        self._container_of(node).kill()
 
     def pause(self, node: int = 0) -> None:
-        self._only(node).pause()
+        self._container_of(node).pause()
 
     def resume(self, node: int = 0) -> None:
-        self._only(node).unpause()
+        self._container_of(node).unpause()
 
     def restart(self, node: int = 0, timeout_s: float = START_TIMEOUT_S) -> None:
-        self._only(node).restart(timeout=STOP_TIMEOUT_S)
+        self._container_of(node).restart(timeout=STOP_TIMEOUT_S)
         self._wait(timeout_s)
 
     def create_topic(
@@ -124,13 +124,13 @@ class ContainerBroker(Server):
             container = container.with_env(name, value)
         return container
 
-    def _only(self, node: int) -> Any:
+    def _container_of(self, node: int) -> Any:
         if node != 0:
             raise ValueError(f"node={node}: a container has one node, number 0")
         return self._engine
 
     def _wait(self, timeout_s: float) -> None:
-        wait_until(partial(answers, self.bootstrap, 1), timeout_s, f"{IMAGE} to answer")
+        wait_until(partial(is_answering, self.bootstrap, 1), timeout_s, f"{IMAGE} to answer")
 
     def _remove(self) -> None:
         if self._container is not None:

@@ -8,7 +8,7 @@ import tarfile
 from hashlib import sha256
 from pathlib import Path
 
-from infra.helm import cache, go
+from infra.helm import cache_folder, run_go
 
 USER = "65532:65532"
 """A user without rights; a number, so that Kubernetes sees that it is not root."""
@@ -20,7 +20,7 @@ def write(into: Path, image: str, program: Path, name: str) -> None:
     with tarfile.open(fileobj=layer, mode="w") as tar:
         tar.add(program, name)
     digest = sha256(layer.getvalue()).hexdigest()
-    machine = json.loads(go(cache(), "env", "-json", "GOARCH"))["GOARCH"]
+    machine = json.loads(run_go(cache_folder(), "env", "-json", "GOARCH"))["GOARCH"]
     files = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
     config = {"architecture": machine, "os": "linux", "config": settings, "rootfs": files}
     manifest = [{"Config": "config.json", "RepoTags": [image], "Layers": ["layer.tar"]}]

@@ -22,7 +22,7 @@ IMAGES: Final = {
 """The program of each image, and its package."""
 
 
-def archives(folder: Path) -> Iterator[Path]:
+def build_archives(folder: Path) -> Iterator[Path]:
     """Yield an archive of each image; NotBuilt if a program cannot be built."""
     for image, (name, package) in IMAGES.items():
         program = programs.build_command(name, programs.KEDA, package)
@@ -31,9 +31,9 @@ def archives(folder: Path) -> Iterator[Path]:
         yield archive
 
 
-def manifests() -> str:
+def render_manifests() -> str:
     """Return KEDA's manifests, which do not pull images that the node has."""
-    place = programs.module_folder(programs.KEDA) / MANIFESTS
+    place = programs.download_module(programs.KEDA) / MANIFESTS
     words = [str(programs.build_all() / "kubectl"), "kustomize", str(place)]
     found = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     return found.replace("imagePullPolicy: Always", "imagePullPolicy: IfNotPresent")

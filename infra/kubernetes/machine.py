@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from cli.local.poll import wait_until
-from cli.local.process import children, lives
+from cli.local.process import find_descendants, is_alive
 from infra.containers.machine import remove_folders
 
 END_TIMEOUT_S: Final = 10.0
@@ -143,13 +143,15 @@ def find_processes(word: str) -> list[int]:
 
 def end(pid: int) -> None:
     """Ask a process and its descendants to end; kill those that do not in time."""
-    family = [pid, *children(pid)]
+    family = [pid, *find_descendants(pid)]
     for sign in (signal.SIGTERM, signal.SIGKILL):
         for each in family:
             with suppress(ProcessLookupError):
                 os.kill(each, sign)
         with suppress(TimeoutError):
-            wait_until(lambda: not any(map(lives, family)), END_TIMEOUT_S, "the end of processes")
+            wait_until(
+                lambda: not any(map(is_alive, family)), END_TIMEOUT_S, "the end of processes"
+            )
 
 
 def attempt(*words: str) -> str:

@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from cli.local.lock import exclusive
+from cli.local.lock import lock_file
 from cli.local.poll import wait_until
 from cli.local.process import Process
 from cli.local.server import Server
@@ -84,7 +84,7 @@ class Node(Server):
 
     def start(self) -> None:
         programs.build_all()
-        self._opened.enter_context(exclusive(machine.NOTE, LOCK_TIMEOUT_S))
+        self._opened.enter_context(lock_file(machine.NOTE, LOCK_TIMEOUT_S))
         _end_noted()
         self._before = machine.read(self.folder, self._space)
         self._before.note()
@@ -101,7 +101,7 @@ class Node(Server):
                 wait_until(self._answers, START_TIMEOUT_S, "the API server")
         wait_until(self._is_ready, START_TIMEOUT_S, "the node to be ready")
         archive = self.folder / "pause.tar"
-        programs.pause(archive)
+        programs.build_pause_image(archive)
         self.load(archive)
 
     def stop(self) -> None:
@@ -281,7 +281,7 @@ class Node(Server):
         options = ("--run-router=false", "--run-service-proxy=false", "--run-firewall=true")
         where = (f"--kubeconfig={self.kubeconfig}", f"--hostname-override={NAME}")
         ranges = (f"--service-cluster-ip-range={SERVICES}", "--health-port=0")
-        router = str(programs.router())
+        router = str(programs.build_router())
         self._begin("kube-router", [router, *options, *where, *ranges])
 
     def add_volumes(self, count: int) -> None:
@@ -359,7 +359,7 @@ def spaces_of(container: dict[str, Any]) -> set[str]:
 
 def end_former() -> None:
     """End the node that a killed run left; the node of a run that goes on is left alone."""
-    with suppress(TimeoutError), exclusive(machine.NOTE, 0.0):
+    with suppress(TimeoutError), lock_file(machine.NOTE, 0.0):
         _end_noted()
 
 

@@ -12,8 +12,8 @@ import shutil
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cli.local.lock import exclusive
-from infra.helm import BUILD_TIMEOUT_S, KUBERNETES, cache, go
+from cli.local.lock import lock_file
+from infra.helm import BUILD_TIMEOUT_S, KUBERNETES, cache_folder, run_go
 from infra.kubernetes import images
 from infra.kubernetes.settings import PAUSE
 
@@ -40,7 +40,7 @@ NO_GO: Final = "go was not found, which builds Kubernetes; install it"
 
 def folder() -> Path:
     """Return the folder of the cache for the programs and the Go module of their build."""
-    return cache() / f"kubernetes-{VERSION}"
+    return cache_folder() / f"kubernetes-{VERSION}"
 
 
 def missing() -> str | None:
@@ -53,45 +53,45 @@ def missing() -> str | None:
 def build_all() -> Path:
     """Return the folder of all programs, and build them if necessary; NotBuilt if that fails."""
     # The lock makes concurrent tests build them only once.
-    with exclusive(folder() / "lock", BUILD_TIMEOUT_S):
+    with lock_file(folder() / "lock", BUILD_TIMEOUT_S):
         if not _are_built():
             _build(folder())
     return folder()
 
 
-def router() -> Path:
+def build_router() -> Path:
     """Return the path of kube-router, and build it if necessary; NotBuilt if that fails."""
     return build_command("kube-router", ROUTER, "./cmd/kube-router")
 
 
 def build_command(name: str, module: Module, package: str) -> Path:
     """Return the path of a module's program, built if necessary; NotBuilt if that fails."""
-    program = cache() / f"{name}-{module.version}"
+    program = cache_folder() / f"{name}-{module.version}"
     # `with_suffix` would replace the end of the version.
-    with exclusive(program.with_name(f"{program.name}.lock"), BUILD_TIMEOUT_S):
+    with lock_file(program.with_name(f"{program.name}.lock"), BUILD_TIMEOUT_S):
         if not program.is_file():
             # In its own folder, whose go.mod replaces modules; the folder is read-only.
             made = program.with_name(f"{program.name}.new")
             words = ("build", "-trimpath", "-ldflags=-s -w", "-o", str(made), package)
-            go(module_folder(module), *words, GOFLAGS="-mod=readonly")
+            run_go(download_module(module), *words, GOFLAGS="-mod=readonly")
             made.replace(program)
     return program
 
 
-def module_folder(module: Module) -> Path:
+def download_module(module: Module) -> Path:
     """Return the folder of a module's source, downloaded if necessary; NotBuilt if that fails."""
-    cache().mkdir(parents=True, exist_ok=True)
+    cache_folder().mkdir(parents=True, exist_ok=True)
     asked = ("mod", "download", "-json", f"{module.path}@{module.version}")
-    return Path(json.loads(go(cache(), *asked))["Dir"])
+    return Path(json.loads(run_go(cache_folder(), *asked))["Dir"])
 
 
-def pause(into: Path) -> None:
+def build_pause_image(into: Path) -> None:
     """Build the first program of a pod, and write an archive with its image, named `PAUSE`."""
     program, copy = folder() / "pause", folder() / "pause.go"
-    with exclusive(folder() / "lock", BUILD_TIMEOUT_S):
+    with lock_file(folder() / "lock", BUILD_TIMEOUT_S):
         if not (program.is_file() and _is_same(copy, PAUSE_SOURCE)):
             words = ("build", "-trimpath", "-ldflags=-s -w", "-o", str(program))
-            go(folder(), *words, str(PAUSE_SOURCE))
+            run_go(folder(), *words, str(PAUSE_SOURCE))
             copy.write_text(PAUSE_SOURCE.read_text())
     images.write(into, PAUSE, program, "pause")
 
@@ -116,7 +116,9 @@ def _build(cached: Path) -> None:
     these parts as modules, with version v0.X for v1.X of Kubernetes.
     """
     (cached / "main.go").unlink(missing_ok=True)  # It says that the rest is whole.
-    downloaded = json.loads(go(cached, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
+    downloaded = json.loads(
+        run_go(cached, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}")
+    )
     text = Path(downloaded["GoMod"]).read_text()
     parts = re.findall(r"(k8s\.io/\S+) => \./staging", text)
     needed = re.findall(r"^\t(\S+ v\S+)(?: // indirect)?$", text, re.M)
@@ -130,7 +132,7 @@ def _build(cached: Path) -> None:
     named = {"gitVersion": f"v{VERSION}", "gitMajor": major, "gitMinor": minor}
     flags = [f"-X k8s.io/component-base/version.{key}={value}" for key, value in named.items()]
     linked = " ".join(["-ldflags=-s -w", *flags])
-    go(cached, "build", "-trimpath", linked, "-o", "node", ".")
+    run_go(cached, "build", "-trimpath", linked, "-o", "node", ".")
     for name in NAMES:
         (cached / name).unlink(missing_ok=True)
         (cached / name).symlink_to("node")

@@ -34,7 +34,7 @@ from typing import Any, Final, Self
 from inorder.anchored_clock import AnchoredClock, ClockNs
 from inorder.sync import stamps
 from inorder.sync.conversation import Conversation
-from inorder.sync.jumps import JumpWatch, running_ns
+from inorder.sync.jumps import JumpWatch, read_steady_ns
 from inorder.sync.keys import KeyRing
 from inorder.sync.known import Interval
 from inorder.sync.packet import SIZE, source_fault
@@ -114,7 +114,7 @@ class SyncClient:
         settings: SyncSettings,
         *,
         clock: ClockNs | None = None,
-        running: ClockNs = running_ns,
+        running: ClockNs = read_steady_ns,
     ) -> None:
         """Prepare the client; call `start` to begin measuring.
 
@@ -240,7 +240,7 @@ class _Talk:
             try:
                 with self._connect() as endpoint:
                     try:
-                        self._talk(endpoint)
+                        self._exchange_packets(endpoint)
                     finally:
                         self._begins_with += 1
             except OSError as error:
@@ -251,7 +251,7 @@ class _Talk:
                 log.exception("time sync with %s failed; it will be tried again", self.server)
                 with self._guard:
                     self._conversation.on_failure(Reason.FAILED, time.monotonic())
-            self._rest()
+            self._wait_until_due()
 
     def _connect(self) -> socket.socket:
         """Return a socket connected to the first address that works.
@@ -264,13 +264,13 @@ class _Talk:
         for _ in found:
             family, kind, protocol, _, address = found[self._begins_with % len(found)]
             try:
-                return _endpoint(family, kind, protocol, address)
+                return _open_socket(family, kind, protocol, address)
             except OSError as error:
                 failure = error
                 self._begins_with += 1
         raise failure
 
-    def _talk(self, endpoint: socket.socket) -> None:
+    def _exchange_packets(self, endpoint: socket.socket) -> None:
         """Exchange packets with the server until `close`, or until an address does not answer."""
         silences = self._conversation.silences
         while not self._closing.is_set() and self._conversation.silences <= silences:
@@ -280,11 +280,11 @@ class _Talk:
             if packet is not None:
                 endpoint.send(packet)
             if self._conversation.is_waiting:
-                self._listen(endpoint)
+                self._receive(endpoint)
             else:
                 self._closing.wait(self._until_due_s(WATCH_S))
 
-    def _listen(self, endpoint: socket.socket) -> None:
+    def _receive(self, endpoint: socket.socket) -> None:
         endpoint.settimeout(max(0.001, self._until_due_s(TICK_S)))
         try:
             raw, ancillary, _, _ = endpoint.recvmsg(SIZE + 1, stamps.ANCILLARY_SIZE)
@@ -305,7 +305,7 @@ class _Talk:
             return now_ns
         return now_ns - (wall_ns - received_ns)
 
-    def _rest(self) -> None:
+    def _wait_until_due(self) -> None:
         """Wait until the conversation is due again."""
         while not self._closing.is_set() and self._until_due_s(WATCH_S) > 0:
             self._closing.wait(self._until_due_s(WATCH_S))
@@ -314,7 +314,7 @@ class _Talk:
         return max(0.0, min(longest_s, self._conversation.due_s - time.monotonic()))
 
 
-def _endpoint(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
+def _open_socket(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
     endpoint = socket.socket(family, kind, protocol)
     try:
         endpoint.connect(address)  # The kernel then drops datagrams from other senders.

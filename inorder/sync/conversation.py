@@ -50,7 +50,7 @@ from inorder.sync.packet import (
     RSP,
     TAKEN,
     Packet,
-    body,
+    encode_body,
     is_stamp,
     parse,
 )
@@ -167,12 +167,12 @@ class Conversation:
             self.failures[packet] += 1
         elif packet.key_id != self._key.id or not self._key.has_signed(raw):
             self.failures[Reason.FORGED] += 1
-        elif self._open is None or not _answers(packet, self._open):
+        elif self._open is None or not _is_answer(packet, self._open):
             self.failures[Reason.UNEXPECTED] += 1
         elif packet.kind == RSP:
             return self._report(packet, t4_ns, now_s)
         else:
-            self._close(packet, now_s)
+            self._complete_round(packet, now_s)
         return None
 
     def on_failure(self, reason: Reason, now_s: float) -> None:
@@ -209,7 +209,7 @@ class Conversation:
         return self._send(packet, RSP, tries, now_s)
 
     def _send(self, packet: Packet, awaited: int, tries: int, now_s: float) -> bytes:
-        raw = self._key.sign(body(packet))
+        raw = self._key.sign(encode_body(packet))
         self._open = _Open(packet, raw, awaited, tries)
         self.due_s = now_s + self._settings.timeout_s
         return raw
@@ -255,7 +255,7 @@ class Conversation:
             or round_trip_ns < -2 * self._settings.granularity_ns
         )
 
-    def _close(self, acknowledged: Packet, now_s: float) -> None:
+    def _complete_round(self, acknowledged: Packet, now_s: float) -> None:
         if acknowledged.status == NO_ROOM:
             self.failures[Reason.FULL] += 1
         else:
@@ -271,7 +271,7 @@ class Conversation:
             self.due_s = max(now_s, self._begun_s + gap_s)
         else:
             self._left = self._settings.rounds
-            self.due_s = now_s + self._wait_s() * self._dice.uniform(1 - PAUSE_JITTER, 1)
+            self.due_s = now_s + self._choose_pause_s() * self._dice.uniform(1 - PAUSE_JITTER, 1)
 
     def _end_burst(self, now_s: float) -> None:
         """Count the source's clock as unusable, and end the burst."""
@@ -279,7 +279,7 @@ class Conversation:
         self._left = 1
         self._next(now_s)
 
-    def _wait_s(self) -> float:
+    def _choose_pause_s(self) -> float:
         settings = self._settings
         wait_s = self._pause_s
         self._pause_s = min(2 * wait_s, settings.resync_s)
@@ -308,7 +308,7 @@ class Conversation:
         self.due_s = now_s
 
 
-def _answers(packet: Packet, sent: _Open) -> bool:
+def _is_answer(packet: Packet, sent: _Open) -> bool:
     """Return whether a packet is the expected answer, with all copied fields unchanged."""
     if packet.kind != sent.awaited:
         return False

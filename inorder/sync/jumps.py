@@ -26,7 +26,7 @@ HURRIED_NS: Final = 100_000
 TRIES: Final = 5
 
 
-def running_ns() -> int:
+def read_steady_ns() -> int:
     """Return the time in ns of a clock that never steps.
 
     The time includes the machine's sleep if the system has such a clock.
@@ -49,7 +49,9 @@ class JumpWatch:
         mono_ns: The difference of the clocks at the beginning of the segment.
     """
 
-    def __init__(self, clock: ClockNs, max_skew_ppb: int, running: ClockNs = running_ns) -> None:
+    def __init__(
+        self, clock: ClockNs, max_skew_ppb: int, running: ClockNs = read_steady_ns
+    ) -> None:
         """Read both clocks for the first time."""
         self._clock = clock
         self._running = running

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from inorder.signature import Mac
-from inorder.signing_keys import content_of
+from inorder.signing_keys import read_key_file
 from inorder.sync.packet import BODY_SIZE, MAX_UINT32, NO_KEY, NO_SEAL, source_fault
 
 MIN_SECRET_BYTES: Final = 16
@@ -90,7 +90,7 @@ class GivenKey(NamedTuple):
     sources: Sequence[str] = ()
 
 
-def _tables(content: str) -> list[dict[str, Any]]:
+def _parse_tables(content: str) -> list[dict[str, Any]]:
     """Return the checked tables of the file.
 
     Raises:
@@ -156,7 +156,7 @@ class KeyRing:
         Raises:
             BadKeys: The file cannot be used. The message names the key and says what to write.
         """
-        return cls.parse(content_of(path, MAX_FILE_BYTES, BadKeys), str(path))
+        return cls.parse(read_key_file(path, MAX_FILE_BYTES, BadKeys), str(path))
 
     @classmethod
     def parse(cls, content: str, name: str = "keys") -> Self:
@@ -170,7 +170,7 @@ class KeyRing:
             BadKeys: The text cannot be used.
         """
         try:
-            tables = _tables(content)
+            tables = _parse_tables(content)
         except (tomllib.TOMLDecodeError, BadKeys) as error:
             raise BadKeys(f"{name}: {error}; write each key as: {FORM}") from None
         if not tables:
@@ -239,10 +239,10 @@ def _read_key(table: Mapping[str, Any]) -> GivenKey:
         raise BadKeys(
             f"key {key_id}: `sources` is empty; name one, or leave it out for a group key"
         )
-    return GivenKey(key_id, _secret(table["secret"], key_id), sources)
+    return GivenKey(key_id, _parse_secret(table["secret"], key_id), sources)
 
 
-def _secret(digits: str, key_id: int) -> bytes:
+def _parse_secret(digits: str, key_id: int) -> bytes:
     # Messages may be logged, so they never show the given text.
     try:
         secret = bytes.fromhex(digits)

@@ -105,8 +105,10 @@ class Known:
         """Return the offset's interval at the source's time `at_ns`, or None without a round."""
         if not self._rounds:
             return None
-        upper_ns = min(r.upper_ns + self._loose_ns(at_ns - r.asked_ns) for r in self._rounds)
-        lower_ns = max(r.lower_ns - self._loose_ns(at_ns - r.answered_ns) for r in self._rounds)
+        upper_ns = min(r.upper_ns + self._drift_bound_ns(at_ns - r.asked_ns) for r in self._rounds)
+        lower_ns = max(
+            r.lower_ns - self._drift_bound_ns(at_ns - r.answered_ns) for r in self._rounds
+        )
         return Interval(lower_ns, upper_ns) if lower_ns <= upper_ns else None
 
     @property
@@ -114,5 +116,5 @@ class Known:
         """The time from the first round to the last, by the source's clock, in ns."""
         return self._rounds[-1].answered_ns - self._rounds[0].answered_ns if self._rounds else 0
 
-    def _loose_ns(self, distance_ns: int) -> int:
+    def _drift_bound_ns(self, distance_ns: int) -> int:
         return -(-abs(distance_ns) * self._max_skew_ppb // PPB)

@@ -24,8 +24,8 @@
 t1 and t4 are less than `MAX_STAMP_NS` from 1970. A field with "..." is copied to the packets on its
 right. An answer is never longer than its request.
 
-`parse` accepts any bytes and never raises. A packet has exactly one encoding: `parse` and `body`
-are inverse to each other. The module `keys` computes the signatures.
+`parse` accepts any bytes and never raises. A packet has exactly one encoding: `parse` and
+`encode_body` are inverse to each other. The module `keys` computes the signatures.
 """
 
 from __future__ import annotations
@@ -108,11 +108,11 @@ def parse(raw: bytes) -> Packet | Reason:
         return Reason.VERSION
     if not REQ <= kind <= ACK:
         return Reason.KIND
-    if reserved or not _may_hold(kind, status, t2_ns, t3_ns, t4_ns, cookie):
+    if reserved or not _are_consistent(kind, status, t2_ns, t3_ns, t4_ns, cookie):
         return Reason.FIELDS
     if not (is_stamp(t1_ns) and is_stamp(t4_ns)):
         return Reason.STAMPS
-    source = _source(name, length)
+    source = _decode_source(name, length)
     if source is None:
         return Reason.SOURCE
     return Packet(
@@ -121,7 +121,7 @@ def parse(raw: bytes) -> Packet | Reason:
     )  # fmt: skip
 
 
-def body(packet: Packet) -> bytes:
+def encode_body(packet: Packet) -> bytes:
     """Return the bytes of the packet that are signed.
 
     Raises:
@@ -156,7 +156,9 @@ def source_fault(source: str) -> str | None:
     )
 
 
-def _may_hold(kind: int, status: int, t2_ns: int, t3_ns: int, t4_ns: int, cookie: bytes) -> bool:
+def _are_consistent(
+    kind: int, status: int, t2_ns: int, t3_ns: int, t4_ns: int, cookie: bytes
+) -> bool:
     if status > (NO_ROOM if kind == ACK else TAKEN):
         return False
     if kind == REQ:
@@ -164,7 +166,7 @@ def _may_hold(kind: int, status: int, t2_ns: int, t3_ns: int, t4_ns: int, cookie
     return kind != RSP or not t4_ns
 
 
-def _source(name: bytes, length: int) -> str | None:
+def _decode_source(name: bytes, length: int) -> str | None:
     if not 1 <= length <= MAX_SOURCE_BYTES or name[length:] != _NAME_PADDING[length:]:
         return None
     try:

@@ -85,10 +85,10 @@ class SyncSettings:
         Raises:
             ValueError: An address is invalid.
         """
-        return [_address(text.strip()) for text in self.servers.split(",")]
+        return [_parse_address(text.strip()) for text in self.servers.split(",")]
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     host, _, digits = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -117,7 +117,7 @@ class Answerer:
         if packet.kind == REQ:
             return self._respond(raw, key, received_ns)
         if packet.kind == REPORT:
-            return self._receive(raw, packet, key)
+            return self._accept_report(raw, packet, key)
         return Answer(None, None, Reason.KIND)
 
     def _respond(self, raw: bytes, key: Key, t2_ns: int) -> Answer:
@@ -135,8 +135,8 @@ class Answerer:
         )
         return Answer(key.sign(head + self._own.seal(head[LENGTH_AT:])), None, ANSWERED)
 
-    def _receive(self, raw: bytes, packet: Packet, key: Key) -> Answer:
-        if not hmac.compare_digest(self._cookie(raw), packet.cookie):
+    def _accept_report(self, raw: bytes, packet: Packet, key: Key) -> Answer:
+        if not hmac.compare_digest(self._make_cookie(raw), packet.cookie):
             return Answer(None, None, Reason.COOKIE)
         if abs(self._now_ns() - packet.t3_ns) > MAX_AGE_S * NS_PER_S:
             return Answer(None, None, Reason.OLD)
@@ -149,7 +149,7 @@ class Answerer:
         self._seen.add(packet.cookie)
         return Answer(_acknowledge(raw, key, TAKEN), packet, REPORTED)
 
-    def _cookie(self, raw: bytes) -> bytes:
+    def _make_cookie(self, raw: bytes) -> bytes:
         """Compute the cookie that the server sent in this round's RSP, when t4 was still unset."""
         return self._own.seal(raw[LENGTH_AT:T4_AT] + _NO_TIME + raw[MONO_AT:COOKIE_AT])
 

@@ -34,7 +34,7 @@ class AddressLimiter:
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def admits(self, host: str, now_s: float) -> bool:
+    def take_token(self, host: str, now_s: float) -> bool:
         """Take a token for one packet, and return whether there was one."""
         address = _prefix(host) if ":" in host else host
         bucket = self._buckets.get(address)

@@ -49,7 +49,7 @@ class Publishing(ABC):
         """Accept a sample if there is space, and return whether there was; never wait."""
 
     @abstractmethod
-    def turn(self) -> None:
+    def update_counts(self) -> None:
         """Update the counts of delivered and lost samples, after each turn of the server."""
 
     def trouble(self) -> str:
@@ -58,7 +58,7 @@ class Publishing(ABC):
 
     def close(self) -> None:
         """Wait for a bounded time until waiting samples are delivered, and close the target."""
-        self.turn()
+        self.update_counts()
 
 
 class TopicPublishing(Publishing):
@@ -92,7 +92,7 @@ class TopicPublishing(Publishing):
         self.taken += 1
         return True
 
-    def turn(self) -> None:
+    def update_counts(self) -> None:
         self._channel.poll()
         delivered = self._delivered_before + self._channel.delivered
         if delivered != self.delivered:
@@ -121,7 +121,7 @@ class TopicPublishing(Publishing):
     def _renew(self) -> None:
         """Replace the Kafka client after a fatal error."""
         self._channel.purge()
-        self.turn()
+        self.update_counts()
         self._delivered_before = self.delivered
         self._channel = self._new_channel()
 
@@ -149,7 +149,7 @@ class LinePublishing(Publishing):
         self.taken += 1
         return True
 
-    def turn(self) -> None:
+    def update_counts(self) -> None:
         if self.delivered != self.taken:
             self._stream.flush()
             self.delivered = self.taken

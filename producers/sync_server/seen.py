@@ -23,7 +23,7 @@ class SeenTokens:
         return len(self._young) + len(self._old)
 
     def has(self, token: bytes, now_s: float) -> bool:
-        self._age(now_s)
+        self._expire(now_s)
         return token in self._young or token in self._old
 
     @property
@@ -35,7 +35,7 @@ class SeenTokens:
         """Add a report; call this only if `has` and `is_full` are both false."""
         self._young.add(token)
 
-    def _age(self, now_s: float) -> None:
+    def _expire(self, now_s: float) -> None:
         age_s = now_s - self._born_s
         if age_s < self._keep_s:
             return

@@ -116,7 +116,7 @@ class SyncServer:
         )
         try:
             while not self._stopping.is_set():
-                self.turn()
+                self.run_once()
         finally:
             self._socket.close()
 
@@ -124,7 +124,7 @@ class SyncServer:
         """Make `run` return within `TURN_S`; may be called from any thread or a signal handler."""
         self._stopping.set()
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Wait for packets, at most `TURN_S`, and process those that have arrived."""
         self._arrivals.poll(TURN_S * 1000)
         self._watch_clock()
@@ -145,7 +145,7 @@ class SyncServer:
             handle(raw, ancillary, address)
 
     def _handle(self, raw: bytes, ancillary: stamps.Ancillary, address: Any) -> None:
-        if not self._limiter.admits(address[0], time.monotonic()):
+        if not self._limiter.take_token(address[0], time.monotonic()):
             self.counts[Reason.RATE] += 1
             return
         received_ns = stamps.received_ns(ancillary) if ancillary else None

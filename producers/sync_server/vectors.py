@@ -23,7 +23,7 @@ from inorder.sync.packet import (
     REQ,
     UNKNOWN_MONO,
     Packet,
-    body,
+    encode_body,
     parse,
 )
 from inorder.sync.reason import Reason
@@ -94,13 +94,13 @@ def _exchange(
     server = Answerer(keys, lambda _: True, now_ns=lambda: t3_ns, monotonic_s=lambda: 0.0)
     server.renew(OWN_SECRET)
 
-    req = key.sign(body(request))
+    req = key.sign(encode_body(request))
     rsp = server.answer(req, t2_ns).reply
     assert rsp is not None
     response = parse(rsp)
     assert isinstance(response, Packet)
     unsealed = response._replace(kind=REPORT, t4_ns=t4_ns, signature=NO_SEAL)
-    report = key.sign(body(unsealed))
+    report = key.sign(encode_body(unsealed))
     ack = server.answer(report, 0).reply
     assert ack is not None
     interval = Interval(t3_ns - t4_ns, t2_ns - request.t1_ns)
@@ -128,37 +128,37 @@ def _describe(raw: bytes) -> dict[str, Any]:
 
 
 def _list_refused() -> list[tuple[str, bytes, Reason]]:
-    good = body(_PLAIN) + NO_SEAL
+    good = encode_body(_PLAIN) + NO_SEAL
     fields = LAYOUT.unpack(good)
 
-    def but(at: int, value: Any) -> bytes:
+    def replace_field(at: int, value: Any) -> bytes:
         return LAYOUT.pack(*fields[:at], value, *fields[at + 1 :])
 
     def report(t4_ns: int) -> bytes:
-        return body(_PLAIN._replace(kind=REPORT, t4_ns=t4_ns)) + NO_SEAL
+        return encode_body(_PLAIN._replace(kind=REPORT, t4_ns=t4_ns)) + NO_SEAL
 
     return [
         ("nothing", b"", Reason.TRUNCATED),
         ("a byte short", good[:-1], Reason.TRUNCATED),
         ("a byte long", good + b"\0", Reason.OVERSIZED),
-        ("another protocol", but(0, b"NTP4"), Reason.MAGIC),
-        ("another version", but(1, 2), Reason.VERSION),
-        ("kind 0", but(2, 0), Reason.KIND),
-        ("kind 5", but(2, 5), Reason.KIND),
-        ("a REQ with a status", but(3, 1), Reason.FIELDS),
-        ("the reserved field is not 0", but(9, 1), Reason.FIELDS),
-        ("a REQ with t2", but(12, 1), Reason.FIELDS),
-        ("a REQ with t3", but(13, 1), Reason.FIELDS),
-        ("a REQ with t4", but(14, 1), Reason.FIELDS),
-        ("a REQ with a cookie", but(17, b"c" * 16), Reason.FIELDS),
-        ("t1 too late", but(11, MAX_STAMP_NS), Reason.STAMPS),
-        ("t1 too early", but(11, -MAX_STAMP_NS), Reason.STAMPS),
+        ("another protocol", replace_field(0, b"NTP4"), Reason.MAGIC),
+        ("another version", replace_field(1, 2), Reason.VERSION),
+        ("kind 0", replace_field(2, 0), Reason.KIND),
+        ("kind 5", replace_field(2, 5), Reason.KIND),
+        ("a REQ with a status", replace_field(3, 1), Reason.FIELDS),
+        ("the reserved field is not 0", replace_field(9, 1), Reason.FIELDS),
+        ("a REQ with t2", replace_field(12, 1), Reason.FIELDS),
+        ("a REQ with t3", replace_field(13, 1), Reason.FIELDS),
+        ("a REQ with t4", replace_field(14, 1), Reason.FIELDS),
+        ("a REQ with a cookie", replace_field(17, b"c" * 16), Reason.FIELDS),
+        ("t1 too late", replace_field(11, MAX_STAMP_NS), Reason.STAMPS),
+        ("t1 too early", replace_field(11, -MAX_STAMP_NS), Reason.STAMPS),
         ("t4 too late", report(MAX_STAMP_NS), Reason.STAMPS),
         ("t4 too early", report(-MAX_STAMP_NS), Reason.STAMPS),
-        ("no name", but(4, 0), Reason.SOURCE),
-        ("a name longer than there is room", but(4, 65), Reason.SOURCE),
-        ("bytes behind the name", but(4, 1), Reason.SOURCE),
-        ("a name that is no UTF-8", but(16, b"\xff\xfe"), Reason.SOURCE),
+        ("no name", replace_field(4, 0), Reason.SOURCE),
+        ("a name longer than there is room", replace_field(4, 65), Reason.SOURCE),
+        ("bytes behind the name", replace_field(4, 1), Reason.SOURCE),
+        ("a name that is no UTF-8", replace_field(16, b"\xff\xfe"), Reason.SOURCE),
     ]
 
 

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from recordings.audit.counting import Counting
 from recordings.audit.judged_clocks import JudgedClock
 from recordings.audit.mended import Mended
-from recordings.audit.quantiles import nearest_rank, rank
-from recordings.audit.verdicts import shortly
+from recordings.audit.quantiles import nearest_rank, sort_values
+from recordings.audit.verdicts import format_short
 from topology.reorder.settings import SeqRange
 
 MS: Final = 1_000_000
@@ -115,16 +115,16 @@ class Advice:
         waited = ["missing numbers"] * self.numbered + ["late records"] * bool(self.unnumbered)
         yield (
             "reorder.max_wait",
-            spelled_duration(self.max_wait_ns),
-            f"99.9 % of {' and '.join(waited)} arrived within {shortly(self.waited_ns)}",
+            format_exact_duration(self.max_wait_ns),
+            f"99.9 % of {' and '.join(waited)} arrived within {format_short(self.waited_ns)}",
         )
-        yield "merge.max_wait", spelled_duration(self.merge_wait_ns), ""
+        yield "merge.max_wait", format_exact_duration(self.merge_wait_ns), ""
         yield (
             "merge.idle_after",
-            spelled_duration(self.idle_after_ns),
-            f"nine of ten machines were never silent for more than {shortly(self.silence_ns)}",
+            format_exact_duration(self.idle_after_ns),
+            f"nine of ten machines were never silent for more than {format_short(self.silence_ns)}",
         )
-        yield "merge.new_source_allowance", spelled_duration(self.new_source_allowance_ns), ""
+        yield "merge.new_source_allowance", format_exact_duration(self.new_source_allowance_ns), ""
         if self.wrong_clocks:
             yield "clock.unsynced", "estimate", f"wrong clocks: {self.wrong_clocks:,}"
         else:
@@ -134,14 +134,14 @@ class Advice:
         if self.max_set_back_ns:
             yield (
                 "clock.max_set_back",
-                spelled_duration(self.max_set_back_ns),
-                f"99.9 % of timestamps fall by no more than {shortly(self.fall_ns)}",
+                format_exact_duration(self.max_set_back_ns),
+                f"99.9 % of timestamps fall by no more than {format_short(self.fall_ns)}",
             )
 
     def settings(self) -> Iterator[tuple[str, str, str]]:
         """Yield the key, value and reason of the settings that have a reason."""
         if self.tried is not None:
-            yield "correct_for", spelled_duration(self.correct_for_ns), self.why_correct_for()
+            yield "correct_for", format_exact_duration(self.correct_for_ns), self.why_correct_for()
         yield from (each for each in self.all_settings() if each[2])
 
     def why_correct_for(self) -> str:
@@ -153,9 +153,9 @@ class Advice:
             return "no window is wrong after corrections"
         words = f"windows wrong after corrections: {left:,}"
         if left < wrong:
-            words += f" (with {spelled_duration(least_ns)}: {wrong:,})"
+            words += f" (with {format_exact_duration(least_ns)}: {wrong:,})"
         if left:
-            words += f"; {spelled_duration(STEPS_NS[-1])} leaves as many"
+            words += f"; {format_exact_duration(STEPS_NS[-1])} leaves as many"
         return words
 
 
@@ -172,12 +172,14 @@ def advise(
     """
     shown = counting if corrected is None else corrected
     waited = chain(counting.gaps.filled_after_ns, shown.behind_own_ns)
-    waited_ns = nearest_rank(rank(waited), NEARLY_ALL)
+    waited_ns = nearest_rank(sort_values(waited), NEARLY_ALL)
     late_ns = waited_ns
     if not counting.arrives:
         of_machines = (machine.late_ns for machine in counting.machines.values())
-        late_ns = max(waited_ns, nearest_rank(rank(chain.from_iterable(of_machines)), NEARLY_ALL))
-    silences = rank(machine.longest_silence_ns for machine in counting.machines.values())
+        late_ns = max(
+            waited_ns, nearest_rank(sort_values(chain.from_iterable(of_machines)), NEARLY_ALL)
+        )
+    silences = sort_values(machine.longest_silence_ns for machine in counting.machines.values())
     silence_ns = nearest_rank(silences, MOST_SILENCES)
     wrong = sum(clock.is_wrong for clock in clocks.values())
     jumped = sum(each.jumps.jumps(counting.last_ns) > 0 for each in counting.machines.values())
@@ -224,7 +226,7 @@ def step(amount_ns: float) -> int:
     return next((step for step in STEPS_NS if step >= amount_ns), STEPS_NS[-1])
 
 
-def spelled_duration(amount_ns: int) -> str:
+def format_exact_duration(amount_ns: int) -> str:
     """Return the duration as a topology file spells it."""
     units = (("h", H), ("min", MIN), ("s", S), ("ms", MS), ("us", 1_000), ("ns", 1))
     for unit, size_ns in units:

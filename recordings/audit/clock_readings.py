@@ -78,7 +78,7 @@ class ClockReadings:
         ]
 
 
-def middle_of(rising: list[int]) -> int | None:
+def median_of(rising: list[int]) -> int | None:
     """Return the median of ascending values: of an even number, the mean of the middle two.
 
     The result is None if there are no values.
@@ -91,7 +91,7 @@ def middle_of(rising: list[int]) -> int | None:
     return (rising[half - 1] + rising[half]) // 2
 
 
-def nearer_middle(rising: list[int], to: int) -> int:
+def nearer_median(rising: list[int], to: int) -> int:
     """Return the median of ascending values; of an even number, the middle one nearer to `to`."""
     half = len(rising) // 2
     upper = rising[half]

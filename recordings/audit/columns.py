@@ -59,7 +59,7 @@ class Columns:
             sent, of, came_ns = (None if n == NONE else n for n in (seq, epoch, arrival_ns))
             yield AuditRow(self.names[source], sent, of, ts_ns, came_ns, 0, offset)
 
-    def of_kind(self, is_numbered: Sequence[bool]) -> Columns:
+    def select_kinds(self, is_numbered: Sequence[bool]) -> Columns:
         """Return the rows with a number of the sources that are numbered, and without of others.
 
         They have no offsets. Each source must have such a row.

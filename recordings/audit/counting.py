@@ -103,7 +103,7 @@ class Counting:
             at_ns = row.arrival_ns
             if at_ns is None:
                 at_ns = self._stamps.take(row.ts_ns, row.source)
-            at_ns = self._arrive(at_ns)
+            at_ns = self._advance_clock(at_ns)
             delayed.append((row, at_ns))
             yield event_of(row, at_ns)
 
@@ -158,7 +158,7 @@ class Counting:
         if not digest:
             return False
         self.has_ids = machine.has_ids = True
-        if self._ids.is_copy(digest, at_ns):
+        if self._ids.is_duplicate(digest, at_ns):
             return True
         self._ids.remember(digest, at_ns)
         return False
@@ -176,7 +176,7 @@ class Counting:
             return 0
         return sum(each.records for each in self.machines.values() if not each.numbered)
 
-    def _arrive(self, at_ns: int) -> int:
+    def _advance_clock(self, at_ns: int) -> int:
         """Advance the arrival clock to `at_ns`, and return its time; it never goes back."""
         if self.first_ns is None:
             self.first_ns = self.last_ns = at_ns

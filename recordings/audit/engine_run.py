@@ -49,7 +49,7 @@ class EngineFigures:
     dead: int
 
 
-def through_engine(
+def run_through_engine(
     topology: Topology,
     spool: Spool,
     names: list[str],
@@ -79,13 +79,13 @@ def through_engine(
     released = len(run.waits_ns)
     return EngineFigures(
         run.waits_ns,
-        _other(run.first, truth),
-        _other(run.last, truth),
+        _find_differing(run.first, truth),
+        _find_differing(run.last, truth),
         max(0, truth.total() - released),
     )
 
 
-def _other(found: Mapping[int, int], truth: Mapping[int, int]) -> set[int]:
+def _find_differing(found: Mapping[int, int], truth: Mapping[int, int]) -> set[int]:
     return {w for w in found.keys() | truth.keys() if found.get(w, 0) != truth.get(w, 0)}
 
 

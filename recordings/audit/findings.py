@@ -14,7 +14,7 @@ from inorder.contract import DEFAULT_STREAM
 from recordings.audit.advice import STEPS_NS, Advice, Tried, advise
 from recordings.audit.columns import Columns
 from recordings.audit.counting import Counting
-from recordings.audit.engine_run import EngineFigures, through_engine
+from recordings.audit.engine_run import EngineFigures, run_through_engine
 from recordings.audit.judged_clocks import JudgedClock, judge
 from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
@@ -23,7 +23,7 @@ from recordings.audit.plain_jobs import PlainJobs
 from recordings.audit.row import AuditInput, OrderRule, Unread
 from recordings.audit.spool import Spool
 from recordings.audit.verdicts import FINE, JUMPED, SILENT, UNKNOWN, verdict_of
-from recordings.audit.wraps import Wraps, guessed_wraps
+from recordings.audit.wraps import Wraps, guess_wraps
 from recordings.proposal import StreamProposal, queries_of, topology_text
 from topology.config import parse
 from topology.model.outcome import Malformed
@@ -103,7 +103,7 @@ class Findings:
         """The numbers of the windows that are wrong because of wrong clocks."""
         return set() if self.corrected is None else self.corrected.moved_windows
 
-    def late_of(self, machine: Machine) -> array[int]:
+    def late_ns_of(self, machine: Machine) -> array[int]:
         """Return how far each late record of a source was behind, as if no clock were wrong."""
         return machine.late_ns if self.corrected is None else self.corrected.late_ns[machine.number]
 
@@ -141,9 +141,9 @@ def audit(
             topology = parse(topology_text(stream, queries_of(by.length_ns)))
             if not by.arrives:
                 topology = topology.without_arrivals()
-            return through_engine(topology, spool, names, by.length_ns)
+            return run_through_engine(topology, spool, names, by.length_ns)
 
-        advice, engine = with_fewest_wrong(advise(counting, clocks, corrected), run)
+        advice, engine = tune_lateness(advise(counting, clocks, corrected), run)
     verdicts = {
         m.name: verdict_of(
             m, clocks.get(m.name), counting.last_ns, arrives=by.arrives, zone=by.zone
@@ -154,7 +154,7 @@ def audit(
     return Findings(by, counting, unread, machines, clocks, verdicts, corrected, engine, advice)
 
 
-def with_fewest_wrong(
+def tune_lateness(
     advice: Advice, run: Callable[[Advice], EngineFigures]
 ) -> tuple[Advice, EngineFigures]:
     """Return the advice with the allowed lateness that the engine needs, and its figures.
@@ -219,11 +219,11 @@ def count(
             advance(len(inputs) + len(inputs.faults))
             count_columns(inputs, counting, spool)
         else:
-            rows = unread.rows(_fitting(inputs, wraps.range), advance)
+            rows = unread.rows(_check_range(inputs, wraps.range), advance)
             counting.take(rows if kinds else counting.kinds.count(rows), spool)
         falls = {name: each.epochs.falls for name, each in counting.machines.items()}
-        found = asked.wraps or guessed_wraps(falls)
-        alone = [] if kinds else [*counting.kinds.find_alone()]
+        found = asked.wraps or guess_wraps(falls)
+        alone = [] if kinds else [*counting.kinds.find_faults()]
         if found is asked.wraps and not alone:
             yield asked, counting, spool
             return
@@ -231,15 +231,15 @@ def count(
             unread.add(each)
         again: AuditInput | Columns
         if isinstance(inputs, Columns) and found is None:
-            again = inputs.of_kind(list(map(counting.kinds.is_numbered, inputs.names)))
+            again = inputs.select_kinds(list(map(counting.kinds.is_numbered, inputs.names)))
         else:
-            again = counting.kinds.select(spool.again([*counting.machines]))
+            again = counting.kinds.select(spool.read_audit_rows([*counting.machines]))
         settings = replace(asked, wraps=found)
         with count(again, settings, Unread(), kinds=counting.kinds) as found_again:
             yield found_again
 
 
-def _fitting(inputs: AuditInput, seq_range: SeqRange | None) -> AuditInput:
+def _check_range(inputs: AuditInput, seq_range: SeqRange | None) -> AuditInput:
     """Yield the rows whose numbers are in the range, and a fault for any other row."""
     detail = f"a number is not in the range {seq_range}; set a larger --seq-range or --seq-bits"
     for each in inputs:

@@ -30,7 +30,7 @@ from itertools import pairwise
 from statistics import linear_regression, median, median_low
 from typing import Final
 
-from recordings.audit.clock_readings import Stretch, middle_of, nearer_middle
+from recordings.audit.clock_readings import Stretch, median_of, nearer_median
 from recordings.audit.machine import Machine
 from topology.clock.settings import PASSIVE_FLOOR_NS
 
@@ -83,7 +83,7 @@ class JudgedClock:
     @property
     def middle_ns(self) -> int:
         """The middle of the course, at which a drifting clock has its offset."""
-        return middle_of([stretch.at_ns for stretch in self.course]) or 0
+        return median_of([stretch.at_ns for stretch in self.course]) or 0
 
     def mended_ns(self, ts_ns: int, at_ns: int) -> int:
         """Return the corrected timestamp of a record with `ts_ns`, which arrived at `at_ns`.
@@ -105,17 +105,17 @@ def judge(machines: list[Machine]) -> dict[str, JudgedClock]:
     width_ns = max((machine.readings.width_ns for machine in machines), default=1)
     courses = {machine.name: machine.readings.stretches(width_ns) for machine in machines}
     courses = {name: course for name, course in courses.items() if course}
-    courses = _without_shared({name: _frequent(course) for name, course in courses.items()})
+    courses = _without_shared({name: _drop_sparse(course) for name, course in courses.items()})
     filled = {name: _fill(course) for name, course in courses.items()}
-    noises = {name: _noise_ns(course) for name, course in courses.items()}
-    segments = {name: _segments(filled[name], noises[name]) for name in filled}
+    noises = {name: _measure_noise_ns(course) for name, course in courses.items()}
+    segments = {name: _find_segments(filled[name], noises[name]) for name in filled}
     rising = sorted(levels[-1][1] for levels in segments.values())
-    drifts = {name: _drift_ppm(filled[name], len(segments[name])) for name in segments}
+    drifts = {name: _measure_drift_ppm(filled[name], len(segments[name])) for name in segments}
     slopes = sorted(round(ppm * PPB_PER_PPM) for ppm in drifts.values() if ppm is not None)
-    shared_ppm = (middle_of(slopes) or 0) / PPB_PER_PPM if len(slopes) > 2 else 0.0
+    shared_ppm = (median_of(slopes) or 0) / PPB_PER_PPM if len(slopes) > 2 else 0.0
     found = {}
     for name, levels in segments.items():
-        middle_ns, apart_ns = _others(rising, levels[-1][1])
+        middle_ns, apart_ns = _summarize_others(rising, levels[-1][1])
         course, ppm = courses[name], drifts[name]
         if ppm is not None:
             ppm = round(ppm - shared_ppm, 1) + 0.0
@@ -159,12 +159,12 @@ def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch
     }
 
 
-def _frequent(course: list[Stretch]) -> list[Stretch]:
+def _drop_sparse(course: list[Stretch]) -> list[Stretch]:
     """Return the stretches without those that have few readings.
 
     After the last regular record of a source, only its late records arrive, which would mislead.
     """
-    usual = middle_of(sorted(stretch.readings for stretch in course)) or 1
+    usual = median_of(sorted(stretch.readings for stretch in course)) or 1
     return [stretch for stretch in course if stretch.readings * FEW >= usual]
 
 
@@ -181,16 +181,16 @@ def _fill(course: list[Stretch]) -> list[Stretch]:
     return filled[::-1]
 
 
-def _noise_ns(course: list[Stretch]) -> int:
+def _measure_noise_ns(course: list[Stretch]) -> int:
     """Return the usual difference between the readings of two neighbouring stretches."""
     steps = [abs(b.reading_ns - a.reading_ns) for a, b in pairwise(course)]
-    return middle_of(sorted(steps)) or 0
+    return median_of(sorted(steps)) or 0
 
 
-def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
+def _find_segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
     """Return the start and the level of each segment."""
     jump_ns = max(JUMP_NS, NOISY * noise_ns)
-    pace = _pace(course)
+    pace = _measure_pace(course)
 
     def has_jumped(before: Stretch, after: Stretch) -> bool:
         expected_ns = pace * (after.at_ns - before.at_ns)
@@ -206,12 +206,12 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
                 parts.append([])
         parts[-1].append(stretch)
     return [
-        (part[0].at_ns, middle_of(sorted(stretch.reading_ns for stretch in part)) or 0)
+        (part[0].at_ns, median_of(sorted(stretch.reading_ns for stretch in part)) or 0)
         for part in parts
     ]
 
 
-def _pace(course: list[Stretch]) -> float:
+def _measure_pace(course: list[Stretch]) -> float:
     """Return the usual gain of a clock per unit of time, which a few jumps do not change.
 
     It is measured over several stretches, because between neighbours it is hidden by noise.
@@ -222,7 +222,7 @@ def _pace(course: list[Stretch]) -> float:
     return median(paces) if len(course) >= LEAST_STRETCHES else 0.0
 
 
-def _others(rising: list[int], own_ns: int) -> tuple[int, int]:
+def _summarize_others(rising: list[int], own_ns: int) -> tuple[int, int]:
     """Return the median of the others' levels, and the distance within which half of them are.
 
     Both are 0 if there are fewer than two others.
@@ -231,15 +231,15 @@ def _others(rising: list[int], own_ns: int) -> tuple[int, int]:
     others.remove(own_ns)
     if len(others) < 2:
         return 0, 0
-    middle_ns = nearer_middle(others, own_ns)
-    return middle_ns, _half_within(others, middle_ns)
+    middle_ns = nearer_median(others, own_ns)
+    return middle_ns, _half_distance_ns(others, middle_ns)
 
 
-def _half_within(each_ns: list[int], middle_ns: int) -> int:
+def _half_distance_ns(each_ns: list[int], middle_ns: int) -> int:
     return sorted(abs(one_ns - middle_ns) for one_ns in each_ns)[(len(each_ns) - 1) // 2]
 
 
-def _drift_ppm(course: list[Stretch], segments: int) -> float | None:
+def _measure_drift_ppm(course: list[Stretch], segments: int) -> float | None:
     if segments > 1 or len(course) < LEAST_STRETCHES:
         return None
     first = course[0]

@@ -53,7 +53,7 @@ class Kinds:
         """Yield the rows that are of their source's kind."""
         return (row for row in rows if (row.seq is not None) == self.is_numbered(row.source))
 
-    def find_alone(self) -> Iterator[Malformed]:
+    def find_faults(self) -> Iterator[Malformed]:
         """Yield a fault for each row that is not of its source's kind."""
         for source, kinds in self._of.items():
             if len(kinds) > 1:

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from typing import Final
 
 from recordings.audit.wraps import Falls
-from topology.reorder.shared import extend
+from topology.reorder.shared import unwrap_number
 
 MAX_GAPS: Final = 2_000_000
 """The maximum number of gaps; if there are more, the field read as the number is wrong."""
@@ -167,6 +167,6 @@ class NumberedEpochs:
         if seen is None:
             self.begin(epoch, number)
             return False, False
-        number = extend(number, self._modulus, seen.high + 1)
+        number = unwrap_number(number, self._modulus, seen.high + 1)
         behind = number < seen.high
         return (False, behind) if seen.take(number, at_ns) else (True, False)

@@ -21,12 +21,12 @@ def nearest_rank(rising: array[int], thousandths: int) -> int:
     return rising[max(0, -(-len(rising) * thousandths // 1_000) - 1)]
 
 
-def rank(each_ns: Iterable[int]) -> array[int]:
+def sort_values(each_ns: Iterable[int]) -> array[int]:
     """Return the numbers in ascending order."""
     return array("q", sorted(each_ns))
 
 
-def ranks_ms(each_ns: Iterable[int], names: Iterable[str] = RANKS) -> dict[str, float]:
+def quantiles_ms(each_ns: Iterable[int], names: Iterable[str] = RANKS) -> dict[str, float]:
     """Return the quantiles in ms by name, all 0 if there are no numbers."""
-    rising = rank(each_ns)
+    rising = sort_values(each_ns)
     return {name: nearest_rank(rising, RANKS[name]) / NS_PER_MS for name in names}

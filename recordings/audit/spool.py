@@ -103,7 +103,7 @@ class Spool:
         while page := self._file.read(PAGE_ROWS * ROW_BYTES):
             yield page
 
-    def again(self, names: list[str]) -> Iterator[AuditRow]:
+    def read_audit_rows(self, names: list[str]) -> Iterator[AuditRow]:
         """Yield the rows in the order in which they were written, without their offsets.
 
         `names` has the sources by number.

@@ -54,7 +54,9 @@ def verdict_of(
             return JUMPED
         if clock.drifts:
             return DRIFTING
-        return f"{'fast' if clock.offset_ns > 0 else 'slow'} by {shortly(abs(clock.offset_ns))}"
+        return (
+            f"{'fast' if clock.offset_ns > 0 else 'slow'} by {format_short(abs(clock.offset_ns))}"
+        )
     if machine.jumps.jumps(end_ns):
         return JUMPED
     silent_ns = end_ns - machine.at_ns
@@ -67,7 +69,7 @@ def verdict_of(
     return FINE if arrives else UNKNOWN
 
 
-def shortly(amount_ns: float) -> str:
+def format_short(amount_ns: float) -> str:
     """Return a duration with its unit, as a whole or in two digits: `41 s`, `2.4 min`, `850 ms`."""
     for size_ns, unit in UNITS:
         if amount_ns >= NEARLY_TWO * size_ns or amount_ns == size_ns or unit in ("s", "ms"):
@@ -78,15 +80,15 @@ def shortly(amount_ns: float) -> str:
     raise AssertionError(amount_ns)
 
 
-def in_one_unit(amounts_ns: Sequence[float]) -> tuple[list[str], str]:
+def format_in_one_unit(amounts_ns: Sequence[float]) -> tuple[list[str], str]:
     """Return durations in three digits, and their unit: the one that fits the longest of them."""
     longest_ns = max(amounts_ns, default=0)
     fitting = (unit for unit in UNITS if longest_ns >= NEARLY_TWO * unit[0])
     size_ns, unit = next(fitting, UNITS[-1])
-    return [_in_digits(amount_ns / size_ns) for amount_ns in amounts_ns], unit
+    return [_format_digits(amount_ns / size_ns) for amount_ns in amounts_ns], unit
 
 
-def _in_digits(amount: float) -> str:
+def _format_digits(amount: float) -> str:
     if amount >= 99.95:
         return f"{amount:,.0f}"
     return f"{amount:.3g}" if amount >= 0.01 or not amount else "< 0.01"

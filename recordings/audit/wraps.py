@@ -66,7 +66,7 @@ def bounds_of(last: int) -> Bounds:
     return Bounds(NEAR_ZERO * part, last + 1 - part, (last + 1) // 4, (last + 1) // CLOSE)
 
 
-def last_of(largest: int) -> int:
+def smallest_last_for(largest: int) -> int:
     """Return the smallest of `LASTS` that is not below the largest number of a source."""
     return LASTS[min(bisect_left(LASTS, largest), len(LASTS) - 1)]
 
@@ -104,7 +104,7 @@ class Falls:
     def note(self, number: int) -> None:
         """Count the next number of the source."""
         if number > self.last:
-            self.begin(last_of(number))
+            self.begin(smallest_last_for(number))
         low, top, middle, close = self._bounds
         last = self.last
         self.zeros += number == 0
@@ -145,7 +145,7 @@ class Wraps(NamedTuple):
         return 1 << 126 if of_source is None else of_source.modulus
 
 
-def guessed_wraps(seen: Mapping[str, Falls]) -> Wraps | None:
+def guess_wraps(seen: Mapping[str, Falls]) -> Wraps | None:
     """Return the wraps of the sources' numbers, or None if no numbers wrap."""
     of: dict[int, Counter[str]] = {}
     for each in seen.values():
@@ -155,7 +155,7 @@ def guessed_wraps(seen: Mapping[str, Falls]) -> Wraps | None:
     ranges = {
         last: SeqRange(_first(found), last)
         for last, found in of.items()
-        if last != NEVER and _applies(found)
+        if last != NEVER and _is_wrapping(found)
     }
     wrap = {n: ranges[e.last] for n, e in seen.items() if e.last in ranges and e.count > e.others}
     widest = max(of, default=NEVER)
@@ -164,7 +164,7 @@ def guessed_wraps(seen: Mapping[str, Falls]) -> Wraps | None:
     return Wraps(whole, wrap) if wrap else None
 
 
-def _applies(found: Counter[str]) -> bool:
+def _is_wrapping(found: Counter[str]) -> bool:
     more = found["count"] - found["others"]
     is_reached = more >= RECURS and 2 * found["tops"] >= found["count"]
     return is_reached or (more > 0 and found["close"] == found["count"])

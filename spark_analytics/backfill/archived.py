@@ -41,7 +41,7 @@ from spark_analytics.backfill.cut import Cut, LogEnd
 from spark_analytics.backfill.in_lake import PATTERN
 from spark_analytics.backfill.parcels import OF_TOPIC, Groups, Packer, Parcel
 from spark_analytics.backfill.place import PlaceRefused, file_system
-from spark_analytics.backfill.work import in_batches
+from spark_analytics.backfill.work import to_batches
 from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of
 from topology.config import Topology
@@ -86,7 +86,7 @@ def _is_topic(folder: Path) -> bool:
     return any(each.name.startswith(STREAM) for each in folder.iterdir())
 
 
-def topics_read(topology: Topology) -> list[str]:
+def find_topics_to_read(topology: Topology) -> list[str]:
     """Return the topics to read: the input topics, and the clock topic if a stream syncs."""
     return topics_with_clocks(topology, sorted({s.input for s in topology.streams.values()}))
 
@@ -107,7 +107,7 @@ def records(
         InputError: An archive has nothing that the topology reads, or other topics. Unless `holes`
             are allowed, also if a whole archive lacks an input topic, or a `seen` topic is absent.
     """
-    wanted = topics_read(topology)
+    wanted = find_topics_to_read(topology)
     refuse_patterns(paths)
     found = [folder for path in paths for folder in folders_of(path.rstrip("/"), wanted)]
     whole = reduce(DataFrame.union, [_read(spark, folder, wanted) for folder in found])
@@ -231,17 +231,17 @@ def refuse_jumps(ends: Mapping[str, LogEnd]) -> None:
                 f"{log} has the offset {offset} twice, because the named archives overlap; name"
                 " each topic once"
             )
-        raise _refuse_hole(log, before + 1, offset - 1)
+        raise _make_hole_error(log, before + 1, offset - 1)
 
 
-def _refuse_hole(log: str, first: int, last: int) -> InputError:
+def _make_hole_error(log: str, first: int, last: int) -> InputError:
     return InputError(
         f"the archive has a hole: {log} lacks the offsets {first} to {last}; archive them again, or"
         " add --holes pass if producers use transactions or the topic was compacted"
     )
 
 
-def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]]]:
+def find_places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]]]:
     """Return the partitions of each stream's records, as `topic/partition`, by source.
 
     If one stage orders streams that are each in one partition, sources are not distinguished, and
@@ -292,14 +292,14 @@ def take(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hole
     Raises:
         InputError: The result would differ from that of a single run over the whole archive.
     """
-    rows = log_order.beyond(rows, before.offsets)
-    ends = log_order.ends(rows, before, holes=holes)
+    rows = log_order.select_beyond(rows, before.offsets)
+    ends = log_order.find_log_ends(rows, before, holes=holes)
     refuse_jumps(ends)
     refuse_ahead(ends, topology, time.time_ns())
-    hole = None if holes else cut.hole(before, ends)
+    hole = None if holes else cut.find_offset_gap(before, ends)
     if hole is not None:
-        raise _refuse_hole(*hole)
-    log = cut.overtaking(before, ends)
+        raise _make_hole_error(*hole)
+    log = cut.find_overtaking_log(before, ends)
     if log is not None:
         raise InputError(
             f"{log}: the archive has records that arrived before the end of an earlier run, so"
@@ -318,10 +318,10 @@ def take(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hole
             cut.behind(before, ends, {}, before.until_ns),
             warn_of_unstamped(ends, topology),
         )
-    until_ns = cut.until_ns(before, ends)
+    until_ns = cut.find_complete_ns(before, ends)
     if until_ns is None:
         return Taken(lines, is_empty=True, cut=before)
-    parted = log_order.part(lines, until_ns)
+    parted = log_order.split_lines(lines, until_ns)
     after = cut.behind(before, ends, parted.left, until_ns)
     due = lines.where(lines["due_ns"] < until_ns)
     return Taken(due, not parted.taken, after, warn_of_unstamped(ends, topology))
@@ -340,7 +340,7 @@ class ReadArchive(NamedTuple):
         context = TaskContext.get()
         assert context is not None
         piece = context.partitionId()
-        yield from in_batches(self._read(piece, taken))
+        yield from to_batches(self._read(piece, taken))
 
     def _read(self, piece: int, taken: Iterable[Any]) -> Iterator[Parcel]:
         topology = topology_of(self.setting)
@@ -366,18 +366,18 @@ class RecordLines:
         `values` has the columns `log_order.COLUMNS` and `stamp_ms`. `clock` is the arrival clock of
         the record's partition.
         """
-        record = _record(values)
+        record = _to_record(values)
         line = self._lines.line(record, clock)
         if line is None or record.topic != self._clock_topic:
             return line
         return {**line, OF_TOPIC: record.offset}
 
-    def know(self, batch: Iterable[Mapping[str, Any]]) -> None:
+    def await_schemas(self, batch: Iterable[Mapping[str, Any]]) -> None:
         """Wait until the registry, if there is one, has sent the schemas of these records."""
-        asyncio.run(self._lines.await_schemas(map(_record, batch)))
+        asyncio.run(self._lines.await_schemas(map(_to_record, batch)))
 
 
-def _record(values: Mapping[str, Any]) -> Record:
+def _to_record(values: Mapping[str, Any]) -> Record:
     headers = [(each["key"], each["value"]) for each in values["headers"] or ()]
     return Record._make((*_PLAIN(values), headers, values["stamp_ms"], LOG_APPEND_TIME))
 
@@ -414,7 +414,7 @@ def _await_schemas(lines: RecordLines, taken: Iterable[Any]) -> Iterator[Mapping
     """Yield the records, batch by batch, after the schemas of each batch have been fetched."""
     for batch in taken:
         listed = batch.to_pylist()
-        lines.know(listed)
+        lines.await_schemas(listed)
         yield from listed
 
 

@@ -11,8 +11,8 @@ the smallest of these bounds.
   all logs. Its bound is then `REST_NS` before that newest record. Otherwise a partition without new
   records would delay all the others.
 
-A log that counted as idle may later get a record that arrives before its bound. `overtaking` finds
-such a log, because a single run would have given another result.
+A log that counted as idle may later get a record that arrives before its bound.
+`find_overtaking_log` finds such a log, because a single run would have given another result.
 
 A declared offset of a clock takes effect after its own arrival (`log_order`). In a log of clock
 records, a record that was taken may therefore follow one that was left. So a `Cut` has two offsets
@@ -105,7 +105,7 @@ class Left(NamedTuple):
     arrival_ms: int
 
 
-def until_ns(cut: Cut, ends: Mapping[str, LogEnd]) -> int | None:
+def find_complete_ns(cut: Cut, ends: Mapping[str, LogEnd]) -> int | None:
     """Return the time before which no future record of any log arrives, in ns.
 
     This is the smallest bound of all logs ever seen. It never decreases from one run to the next.
@@ -120,7 +120,7 @@ def until_ns(cut: Cut, ends: Mapping[str, LogEnd]) -> int | None:
     return least_ns if cut.until_ns is None else max(cut.until_ns, least_ns)
 
 
-def overtaking(cut: Cut, ends: Mapping[str, LogEnd]) -> str | None:
+def find_overtaking_log(cut: Cut, ends: Mapping[str, LogEnd]) -> str | None:
     """Return a log with a new record that arrives before records already taken, or None."""
     until_ns = cut.until_ns
     if until_ns is None:
@@ -131,7 +131,7 @@ def overtaking(cut: Cut, ends: Mapping[str, LogEnd]) -> str | None:
     return None
 
 
-def hole(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
+def find_offset_gap(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
     """Return a log with missing offsets, and the first and last of these offsets, or None.
 
     Either the log does not continue at the next offset, or it has lost records that an earlier run

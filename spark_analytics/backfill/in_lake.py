@@ -86,21 +86,23 @@ class LakeTable(NamedTuple):
 
 def lake_tables(topology: Topology, schema: StructType | None = None) -> list[LakeTable]:
     """Return all tables that a backfill has in a lake; without a `schema` payloads are text."""
-    found = _of_events(schema)
+    found = _make_event_tables(schema)
     by_time = Shape(PLACED, ("stream",), "at_time", ("stream", "at_time", POSITION))
     found += [_plain(table, by_time) for table in ("late", "duplicates", "dead")]
     found.append(_plain("gaps", SHAPES["gaps"]))
     settled = settled_by_id(topology)
     for table, kinds in RESULTS.items():
-        found.append(LakeTable(table, [*kinds], _results(kinds), EVERY_WORD))
+        found.append(LakeTable(table, [*kinds], _make_results_reader(kinds), EVERY_WORD))
         name = f"{table}{CURRENT}"
         shape = replace(SHAPES[name], settled=settled)
-        found.append(LakeTable(name, [*kinds], _results(kinds), shape, merged=True))
+        found.append(LakeTable(name, [*kinds], _make_results_reader(kinds), shape, merged=True))
     for table in OVERFLOWS:
         queries = [
             name for name, query in topology.queries.items() if RESULT_TABLES[query.kind] == table
         ]
-        found.append(LakeTable(f"overflows_{table}", ["overflows"], _overflows(queries), by_time))
+        found.append(
+            LakeTable(f"overflows_{table}", ["overflows"], _make_overflows_reader(queries), by_time)
+        )
     return found
 
 
@@ -147,7 +149,7 @@ class LakeTables:
                 " pattern and would find nothing there; name a folder without these characters"
             )
 
-    def bring(self, pending: PendingRows) -> None:
+    def add_pending(self, pending: PendingRows) -> None:
         files: dict[str, list[str]] = {}
         for file in pending.files:
             files.setdefault(file.table, []).append(f"{pending.staged}/{file.table}/{file.name}")
@@ -183,7 +185,7 @@ def _plain(table: str, shape: Shape) -> LakeTable:
     return LakeTable(table, [table], lambda read: read(table), shape)
 
 
-def _of_events(schema: StructType | None) -> list[LakeTable]:
+def _make_event_tables(schema: StructType | None) -> list[LakeTable]:
     if schema is None:
         return [_plain("events", SHAPES["events"])]
 
@@ -195,10 +197,10 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
             events.withColumns({**given, "fault": nothing, "detail": nothing}), schema
         )
 
-    def sound(read: Read) -> DataFrame:
+    def select_sound(read: Read) -> DataFrame:
         return type_rows(read).where(F.col("fault").isNull()).select(*read("events").columns)
 
-    def bad(read: Read) -> DataFrame:
+    def select_unreadable(read: Read) -> DataFrame:
         found = type_rows(read).where(F.col("fault").isNotNull())
         found = found.withColumnRenamed("reason", "late_reason")
         columns = ("stream", "source", "epoch", "seq", "reason", "detail", "at_ns", "at_time")
@@ -206,12 +208,12 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
 
     shape = Shape(PLACED, ("stream",), order=PLACED)
     return [
-        LakeTable("events", ["events"], sound, SHAPES["events"]),
-        LakeTable(BAD, ["events"], bad, shape),
+        LakeTable("events", ["events"], select_sound, SHAPES["events"]),
+        LakeTable(BAD, ["events"], select_unreadable, shape),
     ]
 
 
-def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
+def _make_results_reader(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
     """Return a function that makes the rows of one table of results.
 
     The keys of `kinds` are the tables of the tasks to read, and its values are the kinds of lines.
@@ -225,5 +227,5 @@ def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
     return make
 
 
-def _overflows(queries: Sequence[str]) -> Callable[[Read], DataFrame]:
+def _make_overflows_reader(queries: Sequence[str]) -> Callable[[Read], DataFrame]:
     return lambda read: read("overflows").where(F.col("query").isin([*queries]))

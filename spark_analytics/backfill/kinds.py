@@ -37,7 +37,7 @@ import orjson
 import pyarrow as pa
 from pyarrow import fs, parquet
 
-from topology.wire.json_lines import JsonObject, line_json
+from topology.wire.json_lines import JsonObject, encode_line
 
 Lines = Sequence[JsonObject]
 
@@ -97,7 +97,7 @@ def json_texts(values: Sequence[Any]) -> list[bytes]:
         texts = orjson.dumps(marked)[1:-1].split(BETWEEN)
     except TypeError:
         texts = []
-    return texts if len(texts) == len(values) else [line_json(value) for value in values]
+    return texts if len(texts) == len(values) else [encode_line(value) for value in values]
 
 
 def _instants(times_ns: Sequence[int | None]) -> list[int | None]:
@@ -108,77 +108,84 @@ def _text(*names: str) -> list[Column]:
     return [Column(name, TEXT, name) for name in names]
 
 
-def _long(**named: str) -> list[Column]:
+def _make_long_columns(**named: str) -> list[Column]:
     return [Column(name, LONG, key) for name, key in named.items()]
 
 
-def _nest(*names: str) -> list[Column]:
+def _make_nested_columns(*names: str) -> list[Column]:
     return [Column(name, TEXT, name, _json) for name in names]
 
 
-def _time(name: str, key: str) -> Column:
+def _make_time_column(name: str, key: str) -> Column:
     return Column(name, INSTANT, key, _instants)
 
 
-def _flag(name: str) -> Column:
+def _make_flag_column(name: str) -> Column:
     return Column(name, FLAG, name)
 
 
-_WHO: Final = [*_text("stream", "source"), *_long(epoch="epoch")]
-_SEQ: Final = _long(seq="seq")
-_AT: Final = [*_long(at_ns="at"), _time("at_time", "at")]
-_UNORDERED: Final = [*_WHO, *_SEQ, *_text("reason"), *_long(input_line="line"), *_AT]
+_WHO: Final = [*_text("stream", "source"), *_make_long_columns(epoch="epoch")]
+_SEQ: Final = _make_long_columns(seq="seq")
+_AT: Final = [*_make_long_columns(at_ns="at"), _make_time_column("at_time", "at")]
+_UNORDERED: Final = [*_WHO, *_SEQ, *_text("reason"), *_make_long_columns(input_line="line"), *_AT]
 RESULT: Final = [
     *_text("stream", "query", "id", "op"),
-    *_long(revision="revision"),
-    _flag("final"),
+    *_make_long_columns(revision="revision"),
+    _make_flag_column("final"),
     *_text("confidence"),
-    *_nest("key"),
-    *_long(start_ns="start", end_ns="end"),
-    _time("start_time", "start"),
-    _time("end_time", "end"),
+    *_make_nested_columns("key"),
+    *_make_long_columns(start_ns="start", end_ns="end"),
+    _make_time_column("start_time", "start"),
+    _make_time_column("end_time", "end"),
 ]
-_VALUES: Final = _nest("values")
+_VALUES: Final = _make_nested_columns("values")
 
 TABLES: Final[Mapping[str, Sequence[Column]]] = {
     "events": [
         *_WHO,
         *_SEQ,
-        *_long(ts_ns="ts", ref_ns="ref_time"),
-        _time("ref_time", "ref_time"),
-        *_long(error_ns="error"),
+        *_make_long_columns(ts_ns="ts", ref_ns="ref_time"),
+        _make_time_column("ref_time", "ref_time"),
+        *_make_long_columns(error_ns="error"),
         *_text("type"),
-        *_nest("payload"),
-        _flag("late"),
+        *_make_nested_columns("payload"),
+        _make_flag_column("late"),
         *_text("reason"),
         *_AT,
     ],
     "gaps": [
         *_WHO,
-        *_long(first="first", last="last"),
+        *_make_long_columns(first="first", last="last"),
         *_text("reason"),
         *_AT,
-        *_long(known_at_ns="known_at", ts_before_ns="ts_before", ts_after_ns="ts_after"),
+        *_make_long_columns(
+            known_at_ns="known_at", ts_before_ns="ts_before", ts_after_ns="ts_after"
+        ),
     ],
-    "late": [*_UNORDERED, *_long(by_ns="by")],
+    "late": [*_UNORDERED, *_make_long_columns(by_ns="by")],
     "duplicates": _UNORDERED,
     "dead": [*_UNORDERED, *_text("detail")],
-    "windows": [*RESULT, *_VALUES, *_nest("low", "high", "expected"), *_AT],
-    "matches": [*RESULT, *_nest("events"), *_VALUES, *_AT],
+    "windows": [*RESULT, *_VALUES, *_make_nested_columns("low", "high", "expected"), *_AT],
+    "matches": [*RESULT, *_make_nested_columns("events"), *_VALUES, *_AT],
     "match_sets": [
         *RESULT,
-        *_long(count="count"),
-        *_nest("ranges", "joined"),
+        *_make_long_columns(count="count"),
+        *_make_nested_columns("ranges", "joined"),
         *_AT,
     ],
     "joins": [
         *RESULT,
-        *_nest("events"),
+        *_make_nested_columns("events"),
         *_VALUES,
         Column("probability", REAL, "probability"),
         *_AT,
     ],
-    "overflows": [*_text("stream", "query"), *_nest("event"), *_long(shown="shown"), *_AT],
+    "overflows": [
+        *_text("stream", "query"),
+        *_make_nested_columns("event"),
+        *_make_long_columns(shown="shown"),
+        *_AT,
+    ],
 }
 
 TABLE_OF: Final = {
@@ -203,7 +210,7 @@ def schema_of(table: str) -> Any:
 
 def rows_of(table: str, lines: Lines, positions: Sequence[int]) -> Any:
     """Return lines of one kind as an Arrow record batch with the columns of the table."""
-    values_of = _by_key(lines)
+    values_of = _make_key_reader(lines)
     columns = []
     for column in TABLES[table]:
         values = values_of(column.key)
@@ -215,7 +222,7 @@ def rows_of(table: str, lines: Lines, positions: Sequence[int]) -> Any:
     return pa.record_batch(columns, schema=schema_of(table))
 
 
-def _by_key(lines: Lines) -> Callable[[str], Sequence[Any]]:
+def _make_key_reader(lines: Lines) -> Callable[[str], Sequence[Any]]:
     """Return a function that takes a key and returns its value in each of the lines.
 
     Lines of one kind share all keys but one or two. The values of shared keys are collected in one

@@ -36,14 +36,14 @@ class Parted(NamedTuple):
     taken: int
 
 
-def ends(rows: DataFrame, cut: Cut, *, holes: bool = False) -> dict[str, LogEnd]:
+def find_log_ends(rows: DataFrame, cut: Cut, *, holes: bool = False) -> dict[str, LogEnd]:
     """Return the end of each log beyond the cut, by `topic/partition`, in one pass.
 
     With `holes` missing offsets do not count as jumps; only repeated ones do.
     """
     stamp_ms = F.unix_millis("timestamp")
-    is_new = F.col("offset") > _of_log(cut.seen, F.lit(NOTHING_READ))
-    floor_ms = _of_log(cut.floors_ms, F.lit(None).cast("long"))
+    is_new = F.col("offset") > _value_of_log(cut.seen, F.lit(NOTHING_READ))
+    floor_ms = _value_of_log(cut.floors_ms, F.lit(None).cast("long"))
     before = F.lag("offset").over(Window.partitionBy(*LOG).orderBy("offset"))
     is_jump = F.col("offset") == F.col("before")
     if not holes:
@@ -72,10 +72,10 @@ def ends(rows: DataFrame, cut: Cut, *, holes: bool = False) -> dict[str, LogEnd]
         )
         .collect()
     )
-    return {f"{row['topic']}/{row['partition']}": _end(row) for row in found}
+    return {f"{row['topic']}/{row['partition']}": _to_log_end(row) for row in found}
 
 
-def _end(row: Row) -> LogEnd:
+def _to_log_end(row: Row) -> LogEnd:
     new_ms, seen_ms = row["new_ms"], row["seen_ms"]
     if new_ms is not None and seen_ms is not None:
         new_ms = max(new_ms, seen_ms)
@@ -84,9 +84,9 @@ def _end(row: Row) -> LogEnd:
     return LogEnd(row["first"], row["last"], row["arrival_ms"], new_ms, is_stamped, jump)
 
 
-def beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
+def select_beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
     """Return the rows beyond the offset that `read` has for their partition."""
-    return rows.where(F.col("offset") > _of_log(read, F.lit(NOTHING_READ))) if read else rows
+    return rows.where(F.col("offset") > _value_of_log(read, F.lit(NOTHING_READ))) if read else rows
 
 
 def select_new(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> DataFrame:
@@ -97,7 +97,7 @@ def select_new(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) 
     """
     log = Window.partitionBy(*LOG).orderBy("offset")
     stamp_ms = F.unix_millis("timestamp")
-    floor_ms = _of_log(cut.floors_ms, F.lit(None).cast("long"))
+    floor_ms = _value_of_log(cut.floors_ms, F.lit(None).cast("long"))
     is_declared = (F.col("topic") == clock_topic) & _is_declared()
     later_ns = F.when(is_declared, activation_ns).otherwise(0)
     lines = rows.select(
@@ -108,11 +108,11 @@ def select_new(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) 
     ).withColumn("due_ns", F.col("arrival_ms") * NS_PER_MS + later_ns)
     if cut.until_ns is None:
         return lines
-    is_seen = F.col("offset") <= _of_log(cut.seen, F.lit(NOTHING_READ))
+    is_seen = F.col("offset") <= _value_of_log(cut.seen, F.lit(NOTHING_READ))
     return lines.where(~(is_seen & (F.col("due_ns") < cut.until_ns)))
 
 
-def part(lines: DataFrame, until_ns: int) -> Parted:
+def split_lines(lines: DataFrame, until_ns: int) -> Parted:
     """Return how `until_ns` splits the lines; those that are due before it are taken."""
     is_due = F.col("due_ns") < until_ns
     found = (
@@ -142,7 +142,7 @@ def _log() -> Column:
     return F.concat_ws("/", "topic", F.col("partition").cast("string"))
 
 
-def _of_log(known: Mapping[str, int], otherwise: Column) -> Column:
+def _value_of_log(known: Mapping[str, int], otherwise: Column) -> Column:
     """Return the value that `known` has for a record's log, or `otherwise`."""
     if not known:
         return otherwise

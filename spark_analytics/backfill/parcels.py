@@ -27,9 +27,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from inorder.contract import MAX_INT64
-from spark_analytics.backfill.stretches import Beginning, PieceStretch, StretchReader, begins
+from spark_analytics.backfill.stretches import (
+    Beginning,
+    PieceStretch,
+    StretchReader,
+    find_beginnings,
+)
 from topology.config import Topology
-from topology.flow.replay import groups
+from topology.flow.replay import group_all_streams
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
@@ -37,10 +42,10 @@ from topology.wire.line_reader import Content, Row
 from topology.wire.packed import (
     OF_LINE,
     Packed,
-    content_of,
-    packed_dead,
-    packed_event,
-    packed_word,
+    pack_dead,
+    pack_event,
+    pack_report,
+    unpack_content,
 )
 
 
@@ -52,7 +57,7 @@ class Groups:
     """
 
     def __init__(self, topology: Topology) -> None:
-        self.streams: Sequence[Sequence[str]] = [*groups(topology), []]
+        self.streams: Sequence[Sequence[str]] = [*group_all_streams(topology), []]
         self._of = {stream: at for at, met in enumerate(self.streams) for stream in met}
 
     def __len__(self) -> int:
@@ -108,22 +113,22 @@ class Packer:
             if isinstance(content, Event):
                 group = group_of(content.stream)
                 ts_ns = None if row.values.get("ts") is None else content.ts_ns
-                packed = packed_event(content, row.number, ts_ns, _seq(content, row, by_time))
+                packed = pack_event(content, row.number, ts_ns, _seq(content, row, by_time))
             elif isinstance(content, Malformed):
                 group = group_of(content.stream)
-                packed = packed_dead(content, row.number, _seq(content, row, by_time))
+                packed = pack_dead(content, row.number, _seq(content, row, by_time))
             else:
                 offset = row.values.get(OF_TOPIC) if self._archived else None
-                packed = packed_word(content, row.number, offset)
+                packed = pack_report(content, row.number, offset)
                 for each in range(len(self._groups)):
                     self._lines[each].append(packed)
                     if len(self._lines[each]) >= LINES:
-                        yield self._parcel(each)
+                        yield self._make_parcel(each)
                 continue
             lines = self._lines[group]
             lines.append(packed)
             if len(lines) >= LINES:
-                yield self._parcel(group)
+                yield self._make_parcel(group)
 
     def rest(self, lines: int) -> Iterator[Parcel]:
         """Yield the remaining parcels after the last row; the piece has this number of `lines`."""
@@ -136,13 +141,13 @@ class Packer:
         """Yield parcels of the packed lines that are not in one yet."""
         for group, left in enumerate(self._lines):
             if left:
-                yield self._parcel(group)
+                yield self._make_parcel(group)
 
     def unreadable(self, why: str) -> Iterator[Parcel]:
         for group in range(len(self._groups)):
             yield Parcel(group, self._piece, 0, marshal.dumps(why))
 
-    def _parcel(self, group: int) -> Parcel:
+    def _make_parcel(self, group: int) -> Parcel:
         lines, self._lines[group] = self._lines[group], []
         self._numbers[group] += 1
         return Parcel(group, self._piece, self._numbers[group], marshal.dumps(lines))
@@ -174,7 +179,7 @@ class Unpacker:
             if isinstance(read, str):
                 raise PieceUnreadable(read)
             self._stretches.append(PieceStretch(*read))
-        self._begins = begins(self._stretches, beginning)
+        self._begins = find_beginnings(self._stretches, beginning)
 
     @property
     def end(self) -> Beginning:
@@ -187,4 +192,6 @@ class Unpacker:
         lines, arrival_of, floors = begin.lines, begin.arrival_of, begin.floors(stretch)
         for packed in marshal.loads(content):
             number = packed[1]
-            yield content_of(packed, arrival_of(stretch, floors, packed[2], number), lines + number)
+            yield unpack_content(
+                packed, arrival_of(stretch, floors, packed[2], number), lines + number
+            )

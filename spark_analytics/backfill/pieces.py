@@ -67,14 +67,14 @@ def files_of(paths: Sequence[str]) -> list[str]:
         if not place.is_dir():
             found.append(path)
             continue
-        inside = sorted(str(each) for each in place.rglob("*") if _is_shown(each, place))
+        inside = sorted(str(each) for each in place.rglob("*") if _is_visible(each, place))
         if not inside:
             raise InputError(f"{path}: the folder contains no files; name files, or another one")
         found += inside
     return found
 
 
-def _is_shown(file: Path, folder: Path) -> bool:
+def _is_visible(file: Path, folder: Path) -> bool:
     parts = file.relative_to(folder).parts
     return file.is_file() and not any(part.startswith(HIDDEN) for part in parts)
 
@@ -83,7 +83,7 @@ def _cut(path: str, piece_bytes: int) -> Iterator[Piece]:
     # The task that reads the file may have another working folder.
     path = str(Path(path).absolute())
     with open_file(path) as (raw, form):
-        if form is not Form.JSON_LINES or _is_packed(path):
+        if form is not Form.JSON_LINES or _is_compressed(path):
             yield Piece(path)
             return
         size = Path(path).stat().st_size
@@ -100,7 +100,7 @@ def _cut(path: str, piece_bytes: int) -> Iterator[Piece]:
             yield Piece(path)
 
 
-def _is_packed(path: str) -> bool:
+def _is_compressed(path: str) -> bool:
     with Path(path).open("rb") as file:
         return file.read(len(GZIP_MARK)) == GZIP_MARK
 
@@ -125,17 +125,17 @@ class PieceRows:
         if end != WHOLE:
             with Path(path).open("rb") as file:
                 file.seek(begin)
-                yield from self._json(io.BytesIO(file.read(end - begin)), begins=begin == 0)
+                yield from self._read_json(io.BytesIO(file.read(end - begin)), begins=begin == 0)
             return
         with open_file(path) as (raw, form):
             if form is Form.JSON_LINES:
-                yield from self._json(raw, begins=True)
+                yield from self._read_json(raw, begins=True)
                 return
             for row in rows_in(raw, form, path, self._needed):
                 self.lines = row.number
                 yield row
 
-    def _json(self, raw: LineSource, *, begins: bool) -> Iterator[Row]:
+    def _read_json(self, raw: LineSource, *, begins: bool) -> Iterator[Row]:
         counted = _Counted(raw)
         yield from json_rows(counted, begins=begins)
         self.lines = counted.lines

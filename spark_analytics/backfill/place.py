@@ -81,17 +81,17 @@ class Place:
         self._files, self._path = file_system(address.rstrip("/"))
         self._was_there = self._files.get_file_info(self._path).type != fs.FileType.NotFound
         self._kept = False
-        self.staged = _beside(address.rstrip("/") if "://" in address else self._path)
+        self.staged = _staging_address(address.rstrip("/") if "://" in address else self._path)
         _, self._staged = file_system(self.staged)
         if not adds:
-            self._refuse_filled()
+            self._refuse_nonempty()
         try:
             self._files.create_dir(self._staged, recursive=True)
         except OSError as wrong:
             raise PlaceRefused(f"--out {address}: cannot be written ({wrong})") from None
-        self._held = self._hold_own()
+        self._held = self._lock_staging()
 
-    def _hold_own(self) -> int | None:
+    def _lock_staging(self) -> int | None:
         """Lock the staging folder for the life of this process, and remove those of killed runs.
 
         A staging folder that no process has locked belongs to a killed run. If a run's rows are
@@ -103,7 +103,7 @@ class Place:
         staged = Path(self._staged)
         pending = self._files.get_file_info(f"{self._path}/{STATE}/{PENDING}")
         for folder in staged.parent.glob(f".{glob_escape(Path(self._path).name)}-*"):
-            is_ours = own_folder(self._path, folder.name) and not folder.is_symlink()
+            is_ours = staging_path_of(self._path, folder.name) and not folder.is_symlink()
             if folder == staged or not is_ours or pending.type != fs.FileType.NotFound:
                 continue
             if (held := _lock(folder)) is not None:
@@ -111,7 +111,7 @@ class Place:
                 os.close(held)
         return _lock(staged)
 
-    def _refuse_filled(self) -> None:
+    def _refuse_nonempty(self) -> None:
         there = self._files.get_file_info(self._path)
         if there.type == fs.FileType.NotFound:
             return
@@ -148,27 +148,27 @@ class Place:
         """Write the summary `account`, and rename the staged folder to the requested one."""
         with self._files.open_output_stream(f"{self._staged}/{ACCOUNT}") as out:
             out.write(json.dumps(account).encode())
-        self._refuse_filled()
+        self._refuse_nonempty()
         if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
             self._files.delete_dir(self._path)
         self._files.move(self._staged, self._path)
 
     def open(self) -> None:
         """Create the requested folder, for tables that cannot be renamed into it."""
-        self._refuse_filled()
+        self._refuse_nonempty()
         self._files.create_dir(self._path, recursive=True)
 
     def keep(self) -> None:
-        """Make `give_up` keep the staged files, which the next run needs if this one is killed."""
+        """Make `discard` keep the staged files, which the next run needs if this one is killed."""
         self._kept = True
 
-    def take_away(self) -> None:
+    def remove_created(self) -> None:
         """Remove the folder that `open` has created, with its content."""
         self._kept = False
         if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
             self._files.delete_dir(self._path)
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """Remove the staged files unless they are kept, and the requested folder if it is empty.
 
         A catalog may have created that folder for tables that were never created.
@@ -197,12 +197,12 @@ def _lock(folder: Path) -> int | None:
     return descriptor
 
 
-def _beside(address: str) -> str:
+def _staging_address(address: str) -> str:
     above, _, name = address.rpartition("/")
     return f"{above}/.{name}-{uuid.uuid4().hex[:DIGITS]}"
 
 
-def own_folder(address: str, recorded: str) -> str | None:
+def staging_path_of(address: str, recorded: str) -> str | None:
     """Return the path of the folder `recorded` beside the address; None if no run names it so."""
     above, _, name = address.rpartition("/")
     found = recorded.rpartition("/")[2]

@@ -37,7 +37,7 @@ from spark_analytics.backfill.place import (
     Place,
     PlaceRefused,
     file_system,
-    own_folder,
+    staging_path_of,
 )
 from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.executors.setting import difference
@@ -148,7 +148,7 @@ class PendingRows(NamedTuple):
 
 
 class Tables(Protocol):
-    def bring(self, pending: PendingRows) -> None:
+    def add_pending(self, pending: PendingRows) -> None:
         """Add the run's rows that are not in the tables yet; it may be called again."""
 
 
@@ -158,7 +158,7 @@ class ParquetTables:
     def __init__(self, address: str) -> None:
         self._files, self._path = file_system(address.rstrip("/"))
 
-    def bring(self, pending: PendingRows) -> None:
+    def add_pending(self, pending: PendingRows) -> None:
         _, staged = file_system(pending.staged)
         for file in pending.files:
             move_if_there(
@@ -237,7 +237,7 @@ class Resumed:
         folder = f"{address}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
-    def require(self, topology: Mapping[str, str], table_form: TableForm) -> None:
+    def find_new_queries(self, topology: Mapping[str, str], table_form: TableForm) -> None:
         """Check that the run can continue from the state, given its topology's digests.
 
         Another `schema` is accepted here; the tables decide whether it fits.
@@ -256,8 +256,9 @@ class Resumed:
             )
         if self.table_form._replace(schema=None) != table_form._replace(schema=None):
             raise PlaceRefused(
-                f"--resume: {self._address} was written with {_spell(self.table_form)}, but this"
-                f" run has {_spell(table_form)}; resume with the settings of the folder, or run"
+                f"--resume: {self._address} was written with"
+                f" {_format_options(self.table_form)}, but this run has"
+                f" {_format_options(table_form)}; resume with the settings of the folder, or run"
                 " the backfill again into a new folder"
             )
 
@@ -268,7 +269,7 @@ class Resumed:
         """
         self._write(PENDING, {**pending._asdict(), "files": [list(each) for each in pending.files]})
         place.keep()
-        self._bring(pending, tables)
+        self._add_pending(pending, tables)
 
     def finish(self, tables: Tables) -> bool:
         """Complete a killed run, and return whether it emitted all buffered events.
@@ -277,11 +278,11 @@ class Resumed:
         """
         assert self._pending is not None
         pending = PendingRows(**self._pending)
-        self._bring(pending._replace(files=[File(*each) for each in pending.files]), tables)
+        self._add_pending(pending._replace(files=[File(*each) for each in pending.files]), tables)
         self.account = pending.account
         return bool(self.known.get(ENDED))
 
-    def _bring(self, pending: PendingRows, tables: Tables) -> None:
+    def _add_pending(self, pending: PendingRows, tables: Tables) -> None:
         before = self.known["run"]
         _, staged = file_system(pending.staged)
         if pending.run > before:
@@ -290,7 +291,7 @@ class Resumed:
                     f"{self._who}: {pending.staged}, which contains the rows for {self._address},"
                     " does not exist; put it back beside that folder"
                 )
-            tables.bring(pending)
+            tables.add_pending(pending)
             keep_states(self._files, pending.staged, self._state, pending.now)
             self._write(CURRENT, pending.now)
             self.known = pending.now
@@ -321,7 +322,7 @@ class Resumed:
             found = wrong
         fault = fault_of(found, is_current=name == CURRENT)
         if not fault and "staged" in found:
-            fault = self._take_for_own(found)
+            fault = self._resolve_staging(found)
         if fault:
             raise StateUnreadable(
                 f"{self._who}: {self._address.rstrip('/')}/{STATE}/{name} is damaged ({fault});"
@@ -330,11 +331,11 @@ class Resumed:
         known: Known = found
         return known
 
-    def _take_for_own(self, pending: Known) -> str:
+    def _resolve_staging(self, pending: Known) -> str:
         """Replace the noted staging folder by its address; return the fault, or an empty string."""
         recorded = pending["staged"]
         address = self._address.rstrip("/") if "://" in self._address else self._path
-        staged = own_folder(address, recorded)
+        staged = staging_path_of(address, recorded)
         if staged is None or is_link(self._files, file_system(staged)[1]):
             return f"it names {recorded!r}, which is not a folder that a run creates here"
         pending["staged"] = staged
@@ -398,7 +399,7 @@ def move_if_there(files: fs.FileSystem, source: str, target: str) -> None:
         files.move(source, target)
 
 
-def _spell(table_form: TableForm) -> str:
+def _format_options(table_form: TableForm) -> str:
     words = [f"--format {table_form.form}"]
     if table_form.catalog is not None:
         words.append(f"--catalog {table_form.catalog}")

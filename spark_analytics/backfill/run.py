@@ -27,7 +27,7 @@ from spark_analytics.backfill.archived import (
     take,
 )
 from spark_analytics.backfill.archived import (
-    places as places_of,
+    find_places as places_of,
 )
 from spark_analytics.backfill.cut import read as read_cut
 from spark_analytics.backfill.in_lake import LakeTables
@@ -73,7 +73,7 @@ Four are enough to balance groups of different sizes. A task costs as much as a 
 """
 
 TRIED: Final = 32
-"""The number of integers per task that `slots` tries first, before it doubles this number."""
+"""The number of integers per task that `find_task_slots` tries first, before it doubles it."""
 
 Warn = Callable[[str], object]
 
@@ -138,7 +138,7 @@ def run(
     started_s = time.perf_counter()
     about = digests(setting)
     if resumed is not None:
-        resumed.require(about, options.table_form)
+        resumed.find_new_queries(about, options.table_form)
     tables = tables_of(spark, topology, options, resumed)
     if resumed is not None and resumed.is_unfinished and resumed.finish(tables):
         return None
@@ -146,10 +146,10 @@ def run(
     if resumed is not None:
         order = order._replace(begin=resumed.begin, states=resumed.states())
     known: Known = {"run": 0} if resumed is None else resumed.known
-    with ship(spark), _few_rows_at_once(spark):
-        parcels, recorded = _inputs(spark, setting, options, known, warn)
+    with ship(spark), _limit_batch_rows(spark):
+        parcels, recorded = _read_input(spark, setting, options, known, warn)
         output = _order(spark, parcels, order, len(Groups(topology)))
-    output.summary.took(time.perf_counter() - started_s, output.summary.cpu_seconds)
+    output.summary.set_times(time.perf_counter() - started_s, output.summary.cpu_seconds)
     now: Known = {"run": known["run"] + 1, "topology": about, "tables": options.table_form}
     if options.to_end:
         now[ENDED] = True
@@ -159,7 +159,7 @@ def run(
     return output.summary
 
 
-def slots(spark: SparkSession, tasks: int) -> list[int]:
+def find_task_slots(spark: SparkSession, tasks: int) -> list[int]:
     """Return an integer for each task, such that Spark assigns a row with it to that task.
 
     Spark assigns rows by the hash of a column, so integers are tried until each task has one.
@@ -225,7 +225,7 @@ def publish(
         except BaseException:
             with suppress(Py4JError, PySparkException, ConnectionError):
                 tables.drop()
-            place.take_away()
+            place.remove_created()
             raise
     else:
         place.complete(output.files)
@@ -234,7 +234,7 @@ def publish(
         place.publish(account)
 
 
-def _inputs(
+def _read_input(
     spark: SparkSession, setting: Setting, options: Options, known: Known, warn: Warn
 ) -> tuple[DataFrame, ReadInput]:
     """Return the input that no earlier run has read, as parcels, and the notes on it.
@@ -244,14 +244,14 @@ def _inputs(
     """
     recorded = ReadInput(**{name: known[name] for name in ReadInput._fields if name in known})
     recorded = recorded._replace(
-        files={place_of(path): mark for path, mark in recorded.files.items()}
+        files={canonical_path(path): mark for path, mark in recorded.files.items()}
     )
     archives = [path for path in options.inputs if is_archive(path)]
     refuse_mixed(options.inputs, archives, recorded)
     if not archives:
-        return _of_files(spark, setting, options, recorded)
+        return _read_files(spark, setting, options, recorded)
     topology = topology_of(setting)
-    found, recorded = _of_archives(spark, topology, options, recorded, warn)
+    found, recorded = _read_archives(spark, topology, options, recorded, warn)
     if found.is_empty:
         return _read([NOTHING], spark, setting), recorded
     ordered = in_order(found.lines, topology.topics.clock)
@@ -283,14 +283,14 @@ def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], recorded: ReadI
         )
 
 
-def _of_files(
+def _read_files(
     spark: SparkSession, setting: Setting, options: Options, recorded: ReadInput
 ) -> tuple[DataFrame, ReadInput]:
     """Return the files that no earlier run has read, as parcels, and the notes on them."""
     new = new_files(files_of(options.inputs), recorded.files)
     # The sizes are read before the files are cut. A file that grows meanwhile then counts as
     # changed in the next run.
-    marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
+    marks = {canonical_path(path): mark_of(path) for path in new if Path(path).exists()}
     parcels = _read(pieces_of(new) or [NOTHING], spark, setting)
     return parcels, recorded._replace(files={**recorded.files, **marks})
 
@@ -300,7 +300,7 @@ def _read(pieces: Sequence[Piece], spark: SparkSession, setting: Setting) -> Dat
     return numbers.mapInArrow(ReadPieces(setting, pieces).__call__, from_arrow_schema(PARCELS))
 
 
-def _of_archives(
+def _read_archives(
     spark: SparkSession, topology: Topology, options: Options, recorded: ReadInput, warn: Warn
 ) -> tuple[Taken, ReadInput]:
     """Return the records that this run takes, and the notes on them."""
@@ -313,11 +313,11 @@ def _of_archives(
         warn(word)
     recorded = recorded._replace(offsets=dict(found.cut.offsets), cut=found.cut.record())
     if not options.to_end:
-        recorded = _with_places(recorded, places_of(found.lines, topology))
+        recorded = _add_partitions(recorded, places_of(found.lines, topology))
     return found, recorded
 
 
-def _with_places(
+def _add_partitions(
     recorded: ReadInput, found: Mapping[str, Mapping[str, Sequence[str]]]
 ) -> ReadInput:
     """Return the notes with the partitions of each stream's sources in this run (`found`) added."""
@@ -339,7 +339,7 @@ def mark_of(path: str) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns]
 
 
-def place_of(path: str) -> str:
+def canonical_path(path: str) -> str:
     """Return the canonical path of a file: absolute, and without symbolic links."""
     return str(Path(path).resolve())
 
@@ -353,7 +353,7 @@ def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
     """
     new: dict[str, str] = {}
     for path in paths:
-        place = place_of(path)
+        place = canonical_path(path)
         if place in new:
             raise InputError(f"{path}: is the same file as {new[place]}; name each file once")
         if place not in known:
@@ -407,7 +407,7 @@ class RunOutput(NamedTuple):
 def _order(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups: int) -> RunOutput:
     """Order the groups, divided evenly among tasks, and return the combined reports."""
     tasks = min(tasks_for(spark, groups), MOST_TASKS)
-    slot_of = F.from_json(F.lit(str(slots(spark, tasks))), "ARRAY<INT>")
+    slot_of = F.from_json(F.lit(str(find_task_slots(spark, tasks))), "ARRAY<INT>")
     reports = (
         parcels.repartition(tasks, F.get(slot_of, F.col("group") % tasks))
         .selectExpr("*", "number > 0 AS later")
@@ -439,7 +439,7 @@ def gather(rows: Iterable[Any]) -> RunOutput:
 
 
 @contextmanager
-def _few_rows_at_once(spark: SparkSession) -> Iterator[None]:
+def _limit_batch_rows(spark: SparkSession) -> Iterator[None]:
     """Limit Spark's Arrow batches to few rows within the context, because rows are large."""
     before = spark.conf.get(ROWS_AT_ONCE)
     spark.conf.set(ROWS_AT_ONCE, str(PARCELS_AT_ONCE))

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from spark_analytics.backfill.kinds import Positions
 from topology.flow.replay import SavedReplay
-from topology.flow.replay_state import REPLAY_NUMBER, packed_replay, unpacked_replay
+from topology.flow.replay_state import REPLAY_NUMBER, pack_replay, unpack_replay
 from topology.wire.line_reader import Content
 from topology.wire.marked import Form
-from topology.wire.packed import content_as_read, packed_as_read
+from topology.wire.packed import pack_as_read, unpack_as_read
 
 FORM: Final = Form(
     "inorder state",
@@ -38,8 +38,8 @@ class GroupState(NamedTuple):
 
 
 def pack(state: GroupState) -> bytes:
-    replay_state = None if state.saved is None else packed_replay(state.saved)
-    waiting = [packed_as_read(content) for content in state.waiting]
+    replay_state = None if state.saved is None else pack_replay(state.saved)
+    waiting = [pack_as_read(content) for content in state.waiting]
     positions = [(stream, table, at) for (stream, table), at in state.positions.items()]
     return FORM.pack((replay_state, waiting, positions))
 
@@ -55,6 +55,6 @@ def unpack(content: bytes) -> GroupState:
 
 def _unpack(rest: Any) -> GroupState:
     replay_state, waiting, positions = rest
-    saved = None if replay_state is None else unpacked_replay(replay_state)
+    saved = None if replay_state is None else unpack_replay(replay_state)
     places = {(stream, table): at for stream, table, at in positions}
-    return GroupState(saved, [content_as_read(each) for each in waiting], places)
+    return GroupState(saved, [unpack_as_read(each) for each in waiting], places)

@@ -185,17 +185,17 @@ class Beginning(NamedTuple):
         return at_ns
 
 
-def begins(stretches: Sequence[PieceStretch], beginning: Beginning) -> list[Beginning]:
+def find_beginnings(stretches: Sequence[PieceStretch], beginning: Beginning) -> list[Beginning]:
     """Return the values at the start of each stretch, and after the last one."""
     if beginning.stamp_ns is None:
-        beginning = beginning._replace(stamp_ns=_begun_ns(stretches))
+        beginning = beginning._replace(stamp_ns=_find_clock_start_ns(stretches))
     found = [beginning]
     for stretch in stretches:
         found.append(found[-1].behind(stretch))
     return found
 
 
-def _begun_ns(stretches: Sequence[PieceStretch]) -> int | None:
+def _find_clock_start_ns(stretches: Sequence[PieceStretch]) -> int | None:
     """Return the time at which the clock of timestamps begins, if it is not the first timestamp."""
     if not stretches:
         return None
@@ -227,7 +227,7 @@ class StretchReader:
                 self._note(row.number, (min(content.ts_ns, MAX_ARRIVAL_NS), content.source))
             if is_bare:
                 self._bare_from = min(self._bare_from, row.number)
-                self._fill(row.number)
+                self._fill_since(row.number)
             else:
                 self._timed_from = min(self._timed_from, row.number)
             self._begin(row.number, is_timed=has_ts or not is_bare)
@@ -246,10 +246,10 @@ class StretchReader:
         if self._stamps.doubted == stamp and len(self._doubts) < MOST_DOUBTS:
             self._doubts.append(Doubt(number, NEVER, stamp[0]))
 
-    def _fill(self, number: int) -> None:
+    def _fill_since(self, number: int) -> None:
         """Let the lines since the last one without an arrival count from this line on."""
-        _fill(self._heads, number)
-        _fill(self._doubts, number)
+        _fill_since(self._heads, number)
+        _fill_since(self._doubts, number)
 
     def end(self, lines: int) -> PieceStretch:
         """Return the summary of the stretch after its last row; `lines` is its number of lines."""
@@ -269,7 +269,7 @@ class StretchReader:
         )
 
 
-def _fill(lines: list[Any], number: int) -> None:
+def _fill_since(lines: list[Any], number: int) -> None:
     at = len(lines)
     while at and lines[at - 1].since == NEVER:
         at -= 1

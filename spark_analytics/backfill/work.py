@@ -39,7 +39,7 @@ from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
-from topology.wire.json_lines import step_lines
+from topology.wire.json_lines import make_step_lines
 from topology.wire.line_reader import Content
 
 PARCELS: Final = pa.schema(
@@ -75,7 +75,7 @@ class ReadPieces(NamedTuple):
         task_process.begin()
         for batch in taken:
             for number in batch.column(0).to_pylist():
-                yield from in_batches(self._read(number))
+                yield from to_batches(self._read(number))
 
     def _read(self, number: int) -> Iterator[Parcel]:
         topology = topology_of(self.setting)
@@ -89,12 +89,12 @@ class ReadPieces(NamedTuple):
         yield from packer.rest(rows.lines)
 
 
-def in_batches(parcels: Iterable[Parcel]) -> Iterator[Any]:
-    for held in several(parcels, PARCELS_AT_ONCE):
+def to_batches(parcels: Iterable[Parcel]) -> Iterator[Any]:
+    for held in split_into_chunks(parcels, PARCELS_AT_ONCE):
         yield pa.RecordBatch.from_pylist([each._asdict() for each in held], PARCELS)
 
 
-def several(items: Iterable[T], most: int) -> Iterator[list[T]]:
+def split_into_chunks(items: Iterable[T], most: int) -> Iterator[list[T]]:
     """Yield the items in lists of length `most`; the last list may be shorter."""
     items = iter(items)
     while held := list(islice(items, most)):
@@ -128,10 +128,12 @@ class OrderGroups(NamedTuple):
         part = Part(files, folder, name)
         group = None
         for group, parcels in groupby(rows, key=attrgetter("group")):
-            yield from _reports(self._order(group, parcels, part, files, f"{folder}/{name}"))
+            yield from _to_report_batches(
+                self._order(group, parcels, part, files, f"{folder}/{name}")
+            )
         if group is not None:
             written = part.close()
-            yield from _reports((group, FILE, *file, b"") for file in written)
+            yield from _to_report_batches((group, FILE, *file, b"") for file in written)
 
     def _order(
         self, group: int, parcels: Iterable[Parcel], part: Part, files: fs.FileSystem, path: str
@@ -143,7 +145,7 @@ class OrderGroups(NamedTuple):
         order = GroupRun(self, group, summary, before)
         try:
             for step in whole_instants(order.steps(parcels, self.begin), topology):
-                part.take(step_lines(step), order.positions)
+                part.take(make_step_lines(step), order.positions)
         except PieceUnreadable as error:
             yield group, UNREADABLE, "", str(error), 0, b""
             return
@@ -154,7 +156,7 @@ class OrderGroups(NamedTuple):
             end = marshal.dumps(tuple(order.end))
             yield group, STATE, "", state.rpartition("/")[2], 0, end
         summary.thin()
-        summary.took(0.0, time.process_time() - started_s)
+        summary.set_times(0.0, time.process_time() - started_s)
         yield group, SUMMARY, "", "", 0, pickle.dumps(summary)
 
     def _state_of(self, group: int) -> GroupState:
@@ -218,12 +220,12 @@ class GroupRun:
 
     def _run(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Step]:
         replay, summary = self._replay, self._summary
-        summary.takes_over(event for event in replay.iter_held() if event.kind == DATA)
+        summary.count_resumed(event for event in replay.iter_held() if event.kind == DATA)
         if not self._to_end:
-            contents = self._without_last(contents, last_ns)
+            contents = self._hold_back_last(contents, last_ns)
         yield from run_steps(replay, contents, summary, counts_clocks=not self._reads_reports)
         if last_ns is not None:
-            steps = [replay.on_others(last_ns)]
+            steps = [replay.on_other_input(last_ns)]
             if self._to_end and (flushed := replay.on_end()) is not None:
                 steps.append(flushed)
             for step in steps:
@@ -231,7 +233,9 @@ class GroupRun:
                 yield step
         add_left(replay, [self._topology.streams[stream] for stream in self._streams], summary)
 
-    def _without_last(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Content]:
+    def _hold_back_last(
+        self, contents: Iterable[Content], last_ns: int | None
+    ) -> Iterator[Content]:
         """Yield the contents that arrived before `last_ns`, and leave the others to the next run.
 
         The next run may read more lines that arrived at `last_ns`.
@@ -244,7 +248,7 @@ class GroupRun:
                 yield content
 
 
-def _reports(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+def _to_report_batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     reports = [dict(zip(REPORT.names, row, strict=True)) for row in rows]
     yield from pa.Table.from_pylist(reports, REPORT).to_batches()
 

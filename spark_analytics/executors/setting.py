@@ -14,11 +14,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from agents.user_functions import bring
+from agents.user_functions import load_functions
 from topology.config import Topology, parse
 from topology.config.chains import patterns_read
 from topology.config.resolved import resolve_query, resolve_stream
-from topology.flow.replay import groups
+from topology.flow.replay import group_all_streams
 from topology.spelling.section import key_of
 
 
@@ -34,7 +34,7 @@ def topology_of(setting: Setting) -> Topology:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "functions.py"
         file.write_text(setting.functions)
-        return parse(setting.topology, lambda _: bring(file))
+        return parse(setting.topology, lambda _: load_functions(file))
 
 
 def setting_of(path: str, topology: Topology) -> Setting:
@@ -75,7 +75,10 @@ def digests(setting: Setting) -> dict[str, str]:
     have the same digest, however they are written.
     """
     topology = topology_of(setting)
-    parts: dict[str, object] = {"joined streams": groups(topology), OPERATORS: topology.operators}
+    parts: dict[str, object] = {
+        "joined streams": group_all_streams(topology),
+        OPERATORS: topology.operators,
+    }
     for name in type(topology).model_fields:
         value = getattr(topology, name)
         if name == "streams":

@@ -22,14 +22,14 @@ from agents.process import garbage
 
 def begin() -> None:
     """Prepare the process at the start of each task."""
-    _begin_once()
+    _freeze_objects()
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             del sys.path_importer_cache[path]
 
 
 @cache
-def _begin_once() -> None:
+def _freeze_objects() -> None:
     """Exclude the existing objects from garbage collection, as a worker does.
 
     Traversing these objects takes a tenth of a task's time. They are excluded once per process, so

@@ -31,7 +31,7 @@ def first_line(error: BaseException) -> str:
     """
     found = find_raised(error)
     if found is None:
-        said = takewhile(_is_said, map(str.strip, _text(error).splitlines()))
+        said = takewhile(_is_message, map(str.strip, _text(error).splitlines()))
         text = " ".join(filter(None, said))
     elif found.words and found.kind.partition(".")[0] in OWN_ROOMS:
         text = found.words
@@ -58,7 +58,7 @@ def _text(error: BaseException) -> str:
     return str(getattr(error, "java_exception", None) or error)
 
 
-def _is_said(line: str) -> bool:
+def _is_message(line: str) -> bool:
     return not line.startswith(("at ", "===", "JVM stacktrace"))
 
 

@@ -9,7 +9,8 @@ A table whose rows replace one another (results) has several rows of one key in 
 row of the highest batch counts. `read` reads a `Folder` and sees complete batches only.
 
 The checkpoint numbers the batches. Without it the numbers begin again at 0, and the batches would
-mix with those of an earlier run. `holds` finds such batches, and `running.claim` refuses them.
+mix with those of an earlier run. `has_batches` finds such batches, and `running.claim` refuses
+them.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Folder:
             if batch == 0 or not kept.isEmpty():
                 kept.write.mode("overwrite").parquet(f"{self.path}/{table}/{BATCH}={batch}")
 
-    def holds(self, spark: SparkSession, table: str) -> bool:
+    def has_batches(self, spark: SparkSession, table: str) -> bool:
         """Return whether the table has batches of an earlier run, with which new ones would mix."""
         return table not in self.left_out and folders.exists(spark, f"{self.path}/{table}")
 

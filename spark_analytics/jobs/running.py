@@ -17,8 +17,8 @@ Only the caller can see some reasons to stop, for example that a topic was creat
 `guard` checks for these reasons every GUARD_S, when a query fails, and at the end. Between these
 checks Java is not called: a listener (`watching`) reports the batches and the ends of queries.
 
-Java receives a failed batch's error as one line (`unwritten`), and Python keeps the error itself.
-When a query is stopped during a batch, Spark searches that line for Java's names of an
+Java receives a failed batch's error as one line (`to_java_error`), and Python keeps the error
+itself. When a query is stopped during a batch, Spark searches that line for Java's names of an
 interruption. Its regular expression uses stack for every character. A Java trace, which pyspark
 would include, overflows the stack. The query's thread would then end without an error for us.
 """
@@ -79,13 +79,13 @@ def run_bounded(tables: Sequence[Table], output: Output, folder: str) -> None:
 def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: int) -> None:
     if table.groups:
         with persist(rows) as records:
-            for group in _present(table.groups, "topic", records, batch):
+            for group in _select_present(table.groups, "topic", records, batch):
                 own = records.where(F.col("topic").isin(*group.topics))
                 with nullcontext(own) if group.rows is None else persist(group.of(own)) as kept:
                     _write_parts(group.parts, kept, output, batch)
     elif table.parts:
         with persist(rows) as kept:
-            parts = _present(table.parts, table.named_by, kept, batch)
+            parts = _select_present(table.parts, table.named_by, kept, batch)
             _write_parts(parts, kept, output, batch)
     elif table.store is not None:
         table.store(rows, f"{folder}/{table.name}", batch)
@@ -103,7 +103,7 @@ def rename_offset(rows: DataFrame) -> DataFrame:
     return rows.withColumnRenamed("offset", "position")
 
 
-def _present(
+def _select_present(
     found: Sequence[Named], named_by: str | None, kept: DataFrame, batch: int
 ) -> Sequence[Named]:
     """Return the tables to write for this batch: all, or those that have rows in it.
@@ -207,13 +207,13 @@ class Running:
         try:
             while not self._stopping and any(query.isActive for query in self.queries):
                 self._examine()
-                self._until(due_s)
+                self._wait_until(due_s)
                 if time.monotonic() > due_s:
                     self._guard()
                     due_s = time.monotonic() + GUARD_S
             self._examine()
             for query in self.queries if not self._goes_on else ():
-                self._require_kept(query.name, settle(query))
+                self._refuse_dropped(query.name, settle(query))
             self._guard()
         finally:
             self.watch.ended = True
@@ -221,7 +221,7 @@ class Running:
                 query.stop()
             self._streams.removeListener(self.watch)
 
-    def _until(self, due_s: float) -> None:
+    def _wait_until(self, due_s: float) -> None:
         """Wait without calling Java, until a query changes, `stop` is called or `due_s` is past.
 
         `stop` sets no event, since a signal handler may call it during this wait.
@@ -241,7 +241,7 @@ class Running:
                 _write(table, rows, output, folder, batch)
             except Exception as error:  # noqa: BLE001 - raised again, in few words
                 self._failures[table.name] = error
-                raise unwritten(error) from None
+                raise to_java_error(error) from None
 
         return write
 
@@ -257,9 +257,9 @@ class Running:
                 raise JobFailed(f"{query.name}: {first_line(known)}") from known
             if self._goes_on and not was_active and not self._stopping:
                 raise JobFailed(f"{query.name}: has ended; only the log of Spark has the reason")
-            self._require_kept(query.name, self.watch.figures[query.name].dropped)
+            self._refuse_dropped(query.name, self.watch.figures[query.name].dropped)
 
-    def _require_kept(self, name: str, dropped: int) -> None:
+    def _refuse_dropped(self, name: str, dropped: int) -> None:
         if dropped:
             self._guard()
             raise JobFailed(
@@ -295,7 +295,7 @@ def _end_when_at_rest(query: StreamingQuery, watch: Watch, rest_s: float) -> Non
         query.stop()
 
 
-def unwritten(error: Exception) -> RuntimeError:
+def to_java_error(error: Exception) -> RuntimeError:
     """Return the exception to pass to Java: one line, or the name of an interruption."""
     text = str(error)
     cut = next((name for name in INTERRUPTIONS if name in text), None)

@@ -99,13 +99,13 @@ class Table:
     groups: Sequence[Group] = ()
 
     @property
-    def several(self) -> list[Part]:
+    def all_parts(self) -> list[Part]:
         """The parts that the query writes, also those of its groups; none if it is one table."""
         return [*self.parts, *(part for group in self.groups for part in group.parts)]
 
     def list_written(self) -> list[Part]:
         """Return all tables that the query writes."""
-        return self.several or [Part(self.name, self.keys, lambda rows: rows)]
+        return self.all_parts or [Part(self.name, self.keys, lambda rows: rows)]
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ def choose(found: Sequence[Named], names: Sequence[str]) -> list[Named]:
     Raises:
         JobRefused: No element has a given name.
     """
-    wanted = chosen_names([each.name for each in found], names)
+    wanted = resolve_names([each.name for each in found], names)
     return [each for each in found if each.name in wanted]
 
 
-def chosen_names(known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+def resolve_names(known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
     """Return the given names, or all known ones if there are none.
 
     Raises:
@@ -153,15 +153,15 @@ def chosen_names(known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
 
 def inputs_of(topology: Topology) -> dict[str, list[str]]:
     """Return the names of the streams in each input topic."""
-    return _by_topic(topology, "input")
+    return _streams_by_topic(topology, "input")
 
 
 def outputs_of(topology: Topology) -> dict[str, list[str]]:
     """Return the names of the streams in each ordered topic."""
-    return _by_topic(topology, "output")
+    return _streams_by_topic(topology, "output")
 
 
-def _by_topic(topology: Topology, end: str) -> dict[str, list[str]]:
+def _streams_by_topic(topology: Topology, end: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, stream in topology.streams.items():
         found.setdefault(getattr(stream, end), []).append(name)

@@ -25,16 +25,16 @@ from spark_analytics.live.partitions import (
     Stretch,
     Waiting,
 )
-from spark_analytics.live.state import Common, Held, SavedGroup, entry, snapshot
+from spark_analytics.live.state import Common, Held, SavedGroup, changes_of, snapshot
 from topology.config import Topology
 from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay
 from topology.model.outcome import Step
 from topology.model.sample import Declared, Sample
-from topology.wire.json_lines import JsonObject, step_lines
+from topology.wire.json_lines import JsonObject, make_step_lines
 from topology.wire.line_reader import Content
-from topology.wire.packed import DEAD, DECLARED, EVENT, content_of
+from topology.wire.packed import DEAD, DECLARED, EVENT, unpack_content
 
 MAX_WAITING: Final = 1_000_000
 
@@ -112,7 +112,7 @@ class LiveGroup:
         for parcel in sorted(taken, key=attrgetter("name", "first", "number")):
             name = parcel.name
             if name == HIDDEN:
-                partitions.hide()
+                partitions.record_hidden()
                 continue
             if not parcel.number:
                 stretch = Stretch(name, parcel.first, *marshal.loads(parcel.content))
@@ -128,10 +128,10 @@ class LiveGroup:
                 if is_late and packed[2] < begin_ns + later_ns:
                     output.append(self._output(OVERTAKEN, overtaken_line(packed, begin_ns)))
                 waiting.append(Waiting(arrival_ns, name, received + packed[1] - 1, packed))
-        waiting.sort(key=_order)
+        waiting.sort(key=_sort_key)
         output += self._advance(partitions.time_ns(quiet_ns))
         if len(waiting) > self._max_waiting:
-            raise TooManyWait(self._too_many())
+            raise TooManyWait(self._explain_overload())
         return output
 
     def rest(self, quiet_ns: int) -> list[OutputLine]:
@@ -154,7 +154,7 @@ class LiveGroup:
 
     def entry(self) -> bytes:
         """Return the changes since the last call of this method or of `snapshot`."""
-        content, self._held = entry(self._replay, self._held, self._new_words, self._common)
+        content, self._held = changes_of(self._replay, self._held, self._new_words, self._common)
         self._new_words = []
         return content
 
@@ -164,7 +164,7 @@ class LiveGroup:
             return []
         until = bisect_left(waiting, time_ns, key=attrgetter("arrival_ns"))
         numbered = partitions.number(waiting[:until])
-        contents = [content_of(line.packed, line.arrival_ns, at) for line, at in numbered]
+        contents = [unpack_content(line.packed, line.arrival_ns, at) for line, at in numbered]
         del waiting[:until]
         words = [each for each in contents if isinstance(each, Sample | Declared)]
         if self._reads_reports:
@@ -172,7 +172,7 @@ class LiveGroup:
         partitions.release(time_ns, len(words))
         output = []
         for step in whole_instants(self._steps(contents, time_ns), self._topology):
-            output += [self._output(TABLE_OF[line["kind"]], line) for line in step_lines(step)]
+            output += [self._output(TABLE_OF[line["kind"]], line) for line in make_step_lines(step)]
         return output
 
     def _steps(self, contents: Iterable[Content], time_ns: int) -> Iterator[Step]:
@@ -180,7 +180,7 @@ class LiveGroup:
             step = self._replay.on_inputs(inputs, time_ns if until_ns is None else until_ns)
             if step is not None:
                 yield step
-        yield self._replay.on_others(time_ns)
+        yield self._replay.on_other_input(time_ns)
 
     def _output(self, table: str, line: JsonObject) -> OutputLine:
         positions = self._common.positions
@@ -189,7 +189,7 @@ class LiveGroup:
         positions[at] = position + 1
         return OutputLine(table, position, line)
 
-    def _too_many(self) -> str:
+    def _explain_overload(self) -> str:
         partitions = self._common.partitions.partitions
         name = min(partitions, key=lambda each: partitions[each].promised_ns)
         waits = f"{len(self._common.waiting):,} lines wait for {name.topic}/{name.partition}, which"
@@ -219,5 +219,5 @@ def overtaken_line(packed: tuple[Any, ...], taken_ns: int) -> JsonObject:
     return {**line, "arrival": packed[2], "at": taken_ns}
 
 
-def _order(line: Waiting) -> tuple[int, PartitionName, int]:
+def _sort_key(line: Waiting) -> tuple[int, PartitionName, int]:
     return line.arrival_ns, line.name, line.place

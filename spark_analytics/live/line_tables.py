@@ -30,7 +30,7 @@ from spark_analytics.backfill.kinds import (
 )
 from spark_analytics.instants import to_timestamp
 from spark_analytics.jobs.work import Part
-from topology.wire.json_lines import JsonObject, line_json
+from topology.wire.json_lines import JsonObject, encode_line
 
 OVERTAKEN: Final = "overtaken"
 TABLE: Final = "table"
@@ -61,7 +61,7 @@ def nested_of(table: str, line: JsonObject) -> str | None:
     if not names:
         return None
     found = {name: line[name] for name in names if line.get(name) is not None}
-    return orjson.dumps({name: line_json(said).decode() for name, said in found.items()}).decode()
+    return orjson.dumps({name: encode_line(said).decode() for name, said in found.items()}).decode()
 
 
 def parts() -> list[Part]:

@@ -40,7 +40,7 @@ from spark_analytics.live.line_tables import nested_of
 from spark_analytics.live.partitions import PartitionName
 from spark_analytics.live.reading import NAMES
 from spark_analytics.live.state import fold, is_due
-from topology.wire.json_lines import line_json
+from topology.wire.json_lines import encode_line
 
 NS_PER_MS: Final = 1_000_000
 ROWS_AT_ONCE: Final = 10_000
@@ -120,7 +120,7 @@ class OrderLive(StatefulProcessor):
         live = self._group(group, head)
         quiet_ns = (batch_ms - self._tick_lag_ms) * NS_PER_MS
         output = live.take(taken, quiet_ns) if taken else live.rest(quiet_ns)
-        self._keep(group, live, head, batch_ms)
+        self._save_group(group, live, head, batch_ms)
         return _frames(output)
 
     def _read_head(self) -> Head:
@@ -141,9 +141,9 @@ class OrderLive(StatefulProcessor):
         topology = topology_of(self._setting)
         return LiveGroup(topology, group, self._names, saved_group, self._max_waiting)
 
-    def _keep(self, group: int, live: LiveGroup, head: Head, batch_ms: int) -> None:
+    def _save_group(self, group: int, live: LiveGroup, head: Head, batch_ms: int) -> None:
         mark = os.urandom(8)
-        timer_ms = self._timer(live, head, batch_ms)
+        timer_ms = self._set_timer(live, head, batch_ms)
         if not head.mark or is_due(head.entries, head.entries_bytes, head.snapshot_bytes):
             content = live.snapshot()
             self._snapshot.put([(content,)])
@@ -160,7 +160,7 @@ class OrderLive(StatefulProcessor):
             del _kept[next(iter(_kept))]
         _kept[self._setting, group] = mark, live
 
-    def _timer(self, live: LiveGroup, head: Head, batch_ms: int) -> int:
+    def _set_timer(self, live: LiveGroup, head: Head, batch_ms: int) -> int:
         """Set a new timer for a time after this batch, and return that time, or NEVER."""
         due_ns = live.due_ns()
         if due_ns is None:
@@ -194,7 +194,7 @@ def _frames(output: Sequence[OutputLine]) -> Iterator[Any]:
                 "table": [each.table for each in part],
                 "stream": [each.line["stream"] for each in part],
                 "position": [each.position for each in part],
-                "line": [line_json(each.line).decode() for each in part],
+                "line": [encode_line(each.line).decode() for each in part],
                 "nested": [nested_of(each.table, each.line) for each in part],
             }
         )

@@ -115,9 +115,9 @@ class Partition:
         self.promised_ns = BEFORE_EVERYTHING_NS
         self.arrivals: list[int] = []
         self.counts: list[int] = []
-        self._wait(runs)
+        self._add_waiting(runs)
 
-    def _wait(self, runs: Sequence[int], begin_ns: int = BEFORE_EVERYTHING_NS) -> None:
+    def _add_waiting(self, runs: Sequence[int], begin_ns: int = BEFORE_EVERYTHING_NS) -> None:
         """Count the lines of these runs as waiting; none arrives before `begin_ns`."""
         for own_ns, lines in zip(runs[::2], runs[1::2], strict=True):
             arrival_ns = max(own_ns, begin_ns)
@@ -135,19 +135,19 @@ class Partition:
         return self.received - self.waiting
 
     def add(self, stretch: Stretch, begin_ns: int) -> None:
-        self._wait(stretch.runs, begin_ns)
+        self._add_waiting(stretch.runs, begin_ns)
         self.received += stretch.lines
         self.clock_ns = max(stretch.arrival_ns, begin_ns)
 
     def before(self, arrival_ns: int) -> int:
         """Return the number of lines that have arrived before this time."""
-        return self._up_to(bisect_left(self.arrivals, arrival_ns))
+        return self._count_first(bisect_left(self.arrivals, arrival_ns))
 
     def by(self, arrival_ns: int) -> int:
         """Return the number of lines that have arrived at this time or earlier."""
-        return self._up_to(bisect_right(self.arrivals, arrival_ns))
+        return self._count_first(bisect_right(self.arrivals, arrival_ns))
 
-    def _up_to(self, at: int) -> int:
+    def _count_first(self, at: int) -> int:
         return self.released + (self.counts[at - 1] if at else 0)
 
     def promise(self, quiet_ns: int, *, is_read: bool, hides: bool) -> None:
@@ -168,7 +168,7 @@ class Partition:
         """Remove the lines that arrived before `until_ns` from the waiting ones."""
         left = self.runs()[2 * bisect_left(self.arrivals, until_ns) :]
         self.arrivals, self.counts = [], []
-        self._wait(left)
+        self._add_waiting(left)
 
     def runs(self) -> list[int]:
         """Return the waiting lines in the form of `Stretch.runs`."""
@@ -211,7 +211,7 @@ class Partitions:
         self._partition(stretch.name).add(stretch, self.begin_of(stretch.name))
         self._read.add(stretch.name)
 
-    def hide(self) -> None:
+    def record_hidden(self) -> None:
         """Record that a task of the batch read no lines, from an unknown partition."""
         self._hides = True
 

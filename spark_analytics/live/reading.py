@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from agents.stage.arrival import ArrivalClock
 from spark_analytics.backfill.archived import DumpedRows, RecordLines
 from spark_analytics.backfill.parcels import Groups, Packer
-from spark_analytics.backfill.work import PARCELS_AT_ONCE, several
+from spark_analytics.backfill.work import PARCELS_AT_ONCE, split_into_chunks
 from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of
 from spark_analytics.live.group import PartitionParcel
@@ -61,19 +61,19 @@ class ReadRecords(NamedTuple):
         task_process.begin()
         topology = topology_of(self.setting)
         rows = chain.from_iterable(batch.to_pylist() for batch in taken)
-        stretches = groupby(_in_stretches(rows), key=itemgetter(0))
+        stretches = groupby(_number_stretches(rows), key=itemgetter(0))
         parcels = chain.from_iterable(
             parcels_of(topology, (record for _, record in records)) for _, records in stretches
         )
         is_hidden = True
-        for held in several(parcels, PARCELS_AT_ONCE):
+        for held in split_into_chunks(parcels, PARCELS_AT_ONCE):
             is_hidden = False
             yield _arrow(held)
         if is_hidden:
-            yield _arrow(find_hidden(topology))
+            yield _arrow(hidden_parcels(topology))
 
 
-def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
+def _number_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
     """Yield each record with its stretch's number; in a stretch one partition's offsets ascend."""
     number, last = 0, ("", -1)
     offset = -1
@@ -86,7 +86,7 @@ def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
         yield number, row
 
 
-def find_hidden(topology: Topology) -> list[tuple[int, PartitionParcel]]:
+def hidden_parcels(topology: Topology) -> list[tuple[int, PartitionParcel]]:
     """Return the parcels by which a task without a record reports HIDDEN, one for each group."""
     return [(group, PartitionParcel(HIDDEN, 0, 0, b"")) for group in range(len(Groups(topology)))]
 
@@ -103,7 +103,7 @@ def parcels_of(
     clock = ArrivalClock(0, judges=False)
     rows = DumpedRows(RecordLines(topology), chain([first], records), lambda _: clock)
     runs: list[int] = []
-    for part in (packer.pack(_with_runs(rows, runs) if rank == RAW else rows), packer.pack_rest()):
+    for part in (packer.pack(_count_runs(rows, runs) if rank == RAW else rows), packer.pack_rest()):
         for group, _, number, content in part:
             yield group, PartitionParcel(name, first["offset"], number, content)
     stretch = marshal.dumps((rows.lines, clock.now_ns, runs))
@@ -111,7 +111,7 @@ def parcels_of(
         yield group, PartitionParcel(name, first["offset"], 0, stretch)
 
 
-def _with_runs(rows: Iterable[Row], runs: list[int]) -> Iterator[Row]:
+def _count_runs(rows: Iterable[Row], runs: list[int]) -> Iterator[Row]:
     """Yield the rows unchanged, and add their arrivals to `runs`, in the form of `Stretch.runs`."""
     for row in rows:
         arrival_ns = row.values["arrival"]

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_analytics.backfill import log_order
-from spark_analytics.backfill.archived import topics_read
+from spark_analytics.backfill.archived import find_topics_to_read
 from spark_analytics.executors.setting import Setting, topology_of
 from spark_analytics.jobs.work import JobRefused, Table
 from spark_analytics.live.in_lake import lake_parts
@@ -48,12 +48,12 @@ def partitions_of(topology: Topology, partitions: Mapping[str, int]) -> list[Par
     clock = topology.topics.clock
     return [
         PartitionName(CLOCK if topic == clock else RAW, topic, partition)
-        for topic in topics_read(topology)
+        for topic in find_topics_to_read(topology)
         for partition in range(partitions[topic])
     ]
 
 
-def require(spark: SparkSession) -> None:
+def check_session(spark: SparkSession) -> None:
     """Raise JobRefused if the session cannot run the query."""
     if spark.conf.get(STORE, "") != ROCKSDB:
         raise JobRefused(f"live keeps its state in RocksDB; leave out --conf {STORE}")

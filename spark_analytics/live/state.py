@@ -23,11 +23,11 @@ from typing import Any, Final
 from spark_analytics.backfill.kinds import Positions
 from spark_analytics.live.partitions import PartitionName, Partitions, Waiting, restore
 from topology.flow.replay import Replay, SavedReplay
-from topology.flow.replay_state import REPLAY_NUMBER, held_event, packed_held
+from topology.flow.replay_state import REPLAY_NUMBER, pack_held, unpack_held
 from topology.model.operator import Changes, State
 from topology.model.sample import Declared, Sample
 from topology.wire.marked import Form
-from topology.wire.packed import Packed, content_as_read, packed_as_read
+from topology.wire.packed import Packed, pack_as_read, unpack_as_read
 
 FORM: Final = Form(
     "inorder live state",
@@ -73,8 +73,8 @@ class SavedGroup:
         """Return the value for `Replay.restore`."""
         if self.now_ns is None:
             return None
-        events = dict(held_event(each) for _, each in sorted(self.held.items(), key=_line))
-        received: list[Any] = [content_as_read(word) for word in self.words]
+        events = dict(unpack_held(each) for _, each in sorted(self.held.items(), key=_line))
+        received: list[Any] = [unpack_as_read(word) for word in self.words]
         return SavedReplay(self.now_ns, self.state, events, received)
 
 
@@ -83,28 +83,28 @@ def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
     saved = replay.save()
     if saved is None:
         return FORM.pack((None, {}, [], [], common.plain())), {}
-    held = held_by_id(replay)
-    words = [packed_as_read(word) for word in saved.words]
+    held = buffered_by_id(replay)
+    words = [pack_as_read(word) for word in saved.words]
     replay.changes()
     values = (saved.now_ns, saved.state, list(held.items()), words, common.plain())
     return FORM.pack(values), held
 
 
-def entry(
+def changes_of(
     replay: Replay, before: Held, received: Iterable[Sample | Declared], common: Common
 ) -> tuple[bytes, Held]:
     """Return the changes since the last save, and the events buffered now (`before`: then)."""
-    held = held_by_id(replay)
+    held = buffered_by_id(replay)
     changed = [(each, packed) for each, packed in held.items() if before.get(each) != packed]
     released = [each for each in before if each not in held]
-    words = [packed_as_read(word) for word in received]
+    words = [pack_as_read(word) for word in received]
     changes: Changes = {} if replay.now_ns is None else replay.changes()
     return FORM.pack((replay.now_ns, changes, changed, released, words, common.plain())), held
 
 
-def held_by_id(replay: Replay) -> Held:
-    copies = replay.held_copies().items()
-    return {(event.offset, places): packed_held(event, places) for event, places in copies}
+def buffered_by_id(replay: Replay) -> Held:
+    copies = replay.copy_held().items()
+    return {(event.offset, places): pack_held(event, places) for event, places in copies}
 
 
 def fold(first: bytes, entries: Sequence[bytes]) -> SavedGroup:

@@ -65,22 +65,26 @@ def bounds(rows: DataFrame, shape: Shape, day: str | None = None) -> list[str]:
         by, time, timed = F.lit(""), shape.day_of, F.lit(True)
     else:
         return []
-    spans = fewer(_spans(rows, by, time, timed))
+    spans = reduce_spans(_spans(rows, by, time, timed))
     name = None if settled is None else f"t.{quote(settled.by)}"
     spelled = _instant if _is_instant(rows, time) else _long
     is_timed = not all(span.is_any for span in spans)
-    said = [_any(_write_condition(span, name, f"t.{quote(time)}", spelled) for span in spans)]
+    said = [
+        _join_with_or(_write_condition(span, name, f"t.{quote(time)}", spelled) for span in spans)
+    ]
     if is_timed and day is not None and time == shape.day_of:
         # Delta prunes by a condition on partitions only if it is separate from all others, and does
         # not mention the query.
-        said.append(_any(_write_condition(span, name, f"t.{quote(day)}", _day) for span in spans))
+        said.append(
+            _join_with_or(_write_condition(span, name, f"t.{quote(day)}", _day) for span in spans)
+        )
     elif is_timed and name is not None:
         values = dict.fromkeys(span.value for span in spans)
-        said.append(_any(f"{name} <=> {_text(value)}" for value in values))
+        said.append(_join_with_or(f"{name} <=> {_text(value)}" for value in values))
     return said
 
 
-def fewer(spans: Iterable[Span]) -> list[Span]:
+def reduce_spans(spans: Iterable[Span]) -> list[Span]:
     """Merge the spans of a value until at most MAX_SPANS remain, or one for each value."""
     of: dict[Any, list[Span]] = {}
     for span in spans:
@@ -89,11 +93,11 @@ def fewer(spans: Iterable[Span]) -> list[Span]:
     while count > max(MAX_SPANS, len(of)):
         value = max(of, key=lambda each: len(of[each]))
         count -= len(of[value]) - 1
-        of[value] = [_together(value, of[value])]
+        of[value] = [_merge_spans(value, of[value])]
     return [span for each in of.values() for span in each]
 
 
-def _together(value: Any, spans: list[Span]) -> Span:
+def _merge_spans(value: Any, spans: list[Span]) -> Span:
     return Span(
         value,
         min((span.least for span in spans if span.least is not None), default=None),
@@ -119,7 +123,7 @@ def _spans(rows: DataFrame, by: Column, time: str, timed: Column) -> list[Span]:
 def _write_condition(span: Span, by: str | None, time: str, spelled: Callable[[int], str]) -> str:
     said = [] if by is None else [f"{by} <=> {_text(span.value)}"]
     if not span.is_any:
-        said.append(_any(_times(span, time, spelled)))
+        said.append(_join_with_or(_times(span, time, spelled)))
     return f"({' AND '.join(said)})"
 
 
@@ -142,7 +146,7 @@ def _long(time: int) -> str:
     return f"{time}L"
 
 
-def _any(said: Iterable[str]) -> str:
+def _join_with_or(said: Iterable[str]) -> str:
     return f"({' OR '.join(said)})"
 
 

@@ -70,16 +70,16 @@ def catalog_of(text: str | None) -> Catalog:
     if text is None:
         return Catalog()
     if text.startswith("jdbc:"):
-        return Catalog("jdbc", text, _secrets(JDBC_SECRETS))
+        return Catalog("jdbc", text, _read_secrets(JDBC_SECRETS))
     if text.startswith(("http://", "https://")):
-        return Catalog("rest", text, _secrets(REST_SECRETS))
+        return Catalog("rest", text, _read_secrets(REST_SECRETS))
     raise TablesRefused(
         f"--catalog {text}: is not an address; write jdbc:postgresql://HOST/DATABASE, or"
         " http://HOST:PORT of a REST catalog, or leave it out if a rename of a file is one step"
     )
 
 
-def _secrets(names: Mapping[str, str]) -> Mapping[str, str]:
+def _read_secrets(names: Mapping[str, str]) -> Mapping[str, str]:
     found = {name: os.environ.get(variable) for name, variable in names.items()}
     return {name: value for name, value in found.items() if value}
 
@@ -99,7 +99,7 @@ def settings(*formats: Format) -> dict[str, str]:
     return found
 
 
-def parts_of(place: str) -> tuple[str, str]:
+def split_path(place: str) -> tuple[str, str]:
     """Split the path of a folder into that of its parent and its own name.
 
     Raises:
@@ -140,13 +140,13 @@ def declare_catalog(spark: SparkSession, catalog: Catalog, warehouse: str) -> st
         wanted["uri"] = catalog.uri
     wanted = {f".{key}": value for key, value in wanted.items()} | {"": ICEBERG_CATALOG}
 
-    def takes(name: str) -> bool:
+    def is_free(name: str) -> bool:
         prefix = f"spark.sql.catalog.{name}"
         is_same = all(spark.conf.get(f"{prefix}{key}", None) == wanted[key] for key in wanted)
         return is_same or spark.conf.get(prefix, None) is None
 
     names = (NAME if number == 1 else f"{NAME}_{number}" for number in count(1))
-    name = next(filter(takes, names))
+    name = next(filter(is_free, names))
     for key, value in wanted.items():
         spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
     return name

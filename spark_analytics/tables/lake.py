@@ -41,8 +41,8 @@ from spark_analytics.tables.catalog import (
     Format,
     TablesRefused,
     declare_catalog,
-    parts_of,
     require_extension,
+    split_path,
 )
 from spark_analytics.tables.shapes import Shape
 
@@ -112,7 +112,7 @@ class Lake(ABC):
     def _create(self, table: str, schema: StructType, shape: Shape) -> None: ...
 
     @abstractmethod
-    def _has(self, table: str, mark: Mark) -> bool:
+    def _has_batch(self, table: str, mark: Mark) -> bool:
         """Return whether the table already contains the batch."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class Lake(ABC):
         """Add the rows to the table in one commit, unless it already contains the batch."""
         shape = self.make(table, rows.schema, shape)
         if (table, mark.query) not in self._begun:
-            if self._has(table, mark):
+            if self._has_batch(table, mark):
                 return
             self._begun.add((table, mark.query))
         self._append(table, self._with_day(rows, shape), shape, mark)
@@ -152,7 +152,7 @@ class Lake(ABC):
         wanted = {name: column.kind for name, column in mine.items()}
         other = [name for name in known if known[name] != wanted.get(name)]
         if not other:
-            self._add(table, {name: mine[name] for name in mine if name not in there})
+            self._add_columns(table, {name: mine[name] for name in mine if name not in there})
         else:
             differences = "; ".join(
                 f"{name.replace('`', '')}: {known[name]} there, {wanted.get(name, 'absent')} now"
@@ -214,7 +214,7 @@ class Lake(ABC):
             self._known.add(table)
         return found
 
-    def _add(self, table: str, columns: Mapping[str, Column]) -> None:
+    def _add_columns(self, table: str, columns: Mapping[str, Column]) -> None:
         within = tuple(f"{name}." for name in columns)
         new = (name for name in columns if not name.startswith(within))
         whole = [f"{name} {columns[name].ddl}" for name in new]
@@ -249,7 +249,7 @@ class IcebergLake(Lake):
         catalog: Catalog | None = None,
     ) -> None:
         super().__init__(spark, place, owner)
-        above, self._namespace = parts_of(place)
+        above, self._namespace = split_path(place)
         catalog = catalog or Catalog()
         self.catalog = declare_catalog(spark, catalog, above)
         try:
@@ -280,7 +280,7 @@ class IcebergLake(Lake):
         self.spark.sql(f"DROP TABLE IF EXISTS {self.name(table)} PURGE")
         super().drop(table)
 
-    def _has(self, table: str, mark: Mark) -> bool:
+    def _has_batch(self, table: str, mark: Mark) -> bool:
         """Return whether the property or a snapshot of the table has this batch or a later one.
 
         If a process dies between the two commits, only the snapshot has the number.
@@ -353,13 +353,13 @@ class DeltaLake(Lake):
     def read(self, table: str) -> DataFrame:
         return super().read(table).drop(DAY)
 
-    def _has(self, table: str, mark: Mark) -> bool:
+    def _has_batch(self, table: str, mark: Mark) -> bool:
         return False  # Delta itself skips such a batch, by its txnVersion.
 
     def _create(self, table: str, schema: StructType, shape: Shape) -> None:
         none = self._with_day(self.spark.createDataFrame([], schema), shape)
         writer = none.writeTo(self.name(table)).using("delta").tableProperty(OWNER, self.owner)
-        parts = [F.col(quote(name)) for name in _parts(shape)]
+        parts = [F.col(quote(name)) for name in _partition_columns(shape)]
         if parts:
             writer = writer.partitionedBy(parts[0], *parts[1:])
         writer.create()
@@ -375,7 +375,7 @@ class DeltaLake(Lake):
         )
 
     def _sort(self, rows: DataFrame, shape: Shape) -> DataFrame:
-        parts = _parts(shape)
+        parts = _partition_columns(shape)
         if parts:
             rows = rows.repartition(*(F.col(quote(name)) for name in parts))
         if shape.order:
@@ -409,5 +409,5 @@ def open_lake(
     return DeltaLake(spark, place, owner)
 
 
-def _parts(shape: Shape) -> list[str]:
+def _partition_columns(shape: Shape) -> list[str]:
     return [*shape.apart, *([DAY] if shape.day_of is not None else [])]

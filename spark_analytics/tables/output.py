@@ -42,7 +42,7 @@ class LakeOutput:
         self._bounded = bounded
         self._parts = {part.name: part for table in tables for part in table.list_written()}
         # Rows of parts come from persisted rows, so checking whether there are any is cheap.
-        self._kept = {part.name for table in tables for part in table.several}
+        self._kept = {part.name for table in tables for part in table.all_parts}
         names = list(map(lake_name, self._parts))
         twice = [name for name in names if names.count(name) > 1]
         if twice:
@@ -61,7 +61,7 @@ class LakeOutput:
             if batch == 0 or not kept.isEmpty():
                 self.lake.append(name, kept, shape, Mark(table, batch))
 
-    def holds(self, spark: SparkSession, table: str) -> bool:
+    def has_batches(self, spark: SparkSession, table: str) -> bool:
         return self.lake.exists(lake_name(table))
 
 

@@ -20,7 +20,7 @@ from topology.config import (
     Topology,
     WindowQuery,
 )
-from topology.model.paths import PAYLOAD, Names, arguments_of, payload_path
+from topology.model.paths import PAYLOAD, Names, parse_payload_path, split_arguments
 from topology.pattern.tree import syntax
 from topology.window.aggregates.built_in import BUILT_IN
 
@@ -100,10 +100,10 @@ class Typed(NamedTuple):
 def schema_of(text: str) -> dict[Names, Type]:
     """Parse the types of payload fields, by path: `force DOUBLE, pos.x DOUBLE`."""
     fields: dict[Names, Type] = {}
-    for each in filter(None, arguments_of(text)):
+    for each in filter(None, split_arguments(text)):
         found = _FIELD.fullmatch(each)
         kind = found and TYPES.get(found[2].upper())
-        path = found and payload_path(f"{PAYLOAD}.{found[1]}")
+        path = found and parse_payload_path(f"{PAYLOAD}.{found[1]}")
         if not path or not kind:
             raise ViewsRefused(
                 f"--schema: {each.strip()!r} is not a field of a payload; write a path and one of"
@@ -140,10 +140,10 @@ def columns_of(query: Viewed, schema: Mapping[Names, Type]) -> list[Typed]:
     columns = [] if query.key is None else [*_key_columns(query.key, schema)]
     if isinstance(query, JoinQuery):
         for name, value in query.values.items():
-            columns.append(Typed(name, "values", (name,), _of_path(value.path, schema)))
+            columns.append(Typed(name, "values", (name,), _type_of_path(value.path, schema)))
         return columns
     for name, aggregate in query.aggregate.items():
-        kind = _of_aggregate(aggregate.function, aggregate.path, schema)
+        kind = _type_of_aggregate(aggregate.function, aggregate.path, schema)
         columns.append(Typed(name, "values", (name,), kind))
         if kind != "VARCHAR" and query.quality is not None:
             columns += [Typed(f"{name}_{end}", end, (name,), kind) for end in ("low", "high")]
@@ -153,12 +153,12 @@ def columns_of(query: Viewed, schema: Mapping[Names, Type]) -> list[Typed]:
 def _key_columns(key: KeyText, schema: Mapping[Names, Type]) -> Iterator[Typed]:
     """Yield the column `key`, or for a list a column like `key_site` for each of its values."""
     if isinstance(key, str):
-        yield Typed("key", "key", (), _of_path(payload_path(key) or (key,), schema))
+        yield Typed("key", "key", (), _type_of_path(parse_payload_path(key) or (key,), schema))
         return
     for at, part in enumerate(key):
-        path = payload_path(part) or (part,)
+        path = parse_payload_path(part) or (part,)
         name = "_".join(("key", *(path[1:] or path)))
-        yield Typed(name, "key", (at,), _of_path(path, schema))
+        yield Typed(name, "key", (at,), _type_of_path(path, schema))
 
 
 def _pattern_columns(pattern: syntax.Query, schema: Mapping[Names, Type]) -> Iterator[Typed]:
@@ -166,35 +166,35 @@ def _pattern_columns(pattern: syntax.Query, schema: Mapping[Names, Type]) -> Ite
     parts = where.parts if isinstance(where, syntax.And) else (where,)
     keys = [path for part in parts if isinstance(part, syntax.Same) for path in part.paths]
     for at, path in enumerate(keys):
-        yield Typed(path[-1], "key", (at,), _of_path(path, schema))
+        yield Typed(path[-1], "key", (at,), _type_of_path(path, schema))
     for column in pattern.columns or ():
-        yield Typed(column.name, "values", (column.name,), _of_expression(column.expr, schema))
+        yield Typed(column.name, "values", (column.name,), _type_of_expression(column.expr, schema))
 
 
-def _of_expression(expr: syntax.Expr, schema: Mapping[Names, Type]) -> Type:
+def _type_of_expression(expr: syntax.Expr, schema: Mapping[Names, Type]) -> Type:
     match expr:
         case syntax.Ref(path=path) | syntax.Previous(path=path):
-            return _of_path(path, schema)
+            return _type_of_path(path, schema)
         case syntax.AggregateCall(function=function, path=path):
-            return _of_aggregate(function, path, schema)
+            return _type_of_aggregate(function, path, schema)
         case syntax.Arithmetic() | syntax.Negative():
             return "DOUBLE"
         case _:
             return "BOOLEAN" if isinstance(expr, CONDITIONS) else "VARCHAR"
 
 
-def _of_path(path: Sequence[str], schema: Mapping[Names, Type]) -> Type:
+def _type_of_path(path: Sequence[str], schema: Mapping[Names, Type]) -> Type:
     if len(path) == 1 and path[0] in OWN:
         return OWN[path[0]]
     below = path[1:] if path[0] == "payload" else path
     return schema.get((*below,), "VARCHAR")
 
 
-def _of_aggregate(function: str, path: Sequence[str], schema: Mapping[Names, Type]) -> Type:
+def _type_of_aggregate(function: str, path: Sequence[str], schema: Mapping[Names, Type]) -> Type:
     result = BUILT_IN[function].result if function in BUILT_IN else "value"
     if result in RESULTS:
         return RESULTS[result]
-    known = _of_path(path, schema) if path else "VARCHAR"
+    known = _type_of_path(path, schema) if path else "VARCHAR"
     return "DOUBLE" if result == "number" and known == "VARCHAR" else known
 
 
@@ -206,14 +206,14 @@ class _Writer:
     def results(self, name: str, query: Viewed, columns: Sequence[Typed]) -> str:
         is_set = isinstance(query, PatternQuery) and query.pattern.sets
         members = [] if query.kind == "window" or is_set else ["events AS members"]
-        lines = [*RESULT, *map(self._type, columns), *members, *STATE, CURRENT]
+        lines = [*RESULT, *map(self._column_sql, columns), *members, *STATE, CURRENT]
         table = self._table_of("match_sets" if is_set else TABLES[query.kind])
         newest = "row_number() OVER (PARTITION BY id ORDER BY revision DESC) AS newest"
         rows = f"SELECT *, {newest} FROM {table} WHERE query = {self._text(name)}"
         return self._view(name, lines, f"({rows}) AS revisions")
 
     def events(self, columns: Sequence[Typed]) -> str:
-        lines = [*EVENT, *map(self._type, columns)]
+        lines = [*EVENT, *map(self._column_sql, columns)]
         return self._view("typed_events", lines, self._table_of("events"))
 
     def _view(self, name: str, lines: Sequence[str], rows: str) -> str:
@@ -221,7 +221,7 @@ class _Writer:
         columns = ",\n    ".join(lines)
         return f"CREATE OR REPLACE {made} {self._name(name)} AS\nSELECT\n    {columns}\nFROM {rows}"
 
-    def _type(self, column: Typed) -> str:
+    def _column_sql(self, column: Typed) -> str:
         """Return the SQL of a typed column; the prefix `value_` avoids a name that is taken."""
         taken = {*RESULT, *STATE, *EVENT, "members", "current"}
         name = f"value_{column.name}" if column.name.lower() in taken else column.name

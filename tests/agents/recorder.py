@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers
-from agents.kafka.partition_queue import GroupBatch, PartitionGroup, PolledBatch, alone
+from agents.kafka.partition_queue import GroupBatch, PartitionGroup, PolledBatch, make_single_group
 from cli.local.embedded import PARTITIONS
 from tests.waiting import until
 
@@ -54,9 +54,9 @@ class Recorder:
         self.calls.append(("reading", partitions))
 
     together = ()
-    group_of = staticmethod(alone)
+    group_of = staticmethod(make_single_group)
 
-    def far_ahead(self, _: PartitionGroup) -> tuple[()]:
+    def find_far_ahead(self, _: PartitionGroup) -> tuple[()]:
         return ()
 
     async def on_batch(self, batch: GroupBatch) -> None:

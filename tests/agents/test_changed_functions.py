@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from agents.user_functions import bring, bringing
+from agents.user_functions import load_functions, make_loader
 from cli.functions_text import read
 from inorder.engine import Function
 from topology.config import Topology, parse
@@ -59,7 +59,7 @@ queries:
 
 def topology(folder: Path, formulas: str = FORMULAS, text: str = TOPOLOGY) -> Topology:
     (folder / "formulas.py").write_text(formulas)
-    return parse(text, bringing(folder))
+    return parse(text, make_loader(folder))
 
 
 def event(at: int) -> Event:
@@ -156,7 +156,7 @@ def test_function_in_code_has_no_text(tmp_path: Path) -> None:
 def test_reading_gives_the_same_texts(tmp_path: Path) -> None:
     path = tmp_path / "formulas.py"
     path.write_text(FORMULAS)
-    assert bring(path).texts == read(path).texts
+    assert load_functions(path).texts == read(path).texts
     assert {kind: [*named] for kind, named in read(path).texts.items()} == {
         "aggregates": ["total"],
         "functions": ["near"],
@@ -171,9 +171,9 @@ def test_reading_gives_the_same_texts(tmp_path: Path) -> None:
 def test_computed_mapping_counts_file(tmp_path: Path, computed: str) -> None:
     path = tmp_path / "formulas.py"
     path.write_text(f"def one(a): return a\n{computed}\n")
-    old = bring(path).texts
+    old = load_functions(path).texts
     path.write_text(f"def one(a): return a\n{computed}\nother = 3\n")
-    assert bring(path).texts != old
+    assert load_functions(path).texts != old
 
 
 def test_changed_input_query_counts(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import checkpoint, clock, core, patterns, reorder
 from benchmarks.__main__ import bench
-from benchmarks.holding import event_of, run
+from benchmarks.holding import make_event_factory, run
 from benchmarks.pattern_runs import Cost
 from benchmarks.workloads import D1, D2, soccer
 
@@ -21,7 +21,7 @@ def test_reorder_shows_every_rule() -> None:
 def test_longer_wait_is_less_late() -> None:
     rows = soccer(D2.shorten(100)).rows
     found = [
-        run(make(), rows, event_of())
+        run(make(), rows, make_event_factory())
         for name, make in list(reorder.rules(reorder.USUAL))
         if name.startswith("fixed")
     ][::4]
@@ -58,12 +58,12 @@ def test_clock_shows_both_models(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_checkpoint_ignores_idle_state() -> None:
-    few, many = checkpoint.of_held(100), checkpoint.of_held(20_000)
+    few, many = checkpoint.measure_buffered(100), checkpoint.measure_buffered(20_000)
     assert many.keys <= few.keys + 2
     assert many.bytes < 3 * few.bytes
-    few, many = checkpoint.of_sources(100, 10), checkpoint.of_sources(2_000, 10)
+    few, many = checkpoint.measure_sources(100, 10), checkpoint.measure_sources(2_000, 10)
     assert many.keys <= few.keys + 1  # if the ten offsets lie on two pages
-    assert checkpoint.of_sources(2_000, 2_000).keys > 2_000
+    assert checkpoint.measure_sources(2_000, 2_000).keys > 2_000
 
 
 def test_checkpoint_has_figures() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import harness
 from benchmarks.__main__ import bench
-from benchmarks.harness import ROOT, Asked, Tables, figures, score, turns
+from benchmarks.harness import ROOT, Asked, Tables, compare_trees, make_table, run_in_turns
 from benchmarks.peers.bring import PeerUnavailable
 from benchmarks.tables import Table
 
@@ -22,20 +22,20 @@ def absent() -> int:
 def test_entries_take_turns() -> None:
     said: list[str] = []
     entries = {name: partial(said.append, name) for name in "ab"}
-    assert turns(entries, rounds=2) == {"a": [None, None], "b": [None, None]}
+    assert run_in_turns(entries, rounds=2) == {"a": [None, None], "b": [None, None]}
     assert said == ["a", "b", "a", "b"]
 
 
 def test_absent_entry_is_left_out() -> None:
     said: list[str] = []
-    assert turns({"theirs": absent, "ours": lambda: 1}, 1, said.append) == {"ours": [1]}
+    assert run_in_turns({"theirs": absent, "ours": lambda: 1}, 1, said.append) == {"ours": [1]}
     assert said == ["theirs: left out: no such engine"]
 
 
 def test_scores_are_relative() -> None:
     columns = {"times": lambda one, other: f"{one / other:.1f}"}
-    assert score("t", {"a": 2, "b": 6}, columns).rows == [("a", "1.0"), ("b", "3.0")]
-    assert score("t", {"a": 2, "b": 6}, columns, "b").rows == [("a", "0.3"), ("b", "1.0")]
+    assert make_table("t", {"a": 2, "b": 6}, columns).rows == [("a", "1.0"), ("b", "3.0")]
+    assert make_table("t", {"a": 2, "b": 6}, columns, "b").rows == [("a", "0.3"), ("b", "1.0")]
 
 
 def two_tables(asked: Asked) -> Tables:
@@ -79,7 +79,7 @@ def test_slower_tree_is_found(tmp_path: Path) -> None:
     operator = tree / "topology/reorder/operator.py"
     operator.write_text(operator.read_text() + PLANTED)
     asked = Asked(rounds=1, beside=tree)
-    table = figures(asked, "core", "benchmarks.core:measure", events=500, batches=(10,))
+    table = compare_trees(asked, "core", "benchmarks.core:measure", events=500, batches=(10,))
     assert table.columns == ("", "this tree", "slower", "ratio")
     ratios = {row[0]: float(row[3]) for row in table.rows}
     assert ratios["reorder, 12% delayed, batches of 10: us an event"] < 0.5

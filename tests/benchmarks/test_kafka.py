@@ -13,13 +13,13 @@ from benchmarks.harness import ROOT
 from benchmarks.kafka import (
     CONTENDERS,
     Spent,
+    contenders_beside,
     cpu_seconds,
-    installed_beside,
     prepare,
     pss_bytes,
     table_of,
 )
-from cli.local.process import Process, children
+from cli.local.process import Process, find_descendants
 from tests.services import SharedKafka
 
 BUSY_PARENT = """
@@ -33,7 +33,7 @@ finally:
 
 
 def test_start_up_time_is_subtracted() -> None:
-    spent = Spent(1_001, 3.0, 4.0, 6).less(Spent(1, 1.0, 2.0, 5))
+    spent = Spent(1_001, 3.0, 4.0, 6).subtract(Spent(1, 1.0, 2.0, 5))
     assert spent == Spent(1_000, 2.0, 2.0, 6)
     assert (spent.per_cpu_second, spent.cpu_us) == (500.0, 2_000.0)
 
@@ -63,14 +63,14 @@ def test_memory_includes_children(tmp_path: Path) -> None:
     process.start()
     try:
         process.wait_until(lambda: cpu_seconds(process.pid) > 0.3, 30)
-        (child,) = children(process.pid)
+        (child,) = find_descendants(process.pid)
         assert pss_bytes(process.pid) > pss_bytes(child) > 0
     finally:
         _end_with_children(process)
 
 
 def _end_with_children(process: Process) -> None:
-    left = children(process.pid)
+    left = find_descendants(process.pid)
     process.kill()
     for child in left:
         os.kill(child, signal.SIGKILL)
@@ -91,7 +91,7 @@ def test_contenders_finish_backlog(kafka: SharedKafka, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_readme_topology_finishes(kafka: SharedKafka, tmp_path: Path) -> None:
     course = prepare(tmp_path, kafka.bootstrap, 2_000, is_telemetry=True)
-    beside = installed_beside(ROOT)["installed-beside"]
+    beside = contenders_beside(ROOT)["installed-beside"]
     assert beside.name == f"{ROOT.name}, with the window"
     start_up, spent = course.measure_spent(beside)
     assert start_up.records >= 1

@@ -11,7 +11,7 @@ from benchmarks.baselines import sequence
 from benchmarks.baselines.buffered_nfa import BufferedNFA
 from benchmarks.baselines.eager import Eager
 from benchmarks.baselines.sequence import Exploded, Members, Sequence
-from benchmarks.pattern_runs import Feed, compile_query, found_by_engine
+from benchmarks.pattern_runs import Feed, compile_query, find_engine_matches
 from benchmarks.workloads.letters import SLACK, letters
 
 QUERIES = ("abc", "ab+c", "a+b+c", "ab+cd")
@@ -36,7 +36,7 @@ def test_oracle_baselines_equal_engine(text: str, any_: bool) -> None:
         rng = Random(seed)
         feed = letters(60, types=4, disorder=rng.choice((0.0, 0.3, 0.7)), seed=seed)
         within = rng.choice((4, 8, 10))
-        truth = found_by_engine(compile_query(text, within, any_=any_), feed)
+        truth = find_engine_matches(compile_query(text, within, any_=any_), feed)
         asked = Sequence.of(text, within, any_=any_)
         assert by_baselines(asked, feed) == (truth, truth)
         matches += len(truth)

@@ -74,7 +74,7 @@ def test_missing_jdk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         (tmp_path / program).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(bring.PeerUnavailable, match="javac not found; install a JDK"):
-        bring.hold_back()
+        bring.compile_hold_back()
 
 
 def test_failed_environment_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,7 +17,14 @@ from benchmarks import engines, report
 from benchmarks.disorder import run as disorder
 from benchmarks.disorder.run import OURS, Entry, EntryFailed, Measured
 from benchmarks.disorder.score import Score
-from benchmarks.disorder.worlds import RECORDED, WORLDS, Arrival, asked_in, laid_over, write_world
+from benchmarks.disorder.worlds import (
+    RECORDED,
+    WORLDS,
+    Arrival,
+    overlay_recording,
+    queries_of,
+    write_world,
+)
 
 
 def _measured(entry: str, wrong_end: int = 0, wait_ms: float = 10.0) -> Measured:
@@ -42,7 +49,7 @@ def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def _recording(folder: Path, seed: int) -> str:
     arrivals = [Arrival(at + 30, f"phone {at % 3}", at // 3, at) for at in range(0, 3_000, 7)]
-    write_world(folder, RECORDED, laid_over(arrivals, seed))
+    write_world(folder, RECORDED, overlay_recording(arrivals, seed))
     return ""
 
 
@@ -66,7 +73,7 @@ def test_report_is_complete(
     monkeypatch.setattr(disorder, "measure", _found)
     assert report.run(["--seconds", "1", "--cpu-records", "1000"]) == 0
     parts = _read(files)
-    asked = [(world, query) for world in (*WORLDS, RECORDED) for query in asked_in(world)]
+    asked = [(world, query) for world in (*WORLDS, RECORDED) for query in queries_of(world)]
     assert [part[:2] for part in parts if part.name == "answers"] == asked
     costs = [part for part in parts if part.name != "answers"]
     assert [part.name for part in costs] == ["10,000 records/s", "500 records/s"]

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from benchmarks import thesis
-from benchmarks.holding import event_of, run
+from benchmarks.holding import make_event_factory, run
 from benchmarks.published.mp_k_slack import MPKSlack
 from benchmarks.thesis import AQ, FIXED, MP, RIGHT, coverage, measure_rivals, measure_sources
 from benchmarks.workloads import D1, D3, soccer
@@ -35,7 +35,7 @@ def test_rivals_emit_all_sources() -> None:
 
 def test_one_source_equals_operator() -> None:
     rows = soccer(SHORT).rows
-    alone = run(thesis.by_time(MPKSlack)(), rows, event_of())
+    alone = run(thesis.by_time(MPKSlack)(), rows, make_event_factory())
     truth = measure_sources(rows, 1)[MP]
     assert (truth.left, truth.late) == (alone.descents, alone.late)
     assert truth.hold_ns == pytest.approx(alone.mean_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.spark import WINDOW_NS, Closed, Record, clock_at, table_of, truth
+from benchmarks.spark import WINDOW_NS, Closed, Record, clock_at, count_truth, table_of
 
 MS = 1_000_000
 RAW = [
@@ -16,13 +16,13 @@ FIRST_A, SECOND_A, FIRST_B = (0, "a"), (WINDOW_NS, "a"), (0, "b")
 
 
 def test_truth_has_no_duplicates() -> None:
-    known = truth(RAW, {})
+    known = count_truth(RAW, {})
     assert known.events == {FIRST_A: 2, SECOND_A: 1, FIRST_B: 1}
     assert known.records == {FIRST_A: 3, SECOND_A: 1, FIRST_B: 1}
 
 
 def test_truth_corrects_wrong_clocks() -> None:
-    known = truth(RAW, {"b": -WINDOW_NS})
+    known = count_truth(RAW, {"b": -WINDOW_NS})
     assert known.events == {FIRST_A: 2, SECOND_A: 1, (WINDOW_NS, "b"): 1}
 
 
@@ -34,7 +34,7 @@ def test_errors_are_counted_by_kind() -> None:
     """Here the raw query counts the duplicate and misses b; the ordered one misses one of a."""
     raw = Closed({FIRST_A: (3, 450 * MS), SECOND_A: (1, 900 * MS)}, 7)
     ours = Closed({FIRST_A: (1, 250 * MS), FIRST_B: (1, 250 * MS), SECOND_A: (1, 500 * MS)}, 9)
-    table = table_of({"raw topic": raw, "ordered topic": ours}, truth(RAW, {}), "two")
+    table = table_of({"raw topic": raw, "ordered topic": ours}, count_truth(RAW, {}), "two")
     assert table.rows == [
         ("raw topic", "1", "20.00", "1", "2", "66.67", "375.0", "500.0", "7"),
         ("ordered topic", "1", "20.00", "0", "1", "33.33", "50.00", "100.0", "9"),

@@ -6,17 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tables import Page, Table, count, ms, share, thousands, us
+from benchmarks.tables import Page, Table, count, format_ms, format_rate, format_share, format_us
 
 
 @pytest.mark.parametrize(
     ("spelled", "expected"),
     [
-        ([ms(ns) for ns in (0, 31_400, 7_660_000, 398_500_000)], "0 0.031 7.66 398.5"),
-        ([us(99_940), share(1, 8), share(5, 62_473), share(0, 9)], "99.9 12.50 0.008 0"),
-        ([share(1, 0), thousands(123_456), thousands(7_250)], "- 123 k 7.2 k"),
-        ([ms(62_507_290_000), us(1_234_567), count(1_234_567)], "62 507 1 235 1 234 567"),
-        ([thousands(1_234_567)], "1.23 M"),
+        ([format_ms(ns) for ns in (0, 31_400, 7_660_000, 398_500_000)], "0 0.031 7.66 398.5"),
+        (
+            [format_us(99_940), format_share(1, 8), format_share(5, 62_473), format_share(0, 9)],
+            "99.9 12.50 0.008 0",
+        ),
+        ([format_share(1, 0), format_rate(123_456), format_rate(7_250)], "- 123 k 7.2 k"),
+        (
+            [format_ms(62_507_290_000), format_us(1_234_567), count(1_234_567)],
+            "62 507 1 235 1 234 567",
+        ),
+        ([format_rate(1_234_567)], "1.23 M"),
     ],
 )
 def test_figures_are_readable(spelled: list[str], expected: str) -> None:

@@ -20,8 +20,8 @@ from benchmarks.synced import (
     SYNCED,
     THESIS,
     TRUST,
+    replicate_stream,
     run,
-    sources_of,
     span_of,
 )
 from benchmarks.thesis import Offsets, measure_offsets, skew
@@ -137,7 +137,7 @@ def test_first_rounds_precede_events() -> None:
 
 
 def test_sources_are_shifted_copies(single: Sequence[Row]) -> None:
-    rows = list(sources_of(single, 3))
+    rows = list(replicate_stream(single, 3))
     arrivals = [row.arrival_ns for row in rows]
     assert arrivals == sorted(arrivals)
     for i in range(3):

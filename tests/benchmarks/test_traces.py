@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.traces import PATH_VARIABLE, TRACES, TraceAbsent, folder, jr_umts
+from benchmarks.traces import PATH_VARIABLE, TRACES, TraceAbsent, folder, read_jr_umts
 from benchmarks.workloads import figures
 from tests.end_to_end.recordings import recorded
 
@@ -37,7 +37,7 @@ def test_trace_has_readme_figures(name: str) -> None:
 
 
 def test_phone_clocks_disagree() -> None:
-    rows = recorded(lambda: jr_umts("d1", own_clocks=True))
+    rows = recorded(lambda: read_jr_umts("d1", own_clocks=True))
     own = figures([row.row() for row in rows])
     assert 0.8 < own.late / own.n < 0.95
     assert 30 < own.largest_lateness_ns / 1e9 < 40

@@ -20,15 +20,15 @@ import pytest
 from benchmarks.traces import (
     TraceAbsent,
     TraceRow,
-    balloon_clocks,
-    jr_umts,
-    kafka_brokers,
-    limecep,
-    lorawan_gateways,
-    mesh_sensors,
-    quic_two_endpoints,
-    soccer_tagging,
-    usgs_quakes,
+    read_balloon_clocks,
+    read_jr_umts,
+    read_kafka_brokers,
+    read_limecep,
+    read_lorawan_gateways,
+    read_mesh_sensors,
+    read_quic_two_endpoints,
+    read_soccer_tagging,
+    read_usgs_quakes,
 )
 from tests.cli.invoking import inorder, text_file
 from tests.services import without_trace
@@ -65,8 +65,15 @@ TOPOLOGIES = {
 TRACES = {
     each.__name__: each
     for each in (
-        *(balloon_clocks, jr_umts, kafka_brokers, limecep, lorawan_gateways, mesh_sensors),
-        *(quic_two_endpoints, soccer_tagging, usgs_quakes),
+        *(
+            read_balloon_clocks,
+            read_jr_umts,
+            read_kafka_brokers,
+            read_limecep,
+            read_lorawan_gateways,
+            read_mesh_sensors,
+        ),
+        *(read_quic_two_endpoints, read_soccer_tagging, read_usgs_quakes),
     )
 }
 

@@ -12,7 +12,7 @@ import pytest
 from agents.watch.unhealthy import UnhealthySources
 from cli.kafka import resend
 from cli.logs import set_up
-from cli.printable import printable
+from cli.printable import escape_unprintable
 from cli.run import explain
 from inorder.resending import Request
 from tests.cli.invoking import TOPOLOGY, inorder
@@ -25,8 +25,8 @@ ESCAPED = r"s1\n2026-11-22 00:00:00,000 worker INFO all is well\r\x1b[2J\u202e\u
 
 
 def test_only_unprintable_is_escaped() -> None:
-    assert printable(HOSTILE) == ESCAPED
-    assert printable("Grüße, 東京 \\n") == "Grüße, 東京 \\n"
+    assert escape_unprintable(HOSTILE) == ESCAPED
+    assert escape_unprintable("Grüße, 東京 \\n") == "Grüße, 東京 \\n"
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def log(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
 def test_hostile_name_is_one_log_line(log: Callable[[], str], style: str) -> None:
     set_up("worker", style=style)
     event = Event("default", HOSTILE, 3, 7, 0, 0)
-    UnhealthySources("raw/0").saw([Duplicate(0, event, conflict=True)])
+    UnhealthySources("raw/0").note_reports([Duplicate(0, event, conflict=True)])
     (line, end) = log().split("\n")
     assert end == ""
     name = ESCAPED if style == "text" else HOSTILE
@@ -86,7 +86,7 @@ def test_explain_escapes_hostile_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_resend_and_replay_escape_names(tmp_path: Path) -> None:
     assert (
-        resend.sentence_of([Request("default", HOSTILE, 1, 2, 3)]) == f"default {ESCAPED} 1: 2 to 3"
+        resend.format_gaps([Request("default", HOSTILE, 1, 2, 3)]) == f"default {ESCAPED} 1: 2 to 3"
     )
     path, topology = tmp_path / "events.jsonl", tmp_path / "t.yaml"
     path.write_text(json.dumps({"source": "[red]a\nb\x1b[2J", "seq": 0, "ts": 1}) + "\n")

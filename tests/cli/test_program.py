@@ -32,7 +32,7 @@ def commands(topology: Path) -> dict[str, list[str]]:
         brokers_wait_s=0.0,
     )
     return {
-        "a stage, as a worker starts it": stage.words_for("all"),
+        "a stage, as a worker starts it": stage.command_line_for("all"),
         "a worker, as the demo starts it": [
             *(*PROGRAM, "worker", "--topology", str(topology), "--brokers", NOBODYS),
             *("--stage", "no such one"),

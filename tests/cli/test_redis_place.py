@@ -11,7 +11,7 @@ import pytest
 import infra.redis
 from agents.state.stores.redis import RedisStore, connect
 from agents.state.stores.store import StoreName
-from cli.redis_place import let_in, redis_url
+from cli.redis_place import add_redis_password, check_access
 from cli.topology_file import Refused
 from infra.redis import RedisServer
 from sinks.redis import RedisSink
@@ -53,8 +53,8 @@ def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.redis
 @pytest.mark.usefixtures("secret")
 def test_stores_and_sinks_work_over_tls(encrypted: Encrypted) -> None:
-    url = redis_url(encrypted.url())
-    let_in(url)
+    url = add_redis_password(encrypted.url())
+    check_access(url)
     store = RedisStore(connect(url), StoreName("shop", "reorder", "raw", 0))
     store.apply({b"k": b"v"}, None, 7)
     assert (store.position(), list(store.items())) == (7, [(b"k", b"v")])
@@ -72,11 +72,11 @@ def test_refused_access_is_explained(encrypted: Encrypted, monkeypatch: pytest.M
         (encrypted.url(authority=False), "name the authority that signed its certificate"),
     ):
         with pytest.raises(Refused, match=says):
-            let_in(redis_url(url))
+            check_access(add_redis_password(url))
     monkeypatch.delenv("INORDER_REDIS_PASSWORD_FILE")
     monkeypatch.setenv("INORDER_REDIS_PASSWORD", "wrong-" + SECRET)
     with pytest.raises(Refused, match="denies access") as refused:
-        let_in(redis_url(encrypted.url()))
+        check_access(add_redis_password(encrypted.url()))
     assert SECRET not in str(refused.value)
 
 
@@ -90,23 +90,23 @@ def test_refused_worker_does_not_start(encrypted: Encrypted, tmp_path: Path) -> 
 
 
 def test_absent_server_is_only_reported(caplog: pytest.LogCaptureFixture) -> None:
-    let_in("redis://127.0.0.1:1/0")
+    check_access("redis://127.0.0.1:1/0")
     assert "Redis at 127.0.0.1:1 does not answer" in caplog.text
 
 
 def test_password_fills_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert redis_url("redis://h:1/0") == "redis://h:1/0"
+    assert add_redis_password("redis://h:1/0") == "redis://h:1/0"
     monkeypatch.setenv("INORDER_REDIS_PASSWORD", "a@b/c")
-    assert redis_url("redis://h:1/0") == "redis://:a%40b%2Fc@h:1/0"
-    assert redis_url("redis://me@h:1/0?x=y") == "redis://me:a%40b%2Fc@h:1/0?x=y"
+    assert add_redis_password("redis://h:1/0") == "redis://:a%40b%2Fc@h:1/0"
+    assert add_redis_password("redis://me@h:1/0?x=y") == "redis://me:a%40b%2Fc@h:1/0?x=y"
     with pytest.raises(Refused, match="has a password, and INORDER_REDIS_PASSWORD too"):
-        redis_url("redis://:p@h:1/0")
+        add_redis_password("redis://:p@h:1/0")
     monkeypatch.setenv("INORDER_REDIS_PASSWORD_FILE", "/absent")
     with pytest.raises(Refused, match="are both set"):
-        redis_url("redis://h:1/0")
+        add_redis_password("redis://h:1/0")
     monkeypatch.delenv("INORDER_REDIS_PASSWORD")
     with pytest.raises(Refused, match="INORDER_REDIS_PASSWORD_FILE: /absent: No such file"):
-        redis_url("redis://h:1/0")
+        add_redis_password("redis://h:1/0")
 
 
 @pytest.mark.parametrize(
@@ -122,5 +122,5 @@ def test_password_fills_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_tls_files_are_refused(url: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "not.pem").write_text("no certificate")
     with pytest.raises(Refused) as refused:
-        redis_url(url.format(here=tmp_path / "not.pem"))
+        add_redis_password(url.format(here=tmp_path / "not.pem"))
     assert says in str(refused.value)

@@ -13,14 +13,14 @@ import pytest
 
 pytest.importorskip("codec.native.events", reason="the compiled codec is not built")
 
-from agents.stage.arrangement import input_reader
+from agents.stage.arrangement import make_input_inlet
 from agents.stage.arrival import ArrivalClock
 from agents.stage.inlet import MappedInlet, Read
 from agents.stage.outbox import Outbox
 from agents.stage.outlet import OrderedOutlet
 from codec import plain
 from codec.native import batches, records
-from codec.values.mapped import field_reader, short_way
+from codec.values.mapped import field_reader, find_short_path
 from tests.codec.logs import APPEND_TIME, FIRST, SEEDS, batch, record
 from tests.codec.ways import dead_told, event_told
 from topology.config import HeaderConfig, StreamConfig, Topology
@@ -86,7 +86,7 @@ def log_of(dice: Random) -> bytes:
 def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[Read, list[object]]:
     """Return the records read, and their form for people and in the ordered topic."""
     reader: Any = field_reader(topology, "t")
-    short = short_way(reader) if is_native else None
+    short = find_short_path(reader) if is_native else None
     inlet = MappedInlet(reader, HeaderReader(HeaderConfig()), MAX_BYTES, 3, (), short)
     make: Any = records.memory_records if is_native else plain.memory_records
     found = list(make(log).next_batch())
@@ -117,7 +117,7 @@ def plainly_read(
 ) -> Any:
     """Read a record that may not go to the general path, and return its event."""
     stream = StreamConfig.model_validate({"input": "t", **settings})
-    inlet = input_reader(Topology(streams={name: stream}), "t")
+    inlet = make_input_inlet(Topology(streams={name: stream}), "t")
     monkeypatch.setattr(
         "topology.wire.field_reader.FieldReader.read", lambda *_: pytest.fail("it went there")
     )

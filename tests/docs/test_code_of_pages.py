@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from inorder import SequencedProducer, SigningKey
-from inorder.signing_keys import masters_of
+from inorder.signing_keys import parse_master_keys
 from tests import ROOT
 from tests.cli.invoking import inorder
 from tests.cli.test_pages import part_of
@@ -80,7 +80,7 @@ def test_keys_of_the_secure_page_sign(tmp_path: Path, monkeypatch: pytest.Monkey
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     script = block(page, "sh", "inorder keys")
     subprocess.run(["bash", "-ec", script], env=environment, check=True, timeout=60)
-    assert len(masters_of(Path("masters").read_text())) == 1
+    assert len(parse_master_keys(Path("masters").read_text())) == 1
     assert SigningKey.read(Path("press-7.key")).speaks_for("press-7")
     assert SigningKey.read(Path("plant-1.key")).speaks_for("plant-1/oven-2")
     code, known = block(page, "python", "SigningKey"), dict[str, object]()

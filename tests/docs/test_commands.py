@@ -14,7 +14,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from agents.kafka.security import FILE, NAMES, SECRETS, variable
+from agents.kafka.security import FILE, NAMES, SECRETS, variable_of
 from agents.watch.metrics.worker import Metrics
 from sinks.counts import Counts, SinkCollector
 from tests import ROOT
@@ -134,7 +134,7 @@ def sources() -> str:
 @pytest.fixture(scope="module")
 def variables(sources: str) -> set[str]:
     secrets = (secret + FILE for secret in SECRETS)
-    return {*VARIABLE.findall(sources), *(variable(name) for name in (*NAMES, *secrets))}
+    return {*VARIABLE.findall(sources), *(variable_of(name) for name in (*NAMES, *secrets))}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from tests import ROOT
 from tests.cli.invoking import inorder, json_lines, text_file
 from topology.model.sample import Declared, Sample
-from topology.wire.clock_words import read_word
+from topology.wire.clock_words import read_report
 
 CONCEPTS = ROOT / "docs" / "concepts"
 JSON = re.compile(r"^```json\n(.*?)^```", re.M | re.S)
@@ -22,7 +22,7 @@ START_NS = 1_700_000_000 * SECOND_NS
 
 def test_shown_clock_records_are_read() -> None:
     shown = [json.loads(block) for block in JSON.findall((CONCEPTS / "clocks.md").read_text())]
-    assert [type(read_word("press-7", each, 0, 0)) for each in shown] == [Declared, Sample]
+    assert [type(read_report("press-7", each, 0, 0)) for each in shown] == [Declared, Sample]
 
 
 EXPECTED = "{new_source_allowance: 0s, expected_sources: [s0, s1, s2, s3, s4]}"

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
 from agents.kafka import purging
-from agents.kafka.declared import declare
+from agents.kafka.declared import list_needed_topics
 from tests import ROOT
 from tests.end_to_end.records import ANY_PARTITION, Read, contract, deliver, read_all, send
 from tests.end_to_end.setting import SPLIT, Setting, settle
@@ -146,7 +146,9 @@ def test_nothing_is_left_of_a_source(
         kafka.bootstrap, tmp_path, stages=f"{SPLIT}, window", partitions=1, stream=STREAM, more=more
     )
     topics = setting.topology.topics
-    specs = [each for each in declare(setting.topology) if not each.per_broker]  # no events there
+    specs = [
+        each for each in list_needed_topics(setting.topology) if not each.per_broker
+    ]  # no events there
     compacted = [each.name for each in specs if "cleanup.policy" in each.config]
     results = [name for name in compacted if "changelog" not in name and name != topics.clock]
     changelogs = [name for name in compacted if "changelog" in name]

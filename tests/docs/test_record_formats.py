@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agents.stage.outlet import dead_letter
+from agents.stage.outlet import make_dead_letter
 from benchmarks.workloads import crowd
 from cli.local.kafka import jars
 from cli.local.process import Process
@@ -38,8 +38,8 @@ from tests.sinks.told import QUERIES, SPEED, beat, value_of
 from topology.model.outcome import Gap, Malformed
 from topology.model.result import EMIT, JoinResult, MatchResult, Member, Partner, WindowResult
 from topology.model.sample import Declared, Sample
-from topology.wire.clock_words import read_word
-from topology.wire.json_lines import report_line, result_line
+from topology.wire.clock_words import read_report
+from topology.wire.json_lines import make_report_line, make_result_line
 
 PAGE = (ROOT / "docs/reference/record_formats.md").read_text(encoding="utf-8")
 CODE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.M | re.S)
@@ -118,19 +118,21 @@ def test_json_keys_are_shown() -> None:
     head = (3, "default", "q", "7d0e", EMIT, 0, True, "confirmed", 1, 2)
     member, partner = Member("a", "s", 0, 0, 1), Partner("a", "default", "s", 0, 0, 1)
     window, match, join = shown("Results")
-    assert [*window] == [*result_line(WindowResult(*head, {}))]
-    made = result_line(MatchResult(*head, {}, members=[member]))
+    assert [*window] == [*make_result_line(WindowResult(*head, {}))]
+    made = make_result_line(MatchResult(*head, {}, members=[member]))
     assert [*match] == [*made]
     assert [*match["events"][0]] == [*made["events"][0]]
-    made = result_line(JoinResult(*head, {}, partners=[partner]))
+    made = make_result_line(JoinResult(*head, {}, partners=[partner]))
     assert [*join] == [*made]
     assert [*join["events"][0]] == [*made["events"][0]]
     (gap,), (dead,) = shown("`events.gaps`"), shown("`events.dead`")
-    assert [*gap] == [*report_line(Gap(3, "default", "s", 0, 1, 2, "timeout", 1), replayed=False)]
-    assert [*dead] == [*dead_letter(Malformed(3, 7, "seq_missing", "…"), ("events.raw", 3))]
+    assert [*gap] == [
+        *make_report_line(Gap(3, "default", "s", 0, 1, 2, "timeout", 1), replayed=False)
+    ]
+    assert [*dead] == [*make_dead_letter(Malformed(3, 7, "seq_missing", "…"), ("events.raw", 3))]
     (request,) = shown("Requests to send again")
     assert [*request] == [*Request._fields]
-    sync, declared = (read_word("s", each, 1, 1) for each in shown("`clock.offsets`"))
+    sync, declared = (read_report("s", each, 1, 1) for each in shown("`clock.offsets`"))
     assert isinstance(sync, Sample)
     assert isinstance(declared, Declared)
     assert (sync.server, sync.mono_ns) == ("sync-1", 5)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Any
 
-from agents.user_functions import bring
+from agents.user_functions import load_functions
 from tests.end_to_end import matches
 from tests.end_to_end.records import events_of
 from tests.end_to_end.setting import Setting
@@ -91,7 +91,7 @@ def findings_of(setting: Setting) -> list[Any]:
     """
     if not setting.topology.functions:
         return []
-    detectors = bring(setting.folder / "functions.py").detectors
+    detectors = load_functions(setting.folder / "functions.py").detectors
     seen = [Seen("", record.number("refTs"), None, *record.name) for record in events_of(setting)]
     levels = [
         Level("follows", detectors["follows"], None),

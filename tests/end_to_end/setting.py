@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
-from agents.user_functions import bringing
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
+from agents.user_functions import make_loader
 from topology.config import Topology, parse
 
 SPLIT = "reorder, merge"
@@ -141,9 +141,9 @@ def settle(
         (folder / "functions.py").write_text(functions)
         text += "functions: functions.py\n"
     path.write_text(text)
-    setting = Setting(bootstrap, path, parse(text, bringing(folder)))
+    setting = Setting(bootstrap, path, parse(text, make_loader(folder)))
     if make:
-        create(declare(setting.topology), bootstrap, replication)
+        ensure_topics(list_needed_topics(setting.topology), bootstrap, replication)
     return setting
 
 

@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
 from cli.local.kafka import KafkaBroker, jars
 from tests import ROOT
 from tests.cli.invoking import inorder
@@ -93,7 +93,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     path = folder / "topology.yaml"
     path.write_text(TOPOLOGY)
     with KafkaBroker(folder / "kafka", overrides=overrides, listeners=listeners) as broker:
-        outcomes = create(declare(topology), broker.bootstrap, 1)
+        outcomes = ensure_topics(list_needed_topics(topology), broker.bootstrap, 1)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         acls = ("topics", "acls", "--topology", path, "--principal", "User:{stage}")
         told = inorder(*acls).well()

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 import cli.local.kafka
-from agents.kafka.brokers import brokers_at
+from agents.kafka.brokers import find_brokers
 from cli.local.ports import LOOPBACK, free_ports
-from cli.run.dev import _broker
+from cli.run.dev import _run_broker
 from tests import ROOT
 from tests.cli.invoking import inorder, json_lines, text_file
 from tests.command import Command
@@ -111,12 +111,12 @@ def test_usual_port_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (usual,) = free_ports(1)
     monkeypatch.setattr("cli.run.dev.USUAL_PORT", usual)
     topology = parse("streams: {default: {}}")
-    with _broker("embedded", tmp_path, topology, lambda _: None) as servers:
+    with _run_broker("embedded", tmp_path, topology, lambda _: None) as servers:
         assert servers == f"{LOOPBACK}:{usual}"
-        assert brokers_at(servers).is_embedded
-        with _broker("embedded", tmp_path, topology, lambda _: None) as other:
+        assert find_brokers(servers).is_embedded
+        with _run_broker("embedded", tmp_path, topology, lambda _: None) as other:
             assert other != servers
-            assert brokers_at(other).is_embedded
+            assert find_brokers(other).is_embedded
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ def in_json(_: Registry, __: str) -> Format:
 
     def write(spoken: Spoken) -> bytes:
         source, number, ts_ns = spoken
-        at = rfc3339.spell(ts_ns)
+        at = rfc3339.format_ns(ts_ns)
         return orjson.dumps({"device": {"id": source}, "n": number, "time": at, "note": "\xe4"})
 
     def read(value: bytes) -> Spoken:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
 from agents.state.changelog import PROGRESS, encode
 from tests.end_to_end.numbered import Begun, send_all, send_two_of_each, stop
 from tests.end_to_end.oracle import assert_sound, check
@@ -33,7 +33,7 @@ def delete_changelogs(setting: Setting) -> None:
 
 def make_changelogs_anew(setting: Setting) -> None:
     delete_changelogs(setting)
-    create(declare(setting.topology), setting.bootstrap, 1)
+    ensure_topics(list_needed_topics(setting.topology), setting.bootstrap, 1)
 
 
 def is_refused(worker: Worker, *says: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, usgs_quakes
+from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, read_usgs_quakes
 from tests.end_to_end.detectors import StandingFindings
 from tests.end_to_end.matches import Content, Members, matches_of
 from tests.end_to_end.recordings import recorded
@@ -80,7 +80,7 @@ def quakes() -> list[TraceRow]:
         known = {name: value for name, value in numbers.items() if value == value}  # noqa: PLR0124
         return row._replace(payload=known)
 
-    return numbered(map(numeric, usgs_quakes()))
+    return numbered(map(numeric, read_usgs_quakes()))
 
 
 def soccer() -> list[TraceRow]:

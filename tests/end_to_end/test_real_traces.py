@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.traces import TraceRow, jr_umts, mesh_sensors
+from benchmarks.traces import TraceRow, read_jr_umts, read_mesh_sensors
 from benchmarks.workloads.rows import figures
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.recordings import one_life, recorded
@@ -32,9 +32,9 @@ CALM = "tick_lag: 3s\n"
 @pytest.mark.parametrize(
     ("trace", "stages", "stream"),
     [
-        (mesh_sensors, FUSED, ""),
+        (read_mesh_sensors, FUSED, ""),
         (
-            lambda: jr_umts("d1"),
+            lambda: read_jr_umts("d1"),
             SPLIT,
             "reorder: {rule: fixed, max_wait: 300ms, start: zero}",
         ),

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
 from benchmarks.workloads.rows import Row
 from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until as within
@@ -71,7 +71,7 @@ def test_deleted_output_may_come_back(settles: Settles) -> None:
             before = sender.sent
             wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
             within(lambda: STANDS in str(worker.ask("ready")[1]), UNREADY_S, STANDS)
-            create(declare(setting.topology), setting.bootstrap, 1)
+            ensure_topics(list_needed_topics(setting.topology), setting.bootstrap, 1)
             worker.wait_ready()
         since = {*range(before, sender.sent)}
         assert since
@@ -113,7 +113,7 @@ def test_one_dead_broker_is_named(tmp_path: Path) -> None:
     """Work goes on, and the worker is ready, and names the broker until it is back."""
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)
-        create(declare(setting.topology), setting.bootstrap, 3)
+        ensure_topics(list_needed_topics(setting.topology), setting.bootstrap, 3)
         with at_work(setting) as worker, sending(setting) as sender:
             wait_out(setting, SOME)
             brokers.kill(0)
@@ -134,7 +134,7 @@ def note(worker: Worker) -> str:
 def test_two_dead_brokers_stop_work(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)
-        create(declare(setting.topology), setting.bootstrap, 3)
+        ensure_topics(list_needed_topics(setting.topology), setting.bootstrap, 3)
         with at_work(setting) as worker:
             with sending(setting):
                 wait_out(setting, SOME)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
 from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
@@ -116,7 +116,7 @@ def rewritten(setting: Setting, *changes: tuple[str, str]) -> Setting:
         text = text.replace(old, new)
     setting.path.write_text(text)
     topology = parse(text)
-    create(declare(topology), setting.bootstrap, 1)
+    ensure_topics(list_needed_topics(topology), setting.bootstrap, 1)
     return replace(setting, topology=topology)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
 from cli.local.kafka import KafkaBroker
 from infra.kafka import ContainerBroker
 from inorder.anchored_clock import AnchoredClock
@@ -112,7 +112,9 @@ def test_samples_follow_the_contract(settles: Settles, tmp_path: Path) -> None:
 
 def test_sync_needs_no_broker(own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path) -> None:
     setting = settle(own_kafka.bootstrap, tmp_path, make=False)
-    create(declare(setting.topology), setting.bootstrap, setting.topology.topics.replication)
+    ensure_topics(
+        list_needed_topics(setting.topology), setting.bootstrap, setting.topology.topics.replication
+    )
     with served(setting, tmp_path) as server:
         with SyncClient(
             "exact", SyncSettings(server.address, keys=KeyRing.parse(KEYS), first_resync_s=1.0)

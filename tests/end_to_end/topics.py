@@ -15,8 +15,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
 from tests.end_to_end.setting import Setting
 from tests.services import SharedKafka
 from tests.waiting import wait_until
@@ -66,11 +66,11 @@ def create_led(setting: Setting, leader_of: Callable[[str, int], int]) -> None:
             replica_assignment=[[leader_of(spec.name, n)] for n in range(spec.partitions)],
             config=spec.config,
         )
-        for spec in declare(setting.topology)
+        for spec in list_needed_topics(setting.topology)
     ]
     for made in admin.create_topics(topics).values():
         made.result(TIMEOUT_S)
-    create(declare(setting.topology), setting.bootstrap, 1)
+    ensure_topics(list_needed_topics(setting.topology), setting.bootstrap, 1)
 
 
 def largest(setting: Setting, size: int) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cli.local.process import Process, children
+from cli.local.process import Process, find_descendants
 from tests.command import Command
 from tests.end_to_end.setting import Setting
 from tests.kit.nursery import ForkedProcess
@@ -94,7 +94,7 @@ class Worker(Command):
 
     def stages(self) -> list[int]:
         """Return the ids of its stage processes."""
-        return children(self.process.pid) if self.alive else []
+        return find_descendants(self.process.pid) if self.alive else []
 
     def partitions(self) -> list[dict[str, Any]]:
         """Return the partitions that its stages have open, as in `/explain`."""

@@ -17,15 +17,15 @@ def write(_: Path) -> None:
 
 def test_archive_is_made_once(tmp_path: Path) -> None:
     before = os.environ.get(archives.OPTIONS)
-    assert classes.reading(tmp_path) == []
+    assert classes.read_options(tmp_path) == []
     archives.make(tmp_path, write)
-    path = classes.archive(tmp_path)
+    path = classes.archive_path(tmp_path)
     assert path.read_text() == "classes"
     archives.make(tmp_path, lambda _: path.unlink())  # It is not run.
-    assert classes.reading(tmp_path) == [f"-XX:SharedArchiveFile={path}"]
+    assert classes.read_options(tmp_path) == [f"-XX:SharedArchiveFile={path}"]
     assert os.environ.get(archives.OPTIONS, "") == (before or "")
 
 
 def test_missing_archive_is_no_fault(tmp_path: Path) -> None:
     archives.make(tmp_path, lambda _: None)
-    assert classes.reading(tmp_path) == []
+    assert classes.read_options(tmp_path) == []

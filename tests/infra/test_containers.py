@@ -77,7 +77,7 @@ def test_engine_asks_for_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert base_images.REMEDY in str(base_images.missing())
     monkeypatch.setenv("INORDER_IMAGES", "pull")
     assert base_images.missing() is None
-    assert "mmdebstrap" not in programs._list_wanted()
+    assert "mmdebstrap" not in programs._required_programs()
 
 
 def test_missing_python_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_only_own_sources_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (folder / "former.sources.disabled").write_text(own_stanza)
     monkeypatch.setattr(debian, "APT", tmp_path)
     monkeypatch.setattr(debian, "codename", lambda: "bookworm")
-    assert debian.sources() == {"sources.list": own, "both.sources": own_stanza}
+    assert debian.read_sources() == {"sources.list": own, "both.sources": own_stanza}
 
 
 def test_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_left_engine_is_stopped(
             note.write_text(
                 json.dumps({"pid": process.pid, "data": str(data), "run": str(run_folder)})
             )
-            engine._end_former()
+            engine._end_killed_run()
             assert (process.poll() is not None) == is_engine
         finally:
             process.kill()
@@ -201,7 +201,7 @@ def test_half_a_note_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr(engine, "NOTE", tmp_path / "note")
     monkeypatch.setattr(machine, "GROUPS", tmp_path)
     engine.NOTE.write_text('{"pid": 1')
-    engine._end_former()
+    engine._end_killed_run()
     assert not engine.NOTE.exists()
 
 
@@ -215,5 +215,5 @@ def test_files_of_others_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     (tmp_path / machine.GROUP / "container").mkdir(parents=True)
     monkeypatch.setattr(machine, "LEFT", (left, shared))
     monkeypatch.setattr(machine, "GROUPS", tmp_path)
-    machine.clear(machine.Settings({}, frozenset(), (), frozenset()))
+    machine.remove_leftovers(machine.Settings({}, frozenset(), (), frozenset()))
     assert [*tmp_path.rglob("*")] == [shared, shared / "daemon.json"]

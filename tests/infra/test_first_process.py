@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from cli.local.process import children
+from cli.local.process import find_descendants
 from cli.program import PROGRAM
 from tests import ROOT
 from tests.services import require
@@ -45,8 +45,8 @@ def first(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Yield the process around a command that is a first process, and the command's id outside."""
     with subprocess.Popen([*NAMESPACE, *command], stdout=subprocess.DEVNULL) as around:
         try:
-            wait_until(lambda: bool(children(around.pid)), "the first process")
-            yield around, children(around.pid)[0]
+            wait_until(lambda: bool(find_descendants(around.pid)), "the first process")
+            yield around, find_descendants(around.pid)[0]
         finally:
             around.kill()
 
@@ -63,7 +63,7 @@ def test_entry_point_obeys_sigterm(words: tuple[str, ...], after_s: float) -> No
     *init, program = json.loads(ENTRY)
     assert program == "inorder"
     with first(*init, *PROGRAM, *words) as (around, pid):
-        wait_until(lambda: bool(children(pid)), "the command")
+        wait_until(lambda: bool(find_descendants(pid)), "the command")
         time.sleep(after_s)
         os.kill(pid, signal.SIGTERM)
         wait_until(lambda: around.poll() is not None, "its end", quiet_s=SOON_S)

@@ -31,7 +31,15 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def notes(chart: Path, *values: str) -> str:
     given = ("brokers=kafka:9092", *values)
     options = [word for each in given for word in ("--set", each)]
-    command = [helm.program(), "template", "plant", str(chart), "--set-json", TOPOLOGY, *options]
+    command = [
+        helm.find_program(),
+        "template",
+        "plant",
+        str(chart),
+        "--set-json",
+        TOPOLOGY,
+        *options,
+    ]
     command += ["--kube-version", helm.KUBERNETES, "--namespace", "plant"]
     command += ["--show-only", "templates/shown.yaml"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)

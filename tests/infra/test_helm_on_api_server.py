@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from infra.api_server import ApiServer, definition, missing
-from infra.helm import CHART, HelmFailed, program
+from infra.helm import CHART, HelmFailed, find_program
 from infra.helm import missing as helm_missing
 from tests.infra.test_helm import CUSTOM, VALUES, Manifest, manifests
 from tests.services import require
@@ -92,7 +92,7 @@ class Cluster(threading.Thread):
 
 def helm(server: ApiServer, *words: str) -> str:
     done = subprocess.run(
-        [program(), *words, f"--kubeconfig={server.kubeconfig}"],
+        [find_program(), *words, f"--kubeconfig={server.kubeconfig}"],
         env={**os.environ, "HELM_CACHE_HOME": str(server.kubeconfig.parent)},
         check=False,
         capture_output=True,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agents.kafka.stage_topics import group_of, inputs_of, read_together
+from agents.kafka.stage_topics import group_inputs, group_of, inputs_of
 from infra import helm as helm_chart
 from infra.helm import HelmFailed, missing, render
 from tests.infra.test_helm import (
@@ -215,7 +215,7 @@ def test_law_chart_counts_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for text in texts:
         topology = parse(text)
         for stage in topology.stages:
-            whole = [*read_together(topology, stage)] == [sorted(inputs_of(topology, stage))]
+            whole = [*group_inputs(topology, stage)] == [sorted(inputs_of(topology, stage))]
             expected.append({"topology": text, "stage": stage.name, "isOne": whole})
     assert 0.2 < sum(each["isOne"] for each in expected) / len(expected) < 0.8
     chart = tmp_path / "rules"

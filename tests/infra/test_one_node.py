@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.local.lock import exclusive
+from cli.local.lock import lock_file
 from infra.kubernetes import machine, node, programs
 from infra.kubernetes.node import Node
 from infra.kubernetes.settings import write_all
@@ -161,6 +161,6 @@ def test_cleanup_builds_no_programs(
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 def test_node_of_running_run_stays(note: Path, tmp_path: Path) -> None:
     machine.read(tmp_path / "node", "inorder-0").note()
-    with exclusive(note, 1.0):
+    with lock_file(note, 1.0):
         node.end_former()
     assert machine.read_note() is not None

@@ -70,6 +70,6 @@ def test_ordering_loads_few_modules(then: str) -> None:
 
 @pytest.mark.parametrize("section", SILENT, ids=lambda each: each.__name__)
 def test_default_sections_are_valid(section: type[Section]) -> None:
-    said, silent = section(), section.by_default()
+    said, silent = section(), section.make_default()
     assert (silent, silent.model_fields_set) == (said, set())
     assert silent.__dict__ == said.__dict__

@@ -44,7 +44,7 @@ from inorder.records import (
 from tests.seeds import seeds_of_today
 from topology.flow.replay import Replay
 from topology.model.saved import ShapeRefused
-from topology.wire.json_lines import step_lines
+from topology.wire.json_lines import make_step_lines
 from topology.wire.places import RUNS_UNUSED
 
 MS = 1_000_000
@@ -262,7 +262,9 @@ def test_law_records_equal_lines(name: str, seed: int) -> None:
         assert each.input is not None
         step = run.on_inputs([reader.read(each.input)])
         if step is not None:
-            assert repr(records_of(step)) == repr([record_of(line) for line in step_lines(step)])
+            assert repr(records_of(step)) == repr(
+                [record_of(line) for line in make_step_lines(step)]
+            )
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)

@@ -9,7 +9,7 @@ import pytest
 
 from inorder.engine import Detector, parse, replay
 from inorder.records import JoinRecord, MatchRecord, WindowRecord
-from topology.flow.unmet import unmet_by
+from topology.flow.unmet import make_unmet_check
 from topology.model.event import Event
 from topology.wire.line_reader import LineReader, Row
 
@@ -108,8 +108,8 @@ def test_misspelt_name_has_remedy() -> None:
     )
     event = LineReader(topology.reading()).read(Row(1, lines()[0]))
     assert isinstance(event, Event)
-    unmet = unmet_by(topology)
-    unmet.look([event])
+    unmet = make_unmet_check(topology)
+    unmet.observe([event])
     (words,) = unmet.words("q")
     assert words == (
         "no event has the field ``Trck No``; did you mean ``Truck No``? fields seen: Truck No, x.y"

@@ -37,7 +37,7 @@ from topology.model.result import (
 )
 from topology.model.result import JoinResult as Joined
 from topology.wire import header_writer
-from topology.wire.json_lines import event_line, line_json, result_line
+from topology.wire.json_lines import encode_line, make_event_line, make_result_line
 
 HEAD: dict[str, Any] = {**written.HEAD, "op": "emit", "revision": 0, "final": False}
 SHARED = (
@@ -53,7 +53,7 @@ PRESS = Member("a", "press", 0, 7, 3)
 def window(revision: int, op: str, n: int, id_: str = "i") -> WindowRecord:
     told = {**HEAD, "id": id_, "op": op, "revision": revision, "values": {"n": n}}
     result = WindowResult(**told)
-    record = record_of(result_line(result))
+    record = record_of(make_result_line(result))
     assert isinstance(record, WindowRecord)
     return record
 
@@ -63,13 +63,13 @@ def test_direct_record_equals_line() -> None:
     bounds: dict[str, Any] = {"low": {"n": 1}, "high": {"n": 3}, "expected": {"n": 2.0}}
     for told in (HEAD, {**HEAD, "key": "a", **bounds}, {**HEAD, "op": "retract", "final": True}):
         result = WindowResult(**told)
-        assert records_of(Step(9, results=[result])) == [record_of(result_line(result))]
+        assert records_of(Step(9, results=[result])) == [record_of(make_result_line(result))]
 
 
 def test_table_messages_are_read() -> None:
     """Messages of confluent-kafka have methods, those of others attributes."""
-    line = result_line(WindowResult(**{**HEAD, "op": "retract", "revision": 2, "final": True}))
-    value = line_json(result_line(WindowResult(**HEAD)))
+    line = make_result_line(WindowResult(**{**HEAD, "op": "retract", "revision": 2, "final": True}))
+    value = encode_line(make_result_line(WindowResult(**HEAD)))
     shown = SimpleNamespace(key=b"i", value=value, headers=[])
     gone = SimpleNamespace(
         key=lambda: b"i", value=lambda: None, headers=lambda: retraction_headers(line)
@@ -87,7 +87,7 @@ def test_table_messages_are_read() -> None:
 def test_ordered_event_round_trip() -> None:
     event = Event("s", "press", 2, 7, 10, 20, type="A", value={"x": 1})
     event.late = "gap"
-    record = record_of(line_json(event_line(event)))
+    record = record_of(encode_line(make_event_line(event)))
     assert record == OrderedEvent("s", "press", 2, 7, 10, 10, 0, "A", {"x": 1}, "gap", 20)
 
 
@@ -108,7 +108,7 @@ def test_ordered_event_round_trip() -> None:
     ],
 )
 def test_each_kind_of_result_is_read(result: Finding) -> None:
-    record = record_of(result_line(result))
+    record = record_of(make_result_line(result))
     for name in SHARED:
         assert getattr(record, name, None) == getattr(result, name, None), name
     if not isinstance(record, WindowRecord):

@@ -51,7 +51,7 @@ def listens(producer: SequencedProducer) -> None:
     """Wait until the producer reads the topic of requests, so that it misses none from now on."""
     kept = producer._sent_records
     assert kept is not None
-    wait_until(lambda: kept.place_of(0) is not None, "the first look at the topic")
+    wait_until(lambda: kept.next_offset_of(0) is not None, "the first look at the topic")
 
 
 def after(producer: SequencedProducer, requests: int) -> None:

@@ -27,7 +27,7 @@ def kept_in(folder: Path, max_bytes: int = PLENTY, source: str = "s1") -> SentRe
 
 
 def numbers(kept: SentRecords, epoch: int, first: int, last: int) -> list[int]:
-    return [each.seq for each in kept.between(epoch, first, last)]
+    return [each.seq for each in kept.read_range(epoch, first, last)]
 
 
 def test_records_are_found_in_order(tmp_path: Path) -> None:
@@ -35,8 +35,8 @@ def test_records_are_found_in_order(tmp_path: Path) -> None:
     with closing(kept_in(tmp_path / "deep")) as kept:
         for each in (sent(3), sent(1), sent(2), heartbeat):
             kept.add(each)
-        assert list(kept.between(1, 2, 9)) == [sent(2), sent(3)]
-        assert list(kept.between(2, 0, 0)) == [heartbeat]
+        assert list(kept.read_range(1, 2, 9)) == [sent(2), sent(3)]
+        assert list(kept.read_range(2, 0, 0)) == [heartbeat]
         assert numbers(kept, 3, 0, 9) == []
 
 
@@ -53,7 +53,11 @@ def test_records_survive_restart(tmp_path: Path) -> None:
         kept.add(sent(0))
         kept.note_answered(3, 17)
     with closing(kept_in(tmp_path)) as kept:
-        assert (numbers(kept, 1, 0, 0), kept.place_of(3), kept.place_of(4)) == ([0], 17, None)
+        assert (numbers(kept, 1, 0, 0), kept.next_offset_of(3), kept.next_offset_of(4)) == (
+            [0],
+            17,
+            None,
+        )
         assert kept.bytes == 1 + 1 + RECORD_BYTES
 
 

@@ -20,8 +20,8 @@ from inorder.signing_keys import (
     MAX_FILE_BYTES,
     BadSigningKey,
     SigningKey,
-    content_of,
-    masters_of,
+    parse_master_keys,
+    read_key_file,
     signing_key,
 )
 
@@ -118,13 +118,13 @@ HEX = MASTER.hex()
         (SigningKey.parse, f"source {HEX} {'x' * 257}", "at most 256 bytes"),
         (SigningKey.parse, f"source {HEX[2:]} a", "32 bytes, but this one has 31"),
         (SigningKey.parse, f"source {'g' * 64} a", "is not hex"),
-        (masters_of, "", "there is no master key"),
-        (masters_of, "# none\n\n", "there is no master key"),
-        (masters_of, f"{HEX}\nxyz\n", "line 2 is not hex"),
-        (masters_of, f"{HEX[:30]}\n", "line 1 has 15 bytes"),
-        (masters_of, f"{'ab' * 65}\n", "line 1 has 65 bytes"),
-        (masters_of, f"{HEX}\n{HEX}\n", "line 2 has a master key a second time"),
-        (masters_of, "".join(f"{n:032x}\n" for n in range(5)), "5 master keys are too many"),
+        (parse_master_keys, "", "there is no master key"),
+        (parse_master_keys, "# none\n\n", "there is no master key"),
+        (parse_master_keys, f"{HEX}\nxyz\n", "line 2 is not hex"),
+        (parse_master_keys, f"{HEX[:30]}\n", "line 1 has 15 bytes"),
+        (parse_master_keys, f"{'ab' * 65}\n", "line 1 has 65 bytes"),
+        (parse_master_keys, f"{HEX}\n{HEX}\n", "line 2 has a master key a second time"),
+        (parse_master_keys, "".join(f"{n:032x}\n" for n in range(5)), "5 master keys are too many"),
     ],
 )
 def test_refusal_hides_the_secret(read: Callable[[str], object], text: str, says: str) -> None:
@@ -139,12 +139,12 @@ def test_source_name_may_have_spaces(tmp_path: Path) -> None:
 
 
 def test_master_keys_keep_their_order(tmp_path: Path) -> None:
-    assert masters_of(f"# since May\n{'ab' * 16}\n\n  {HEX}  \n") == (b"\xab" * 16, MASTER)
+    assert parse_master_keys(f"# since May\n{'ab' * 16}\n\n  {HEX}  \n") == (b"\xab" * 16, MASTER)
     with pytest.raises(BadSigningKey, match="No such file"):
-        content_of(tmp_path / "absent")
+        read_key_file(tmp_path / "absent")
     (tmp_path / "latin").write_bytes(b"\xff")
     with pytest.raises(BadSigningKey, match="not UTF-8"):
-        content_of(tmp_path / "latin")
+        read_key_file(tmp_path / "latin")
     (tmp_path / "large").write_bytes(b"#" * (MAX_FILE_BYTES + 1))
     with pytest.raises(BadSigningKey, match="larger than"):
-        content_of(tmp_path / "large")
+        read_key_file(tmp_path / "large")

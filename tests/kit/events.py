@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
 from typing import Any, Final
 
-from topology.model.event import DATA, NO_EPOCH, WATERMARK, Event, twin
+from topology.model.event import DATA, NO_EPOCH, WATERMARK, Event, copy_event
 from topology.model.outcome import Malformed
 
 MS: Final = 1_000_000
@@ -65,7 +65,7 @@ def watermark(
 
 
 def copies(events: Iterable[Event]) -> list[Event]:
-    return [twin(event) for event in events]
+    return [copy_event(event) for event in events]
 
 
 def made_once(stream: Callable[[int], list[Event]]) -> Callable[[int], list[Event]]:

@@ -8,7 +8,7 @@ from typing import Any
 from topology.flow.ledger import Ledger
 from topology.flow.node import Node
 from topology.flow.stage import Stage
-from topology.model.event import Event, offset_of, twin
+from topology.model.event import Event, copy_event, offset_of
 from topology.model.operator import Operator
 from topology.model.outcome import Step
 
@@ -29,7 +29,7 @@ def places_of(operator: Operator) -> dict[Event, int]:
 
 
 def twins(places: Mapping[Event, int]) -> dict[Event, int]:
-    return {twin(event): at for event, at in places.items()}
+    return {copy_event(event): at for event, at in places.items()}
 
 
 def give_back(operator: Operator, state: Mapping[str, Any], places: Mapping[Event, int]) -> None:

@@ -123,7 +123,7 @@ def join_query(
         },
         **{**LATENESS, **settings},
     )
-    made = tuple(ClockConfig.by_default().model_copy(update=clock) for clock in clocks)
+    made = tuple(ClockConfig.make_default().model_copy(update=clock) for clock in clocks)
     return query.model_copy(update={"clocks": made})
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tests.kit.places import places_of
-from topology.model.event import Event, twin
+from topology.model.event import Event, copy_event
 from topology.model.operator import Operator
 from topology.model.outcome import Step
 
@@ -70,7 +70,7 @@ def held_after_restart(
     by_offset = {event.offset: event for event in raw}
     places: dict[Event, int] = {}
     for held, at in places_of(operator).items():
-        event = twin(held if at >= stamped_from else by_offset[held.offset])
+        event = copy_event(held if at >= stamped_from else by_offset[held.offset])
         event.at_ns, event.late = held.at_ns, held.late
         places[event] = at
     return places

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from infra.helm import CHART, program
+from infra.helm import CHART, find_program
 from tests.waiting import wait_until
 
 MANIFESTS: Final = Path(__file__).parent / "manifests.yaml"
@@ -99,7 +99,7 @@ class Plant:
         self.wait_for(SPACE, "pod/client")
 
     def helm(self, *words: str) -> str:
-        return self.cluster.helm(program(), "--namespace", SPACE, *words)
+        return self.cluster.helm(find_program(), "--namespace", SPACE, *words)
 
     def install(self, name: str = "plant", *options: str, values: Path = VALUES) -> str:
         words = (name, str(CHART), "--values", str(values), "--wait", "--timeout", HELM_S)

@@ -35,9 +35,9 @@ def scaled(cluster: Cluster, tmp_path: Path) -> Iterator[Plant]:
         pytest.skip("KEDA's images are made for the node of the tests alone")
     plant = Plant(cluster, "scaled")
     plant.prepare()
-    for archive in keda.archives(tmp_path):
+    for archive in keda.build_archives(tmp_path):
         cluster.load(archive)
-    manifests = keda.manifests()
+    manifests = keda.render_manifests()
     # The definitions are too long for kubectl's annotation of the last applied state.
     cluster.kubectl("apply", "--server-side", "-f", "-", given=manifests)
     try:

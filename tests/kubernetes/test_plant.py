@@ -16,7 +16,7 @@ from contextlib import suppress
 import pytest
 import yaml
 
-from cli.local.process import children
+from cli.local.process import find_descendants
 from infra.helm import CHART
 from infra.kubernetes.node import Node
 from tests.kubernetes.plant import BROKERS, WORKERS, Cluster, Judged, Plant, is_ready
@@ -180,7 +180,7 @@ def test_hanging_worker_is_restarted(plant: Plant) -> None:
         name = plant.working()
         count = restarts(plant, name)
         (first,) = own.pids(plant.pod(name)["metadata"]["uid"], "worker")
-        for pid in (first, *children(first)):
+        for pid in (first, *find_descendants(first)):
             os.kill(pid, signal.SIGSTOP)
         print(f"the standby works after {measure_takeover(plant, name):.1f} s")
         began_s = time.monotonic()

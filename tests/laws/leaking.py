@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from agents.stage.arrangement import input_reader
+from agents.stage.arrangement import make_input_inlet
 from agents.stage.arrival import ArrivalClock
 from agents.stage.inlet import SequencedInlet, UnknownPartition
 from inorder.engine import Ordering, RawEvent, Record, StateUnreadable, parse
@@ -83,7 +83,7 @@ def dead_letters() -> None:
             value, headers = case.record(f"s{number}", seq, NOW_NS)
             raw().read([FakeRecord(seq, tuple(headers), value, case.key)], clock)
     for topology, value in _mapped():
-        input_reader(topology, "t", (), 0).read([FakeRecord(9, (), value)], clock)
+        make_input_inlet(topology, "t", (), 0).read([FakeRecord(9, (), value)], clock)
     with suppress(UnknownPartition):
         SequencedInlet(READER, 4).read([sequenced(4)], clock)
     for odd in (object(), [object()], "\ud800"):

@@ -15,7 +15,7 @@ from topology.config import ClockConfig, MergeConfig, ReorderConfig
 from topology.flow.accepted import Accepted
 from topology.flow.chain import Chain
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event, twin
+from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event, copy_event
 from topology.reorder.operator import Reorder
 from topology.reorder.settings import LatePolicy
 
@@ -213,7 +213,7 @@ def headerless(seed: int) -> list[Event]:
         if rng.random() > 0.03:
             kept.append(event)
         if rng.random() < 0.05:
-            kept.append(twin(event))
+            kept.append(copy_event(event))
         if rng.random() < 0.2 and len(kept) > 1 and kept[-1].source == kept[-2].source:
             kept[-1].arrival_ns, kept[-2].arrival_ns = kept[-2].arrival_ns, kept[-1].arrival_ns
     for event in kept:

@@ -30,7 +30,7 @@ from tests.seeds import seeds_of_today
 from topology.config import Topology
 from topology.flow.stage import QUERIES as LATE_QUERIES
 from topology.flow.stage import Stage
-from topology.model.event import WATERMARK, Event, twin
+from topology.model.event import WATERMARK, Event, copy_event
 from topology.model.result import CONFIRMED, EMIT, RETRACT, Result
 from topology.model.saved import unpack
 from topology.query.beginning import UNKNOWN
@@ -129,7 +129,7 @@ def events_of(mode: str, seed: int) -> list[Event]:
         return arriving(seed)
     events = []
     for event in ordered(seed):
-        again = twin(event)
+        again = copy_event(event)
         again.arrival_ns = event.arrival_ns
         events.append(again)
     return events

@@ -26,7 +26,7 @@ from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
 from topology.model.sample import Declared, Sample
 from topology.wire.header_reader import HeaderReader
-from topology.wire.json_lines import line_json, step_lines
+from topology.wire.json_lines import encode_line, make_step_lines
 from topology.wire.line_reader import Content, LineReader, Row
 
 ROOT: Final = Path(__file__).parents[2]
@@ -104,7 +104,7 @@ def of_headers(seed: int) -> Iterator[tuple[dict[str, int], Event | Malformed]]:
 def answers(seed: int) -> Iterator[str]:
     for file in FILES:
         for step in ends(seed, file)[1]:
-            yield from (f"{line_json(line).decode()}\n" for line in step_lines(step))
+            yield from (f"{encode_line(line).decode()}\n" for line in make_step_lines(step))
     for _, found in of_headers(seed):
         detail = found.detail if isinstance(found, Malformed) else ""
         yield f"{found!r} {detail}\n"

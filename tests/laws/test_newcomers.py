@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from benchmarks.traces import TraceAbsent, jr_umts, to_events
+from benchmarks.traces import TraceAbsent, read_jr_umts, to_events
 from tests.kit.queries import Side, join_query
 from tests.kit.runs import results_of, results_to_end
 from tests.kit.topologies import in_code
@@ -20,7 +20,7 @@ from tests.seeds import seeds_of_today
 from tests.services import without_trace
 from topology.flow.stage import Stage
 from topology.join.operator import Join
-from topology.model.event import NO_EPOCH, WATERMARK, Event, twin
+from topology.model.event import NO_EPOCH, WATERMARK, Event, copy_event
 from topology.model.result import CONFIRMED, RETRACT
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
@@ -77,7 +77,7 @@ def run(query: str, events: list[Event], delay_ms: dict[str, int], merge: str = 
     own = []
     for one in events:
         delay_ns = (1 + delay_ms.get(one.source, 0)) * MS
-        later = twin(one)
+        later = copy_event(one)
         later.arrival_ns = later.at_ns = one.ts_ns + delay_ns
         own.append(later)
     return results_to_end(running, ([one] for one in in_log_order(own)))
@@ -121,7 +121,7 @@ def test_allowance_delays_only_finals(name: str) -> None:
 def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], int]:
     """Return the last value of each window of 1 s, the true counts, and the expired events."""
     try:
-        rows = jr_umts(session)
+        rows = read_jr_umts(session)
     except TraceAbsent as missing:
         without_trace(missing)
     running = stage("{window: tumbling 1s, aggregate: {n: count()}}", merge)

@@ -17,7 +17,7 @@ from topology.config import MergeConfig, ReorderConfig
 from topology.flow.alignment import Alignment
 from topology.flow.lanes import lanes_of
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event, twin
+from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event, copy_event
 from topology.model.operator import Operator
 from topology.model.outcome import Gap, Late, Report
 from topology.reorder.operator import Reorder
@@ -79,7 +79,7 @@ def tame(seed: int) -> list[Event]:
             continue
         event.arrival_ns = event.at_ns = event.ts_ns + rng.choice((1, 1, 4, 30, 70)) * MS
         events.append(event)
-    events += [twin(event) for event in events if rng.random() < 0.05]
+    events += [copy_event(event) for event in events if rng.random() < 0.05]
     return in_log_order(events)
 
 
@@ -216,11 +216,11 @@ def test_silent_lane_is_awaited() -> None:
     alignment = Alignment(lanes_of("raw", 2), max_queued=100)
     event = Event("default", "a", 0, 0, 5, 5)
     assert not alignment.on_batch([event], 5).released
-    assert alignment.waiting_for() == ["raw/1"]
+    assert alignment.blocking_partitions() == ["raw/1"]
     progress = Event("default", "", 0, 0, 0, 6, kind=PROGRESS)
     progress.lane = 1
     assert [e.source for e in alignment.on_batch([progress], 6).released] == ["a"]
-    assert alignment.waiting_for() == ["raw/0"]
+    assert alignment.blocking_partitions() == ["raw/0"]
 
 
 def test_waived_lane_arrives_now() -> None:
@@ -236,4 +236,4 @@ def test_waived_lane_arrives_now() -> None:
     next_one = Event("default", "a", 0, 2, 8, 8)
     next_one.lane = 1
     assert alignment.on_batch([caught_up, next_one], 8).released == [caught_up]
-    assert alignment.waiting_for() == ["raw/0"]  # the caught-up lane is waited for again
+    assert alignment.blocking_partitions() == ["raw/0"]  # the caught-up lane is waited for again

@@ -27,7 +27,7 @@ from tests.seeds import seeds_of_today
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import AS_WRITTEN, SHORT, Reading
-from topology.wire.line_reader import MAX_ARRIVAL_NS, Content, LineReader, Read, Row, pieces
+from topology.wire.line_reader import MAX_ARRIVAL_NS, Content, LineReader, Read, Row, split_rows
 from topology.wire.reasons import fault_of
 
 MS: Final = 1_000_000
@@ -214,9 +214,9 @@ def test_rows_before_error_are_read() -> None:
 
     found: list[list[int]] = []
     with pytest.raises(KeyError, match="here"):
-        found.extend([row.number for row in piece] for piece in pieces(rows(), 3))
+        found.extend([row.number for row in piece] for piece in split_rows(rows(), 3))
     assert found == [[1, 2, 3], [4, 5]]
-    assert [len(piece) for piece in pieces(iter([Row(1, {})] * 6), 3)] == [3, 3]
+    assert [len(piece) for piece in split_rows(iter([Row(1, {})] * 6), 3)] == [3, 3]
 
 
 # -- Ordering --------------------------------------------------------------------------------------

@@ -25,10 +25,10 @@ from tests.seeds import seeds_of_today
 from topology.clock.drift_table import DriftTable
 from topology.config import Topology, parse
 from topology.flow.lanes import Lanes, number_of, offset_in_lane
-from topology.flow.stage import Stage, placeholder
+from topology.flow.stage import Stage, make_placeholder
 from topology.model.event import PROGRESS, Event
 from topology.model.outcome import Malformed, Step
-from topology.wire.json_lines import JsonObject, step_lines
+from topology.wire.json_lines import JsonObject, make_step_lines
 from topology.wire.line_reader import LineReader, Row
 
 SEED: Final = seeds_of_today(1)[0]
@@ -101,7 +101,7 @@ class Task:
         content.offset = number_of(lane, content.offset)
         if isinstance(content, Malformed):
             self._dead.append(content)
-            content = placeholder(content)
+            content = make_placeholder(content)
         if content is not None:
             content.lane = lane
             self._lanes[lane].append(content)
@@ -146,7 +146,7 @@ def progress(lane: int, at_ns: int) -> Event:
 def said(steps: Sequence[Step], form: str) -> tuple[list[JsonObject], list[str]]:
     """Return the events before the end in their order, and all output without its order."""
     end_ns = max(step.now_ns for step in steps)
-    lines = [line for step in steps for line in step_lines(step)]
+    lines = [line for step in steps for line in make_step_lines(step)]
     for line in lines:
         if line.get("line") is not None:
             # Line numbers differ between the forms of files.

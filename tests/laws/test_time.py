@@ -22,12 +22,12 @@ from topology.clock.drift_table import DriftTable
 from topology.config import Topology
 from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
-from topology.flow.replay import Replay, groups
+from topology.flow.replay import Replay, group_all_streams
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import Malformed, Step
 from topology.model.sample import Declared, Sample
-from topology.wire.json_lines import line_json, step_lines
+from topology.wire.json_lines import encode_line, make_step_lines
 from topology.wire.line_reader import Content
 
 SEEDS: Final = seeds_of_today(8)
@@ -60,7 +60,9 @@ def test_batches_do_not_change_output(monkeypatch: pytest.MonkeyPatch) -> None:
 def lines(steps: Iterable[Step], topology: Topology) -> list[bytes]:
     """Return the lines that a replay prints."""
     return [
-        line_json(line) for step in whole_instants(steps, topology) for line in step_lines(step)
+        encode_line(line)
+        for step in whole_instants(steps, topology)
+        for line in make_step_lines(step)
     ]
 
 
@@ -74,7 +76,7 @@ def steps_of(
     """Return the steps of a replay; `end_ns` is the last arrival of the whole, if it is a part."""
     steps = [replay.on_inputs(*batch) for batch in batches(contents)]
     if end_ns is not None:
-        steps.append(replay.on_others(end_ns))
+        steps.append(replay.on_other_input(end_ns))
     return (step for step in [*steps, replay.on_end()] if step is not None)
 
 
@@ -83,7 +85,7 @@ def together(topology: Topology, seed: int) -> Step:
     contents = contents_of(topology, seed)
     end_ns = max(each.at_ns for each in contents if not isinstance(each, Sample | Declared))
     whole = Step(end_ns)
-    for streams in [*groups(topology), []]:
+    for streams in [*group_all_streams(topology), []]:
         own = [each for each in contents_of(topology, seed) if concerns(each, streams, topology)]
         for step in steps_of(Replay(topology, streams), own, end_ns):
             whole.released += step.released

@@ -31,7 +31,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 ROWS = [{"device": f"press-{n % 3}", "n": n, "at": 1_700_000_000_000 + n} for n in range(200)]
 AS_READ = [{**row, "at": Timestamp(int(str(row["at"])) * 1_000_000)} for row in ROWS]
-BY_SCHEMA = FileEncoding("avro", avro.decoding(avro.parse(json.dumps(SCHEMA))))
+BY_SCHEMA = FileEncoding("avro", avro.make_decoder(avro.parse(json.dumps(SCHEMA))))
 IN_FILE = FileEncoding("avro", None)
 in_avro = partial(written, SCHEMA)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from recordings.guess import Guess, Proposal, fit, guess_fields, spell
+from recordings.guess import Guess, Proposal, fit, format_field, guess_fields
 from recordings.time_guess import TimesSeen
 from tests.seeds import seeds_of_today
 from topology.wire.values import Timestamp
@@ -46,7 +46,7 @@ def telemetry(machines: int = 3, each: int = 40) -> Rows:
 def names(proposal: Proposal) -> dict[str, str]:
     kinds = ("source", "seq", "ts", "type", "epoch", "arrival")
     guesses = {kind: getattr(proposal, kind) for kind in kinds}
-    return {kind: spell(each.path, on_file=True) for kind, each in guesses.items() if each}
+    return {kind: format_field(each.path, on_file=True) for kind, each in guesses.items() if each}
 
 
 def times_of(proposal: Proposal) -> TimesSeen:
@@ -179,11 +179,11 @@ def test_paths_of_topic_are_spelled() -> None:
         for row in telemetry()
     ]
     proposal = guess_fields(rows, NOW_NS)
-    assert spell(of(proposal.source).path) == "key"
-    assert spell(of(proposal.seq).path) == "payload.data.`n.o`"
-    assert spell(of(proposal.ts).path) == "payload.time"
-    assert spell(("n.o",), on_file=True) == "n.o"
-    assert spell(("data", "n"), on_file=True) == "payload.data.n"
+    assert format_field(of(proposal.source).path) == "key"
+    assert format_field(of(proposal.seq).path) == "payload.data.`n.o`"
+    assert format_field(of(proposal.ts).path) == "payload.time"
+    assert format_field(("n.o",), on_file=True) == "n.o"
+    assert format_field(("data", "n"), on_file=True) == "payload.data.n"
 
 
 @pytest.mark.parametrize("machines", [2, 3, 5, 10])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sinks.result import Result, newest
+from sinks.result import Result, select_newest
 from tests.sinks.kinds import Place
 from tests.sinks.results import current_of, result, same
 
@@ -59,7 +59,7 @@ def test_law_order_has_no_effect(new_place: Callable[[], Place], plan: list[Any]
 
 @given(results=st.lists(one_result, max_size=30))
 def test_folded_batch_is_the_same(results: list[Result]) -> None:
-    folded = newest(results)
+    folded = select_newest(results)
     assert current_of(folded) == current_of(results)
     assert [each.id for each in folded] == sorted({each.id for each in results})
 

@@ -14,12 +14,12 @@ from sinks import result as kind
 from sinks.result import MAX_ID_CHARS, MAX_REVISION, Malformed, Result, parse
 from tests.sinks.results import fields, record
 from tests.sinks.written import WRITTEN
-from topology.wire.json_lines import line_json, result_line
+from topology.wire.json_lines import encode_line, make_result_line
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
 def test_each_written_kind_is_parsed(written: topology.model.result.Result) -> None:
-    value = line_json(result_line(written))
+    value = encode_line(make_result_line(written))
     assert parse(value, written.id.encode()) == Result(
         written.id,
         written.query,
@@ -37,9 +37,9 @@ def test_each_written_kind_is_parsed(written: topology.model.result.Result) -> N
 def test_tombstone_equals_retract(
     written: topology.model.result.Result,
 ) -> None:
-    line = result_line(replace(written, op="retract"))
+    line = make_result_line(replace(written, op="retract"))
     key, headers = written.id.encode(), retraction_headers(line)
-    found, whole = parse(None, key, headers), parse(line_json(line), key)
+    found, whole = parse(None, key, headers), parse(encode_line(line), key)
     assert isinstance(found, Result)
     assert isinstance(whole, Result)
     assert found == replace(whole, record=found.record)
@@ -52,7 +52,7 @@ def refused(value: bytes | None, key: bytes | None = None, headers: Any = ()) ->
     return found
 
 
-RETRACTED = dict(retraction_headers(result_line(replace(WRITTEN[0], op="retract"))))
+RETRACTED = dict(retraction_headers(make_result_line(replace(WRITTEN[0], op="retract"))))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from infra.redis import RedisServer
 from sinks.dead import DeadLetter, DeadTopic
 from sinks.marks import Bookmarks, WhenBehind
-from sinks.runner import Runner, RunnerLimits, consumer_of
+from sinks.runner import Runner, RunnerLimits, make_consumer
 from sinks.sink import Reader, SinkUnavailable
 from tests.as_they_stand import send_with_no_name
 from tests.end_to_end.records import read_all
@@ -38,7 +38,7 @@ def running(
     brokers: str, topic: str, sink: MemorySink, how: WhenBehind = WhenBehind.REFUSE
 ) -> Iterator[Runner]:
     """Run a runner in a thread, and stop it at the end."""
-    consumer = consumer_of(brokers, topic)
+    consumer = make_consumer(brokers, topic)
     marks = Bookmarks(sink, Reader(topic, topic), how)
     runner = Runner(consumer, topic, sink, marks, Mock(), RunnerLimits())
     with ThreadPoolExecutor() as threads:

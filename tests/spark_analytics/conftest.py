@@ -29,7 +29,7 @@ SETTINGS = {
             "-XX:ReservedCodeCacheSize=256m",
             "-XX:+UseSerialGC",
             "-Djdk.lang.Process.launchMechanism=VFORK",
-            *classes.reading(cli.spark.jars.folder()),
+            *classes.read_options(cli.spark.jars.folder()),
         )
     ),
     "spark.driver.bindAddress": "127.0.0.1",
@@ -85,7 +85,10 @@ def spark(
     }
     # The first tier has no test of a lake, and its set-up does not fetch their jars.
     lakes = () if is_first_tier(pytestconfig) else FORMATS
-    jars = [*cli.spark.jars.jars(), *(cli.spark.jars.postgres_jars() if lakes else ())]
+    jars = [
+        *cli.spark.jars.fetch_connector_jars(),
+        *(cli.spark.jars.postgres_jars() if lakes else ()),
+    ]
     jars += [jar for kind in lakes for jar in cli.spark.jars.lake_jars(kind)]
     session = new_session("inorder tests", jars, {**SETTINGS, **settings(*lakes), **own})
     gateway: Any = session.sparkContext._gateway

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import decode, payload
-from spark_analytics.aggregates import Measures, Windows, aggregate, drop_marked, of_stream
+from spark_analytics.aggregates import Measures, Windows, aggregate, drop_marked, select_stream
 from spark_analytics.jobs.outputs import Folder, read
 from spark_analytics.jobs.running import JobFailed, Running
 from spark_analytics.jobs.work import Table
@@ -68,7 +68,7 @@ def seeded_events(seed: int, count: int) -> list[Event]:
 def windowed(records: DataFrame, windows: Windows) -> DataFrame:
     rows = decode.decode_ordered(records, HeaderConfig())
     rows = payload.with_payload(rows, payload.schema_of("v BIGINT"))
-    own = drop_marked(of_stream(decode.sound(rows), "default"))
+    own = drop_marked(select_stream(decode.select_sound(rows), "default"))
     return aggregate(own, windows, ("stream", "source"), MEASURES)
 
 

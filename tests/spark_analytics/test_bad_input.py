@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.kafka.declared import declare
-from agents.kafka.topics import create
+from agents.kafka.declared import list_needed_topics
+from agents.kafka.topics import ensure_topics
 from spark_analytics.jobs.outputs import read
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
 from tests.end_to_end.setting import Setting, fused
@@ -66,7 +66,7 @@ def fill(setting: Setting, count: int = 20) -> list[str]:
 def make_again(setting: Setting) -> None:
     """Delete the ordered topic, and create it again."""
     delete_topics(setting.bootstrap, setting.ordered)
-    create(declare(setting.topology), setting.bootstrap, 1)
+    ensure_topics(list_needed_topics(setting.topology), setting.bootstrap, 1)
     admin = admin_of(setting.bootstrap)
     wait_until(
         lambda: setting.ordered in admin.list_topics(timeout=TIMEOUT_S).topics, "the topic again"

@@ -49,12 +49,12 @@ def record(said: object, offset: int, key: bytes | None = b"s") -> Record:
 )
 def test_offsets_and_skew_are_found(spark: SparkSession, windows: Windows) -> None:
     sent = [record(one_round(number), number) for number in range(50)]
-    words = clocks.samples(frame(spark, sent))
+    words = clocks.split_records(frame(spark, sent))
     for row in words.rounds.orderBy("offset").collect():
         true_ns = OFFSET_NS + row.offset * SKEW_PPM * 1_000
         assert row.low_ns <= true_ns <= row.high_ns
         assert row.high_ns - row.low_ns == row.round_trip_ns == 2 * row.half_ns
-    summed = clocks.offsets(words.rounds, windows).collect()
+    summed = clocks.summarize_rounds(words.rounds, windows).collect()
     assert len(summed) == 1
     row = summed[0]
     assert (row.rounds, row.source, row.server, row.segment) == (50, "s", "a", 0)
@@ -74,7 +74,7 @@ def test_bad_reports_are_set_aside(spark: SparkSession) -> None:
         record(backwards, 6),
         record({"t1": -(1 << 63), "t2": (1 << 63) - 1, "t3": 0, "t4": 0}, 7),
     ]
-    words = clocks.samples(frame(spark, sent))
+    words = clocks.split_records(frame(spark, sent))
     declared = words.declared.orderBy("offset").select("at_ns", "offset_ns", "error_ns").collect()
     assert [tuple(row) for row in declared] == [(5, 7, 1), (6, None, None)]
     bad = [(row.offset, row.reason) for row in words.bad.orderBy("offset").collect()]
@@ -92,10 +92,10 @@ def test_offsets_and_errors_are_summed_up(spark: SparkSession) -> None:
         event.error_ns = (30 if number >= 8 else 1) * MS
         event.segment = number // 5
         events.append(event)
-    rows = decode.sound(
+    rows = decode.select_sound(
         decode.decode_ordered(frame(spark, ordered_records(events)), HeaderConfig())
     )
-    found = clocks.stamps(rows, Windows("tumbling", "1 day"), 20 * MS).collect()
+    found = clocks.summarize_timestamps(rows, Windows("tumbling", "1 day"), 20 * MS).collect()
     assert len(found) == 1
     row = found[0]
     assert (row.n, row.beyond_max_error, row.quarantined) == (10, 2, 0.2)

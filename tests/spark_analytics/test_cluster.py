@@ -21,9 +21,9 @@ import yaml
 from pyspark.sql import SparkSession
 
 import cli.spark.jars
-from agents.kafka.declared import declare
+from agents.kafka.declared import list_needed_topics
 from agents.kafka.security import PLAINTEXT
-from agents.kafka.topics import create
+from agents.kafka.topics import ensure_topics
 from cli.spark.command import command
 from infra.spark import package
 from spark_analytics.jobs.outputs import read
@@ -111,7 +111,7 @@ def test_spark_submit_runs_a_job(spark: SparkSession, kafka: SharedKafka, tmp_pa
     name = uuid.uuid4().hex[:8]
     file = tmp_path / "topology.yaml"
     file.write_text(TOPOLOGY.format(name=name))
-    create(declare(parse(file.read_text())), kafka.bootstrap, 1)
+    ensure_topics(list_needed_topics(parse(file.read_text())), kafka.bootstrap, 1)
     producer = new_producer(kafka.bootstrap)
     events = [Event("default", "a", 0, seq, seq * MS, seq * MS) for seq in range(EVENTS)]
     for record in ordered_records(events):

@@ -93,7 +93,7 @@ def test_raw_rows_equal_the_reader(spark: SparkSession) -> None:
     expected = [
         said(reader.read(r.headers, r.stamp_ms * MS, 0, r.offset, None, None)) for r in records
     ]
-    rows = decode.raw(frame(spark, records), HeaderConfig()).orderBy("offset").collect()
+    rows = decode.decode_raw(frame(spark, records), HeaderConfig()).orderBy("offset").collect()
     wrong = [
         (record.headers, want, read(row))
         for record, want, row in zip(records, expected, rows, strict=True)
@@ -155,7 +155,7 @@ def test_costly_columns_are_computed_once(spark: SparkSession) -> None:
     """Filters stay above the projections that look for headers and parse JSON."""
     records = frame(spark, ordered_records([Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)]))
     decoded = decode.decode_ordered(records, HeaderConfig())
-    rows = decode.sound(payload.with_payload(decoded, payload.schema_of("v DOUBLE")))
+    rows = decode.select_sound(payload.with_payload(decoded, payload.schema_of("v DOUBLE")))
     said = results.decode(records).events
     for found, dear in ((rows, "array_position"), (rows, "from_json"), (said, "from_json")):
         java: Any = found._jdf

@@ -52,14 +52,14 @@ def ordered_frame(spark: SparkSession, events: list[Event]) -> DataFrame:
 
 def test_raw_disorder_is_counted(spark: SparkSession) -> None:
     rows = crowd(300).rows
-    raw = decode.split(decode.raw(frame(spark, raw_records(rows)), HeaderConfig())).events
+    raw = decode.split(decode.decode_raw(frame(spark, raw_records(rows)), HeaderConfig())).events
     events = plain_sort(rows, 5 * MS)
     ordered = decode.split(ordered_frame(spark, events)).events
     found = figures(rows)
     assert found.copies
     assert found.overtaken
 
-    audited = disorder.of_raw(raw, WINDOW).collect()
+    audited = disorder.summarize_raw(raw, WINDOW).collect()
     sums = Counter[str]()
     for row in audited:
         for name in ("n", "copies", "overtaken", "descents"):
@@ -75,7 +75,7 @@ def test_raw_disorder_is_counted(spark: SparkSession) -> None:
     assert sum(row.descents_after for row in compared.values()) == 0
     assert sum(row.in_order + row.late for row in compared.values()) == len(events)
 
-    waited = disorder.waits(raw, ordered, Windows("tumbling", "1 day")).collect()
+    waited = disorder.summarize_waits(raw, ordered, Windows("tumbling", "1 day")).collect()
     longest = {row.source: row.wait_ns[-1] for row in waited}
     for source, wait_ns in longest.items():
         by_hand = [
@@ -89,7 +89,7 @@ def test_raw_disorder_is_counted(spark: SparkSession) -> None:
 def test_late_events_are_counted(spark: SparkSession) -> None:
     """A stream gives the same (test_end_to_end.py)."""
     events = plain_sort(crowd(300).rows, 5 * MS)
-    audited = disorder.of_ordered(decode.sound(ordered_frame(spark, events)), WINDOW)
+    audited = disorder.summarize_ordered(decode.select_sound(ordered_frame(spark, events)), WINDOW)
     found = Counter[str]()
     for row in audited.collect():
         found[row.source] += row.late
@@ -107,9 +107,9 @@ def test_gap_is_open_until_filled(spark: SparkSession) -> None:
         event.late = "gap"
     records = [gap(3, 4, 0), gap(6, 8, 1), gap(10, 10, 2), gap(10, 10, 3)]
     records.append(Record(b"s", b"no gap", [], 4, 0, topic="gaps"))
-    declared = disorder.gap_records(frame(spark, records))
+    declared = disorder.decode_gaps(frame(spark, records))
     ordered = decode.split(ordered_frame(spark, late)).events
-    found = disorder.gaps(declared.events, ordered).orderBy("first").collect()
+    found = disorder.describe_gaps(declared.events, ordered).orderBy("first").collect()
     got = [(row.first, row.last, row.numbers, row.filled, row.open) for row in found]
     assert got == [(3, 4, 2, 2, False), (6, 8, 3, 1, True), (10, 10, 1, 0, True)]
     assert [(row.offset, row.reason) for row in declared.bad.collect()] == [(4, "gap_unreadable")]
@@ -118,13 +118,15 @@ def test_gap_is_open_until_filled(spark: SparkSession) -> None:
 def test_limits_of_a_long_are_counted(spark: SparkSession) -> None:
     least, greatest = 1 - (1 << 63), (1 << 63) - 1
     rows = [Row(BEGIN_NS, "s", seq, ts) for seq, ts in ((0, least), (greatest, greatest))]
-    raw = decode.split(decode.raw(frame(spark, raw_records(rows)), HeaderConfig())).events
-    assert sum(row.n for row in disorder.of_raw(raw, WINDOW).collect()) == 2
+    raw = decode.split(decode.decode_raw(frame(spark, raw_records(rows)), HeaderConfig())).events
+    assert sum(row.n for row in disorder.summarize_raw(raw, WINDOW).collect()) == 2
     events = [Event("default", "s", 0, seq, least, BEGIN_NS) for seq in (0, greatest)]
-    ordered = decode.sound(ordered_frame(spark, [_at_begin(event) for event in events]))
-    (row,) = disorder.of_ordered(ordered, WINDOW).collect()
+    ordered = decode.select_sound(ordered_frame(spark, [_at_begin(event) for event in events]))
+    (row,) = disorder.summarize_ordered(ordered, WINDOW).collect()
     assert (row.n, row.missing) == (2, greatest - 1)
-    stamped = clocks.stamps(ordered, Windows("tumbling", "1 day", time="at_time"), 1).collect()
+    stamped = clocks.summarize_timestamps(
+        ordered, Windows("tumbling", "1 day", time="at_time"), 1
+    ).collect()
     assert [row.n for row in stamped] == [2]
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_analytics import silver
 from spark_analytics.jobs.work import Part, Table
 from spark_analytics.tables import bounds
-from spark_analytics.tables.bounds import MAX_SPANS, Span, fewer
+from spark_analytics.tables.bounds import MAX_SPANS, Span, reduce_spans
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
@@ -120,12 +120,12 @@ def test_spans_are_few_and_cover_all() -> None:
     spans = [Span("a", day, day + 1) for day in range(100)]
     spans += [Span("b", day, day + 1) for day in range(0, 20, 2)]
     spans += [Span("b", has_null=True), Span("c", is_any=True)]
-    found = fewer(spans)
+    found = reduce_spans(spans)
     assert len(found) <= MAX_SPANS
     assert Span("a", 0, 100) in found
     assert {span for span in spans if span.value != "a"} < set(found)
     many = [Span(str(number), day, day) for number in range(MAX_SPANS) for day in (0, 5)]
-    assert fewer([*many, Span("0", has_null=True)]) == [
+    assert reduce_spans([*many, Span("0", has_null=True)]) == [
         Span("0", 0, 5, has_null=True),
         *(Span(str(number), 0, 5) for number in range(1, MAX_SPANS)),
     ]

@@ -29,7 +29,7 @@ from topology.model.result import (
     Overflow,
     Result,
 )
-from topology.wire.json_lines import line_json, result_line
+from topology.wire.json_lines import encode_line, make_result_line
 
 pytestmark = SPARK
 
@@ -132,7 +132,7 @@ def test_control_and_bad_records_differ(spark: SparkSession) -> None:
     overflow is also known by its value.
     """
     overflow = Overflow(7, "pitch", "q", Member("b", "s1", 0, 5, 3), 2)
-    said = line_json(result_line(overflow))
+    said = encode_line(make_result_line(overflow))
     fields = {"id": "a", "query": "q", "op": "emit", "revision": 0}
     good = json.dumps(fields).encode()
     rows = [
@@ -174,8 +174,8 @@ SETS: list[Result] = [
 
 
 def test_every_field_is_read(spark: SparkSession) -> None:
-    lines = [result_line(each) for each in (*WRITTEN, *SETS)]
-    said = [Record(b"k", line_json(line), [], at, 0) for at, line in enumerate(lines)]
+    lines = [make_result_line(each) for each in (*WRITTEN, *SETS)]
+    said = [Record(b"k", encode_line(line), [], at, 0) for at, line in enumerate(lines)]
     rows = results.decode(frame(spark, said)).events.orderBy("offset").collect()
     for row, line in zip(rows, lines, strict=True):
         assert_read(row, line)

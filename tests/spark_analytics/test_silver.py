@@ -54,7 +54,7 @@ from topology.model.result import (
     Result,
     WindowResult,
 )
-from topology.wire.json_lines import line_json, result_line
+from topology.wire.json_lines import encode_line, make_result_line
 
 pytestmark = SPARK
 
@@ -228,7 +228,7 @@ NOT_THERE = {
 
 def history(spark: SparkSession, table: str, said: Sequence[Result]) -> DataFrame:
     """Return the rows that a backfill writes."""
-    lines = [result_line(each) for each in said]
+    lines = [make_result_line(each) for each in said]
     rows = kinds.rows_of(table, lines, range(len(lines)))
     return spark.createDataFrame(pa.Table.from_batches([rows]))
 
@@ -243,7 +243,7 @@ queries:
 """
     found = {
         f"results.{table}": [
-            Record(b"k", line_json(result_line(replace(each, id=str(at)))), [], at, 0)
+            Record(b"k", encode_line(make_result_line(replace(each, id=str(at)))), [], at, 0)
             for at, each in enumerate(said)
         ]
         for table, said in FOUND.items()
@@ -296,8 +296,8 @@ def test_match_sets_and_overflows_are_kept(spark: SparkSession) -> None:
     """All their revisions are kept. A detector and a pattern share the topic."""
 
     said = (SET, replace(SET, op="update", revision=1, joined=SET.ranges))
-    values = [line_json(result_line(each)) for each in said]
-    values.append(line_json(result_line(Overflow(9, "a", "q", MEMBER, 2))))
+    values = [encode_line(make_result_line(each)) for each in said]
+    values.append(encode_line(make_result_line(Overflow(9, "a", "q", MEMBER, 2))))
     records = [Record(b"k", value, [], n, n) for n, value in enumerate(values)]
     topics = GivenTopics(spark, {"results.matches": records})
     queries = """\

@@ -19,8 +19,8 @@ from spark_analytics.tables.catalog import (
     TablesRefused,
     catalog_of,
     declare_catalog,
-    parts_of,
     require_extension,
+    split_path,
 )
 from spark_analytics.tables.lake import Mark, open_lake
 from spark_analytics.tables.shapes import SHAPES
@@ -60,7 +60,7 @@ def files(folder: Path) -> set[Path]:
     ids=["root", "here", "below", "bucket"],
 )
 def test_place_is_split_into_parts(place: str, parts: tuple[str, str]) -> None:
-    assert parts_of(place) == parts
+    assert split_path(place) == parts
 
 
 @pytest.mark.in_turns(2)

@@ -28,7 +28,7 @@ from tests.spark_analytics.backfill.outputs import replayed
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.topics import in_order, write_ordered
 from topology.model.event import DATA, Event
-from topology.wire.json_lines import event_line, line_json
+from topology.wire.json_lines import encode_line, make_event_line
 
 pytestmark = [*SPARK]
 
@@ -93,8 +93,8 @@ def lines_in(rows: DataFrame) -> list[str]:
 
 def said(events: list[Event]) -> list[str]:
     """Return the lines of events whose values `write_ordered` writes."""
-    lines = [event_line(event) for event in events if event.kind == DATA]
-    return [line_json({**each, "payload": {"v": each["seq"]}}).decode() for each in lines]
+    lines = [make_event_line(event) for event in events if event.kind == DATA]
+    return [encode_line({**each, "payload": {"v": each["seq"]}}).decode() for each in lines]
 
 
 @pytest.mark.kafka

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.traces import TraceRow, jr_umts, mesh_sensors
+from benchmarks.traces import TraceRow, read_jr_umts, read_mesh_sensors
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.outputs import Folder, read
@@ -97,7 +97,7 @@ class Trace:
 
 def trace_of(stream: str) -> Trace:
     name, field = STREAMS[stream]
-    rows = recorded(mesh_sensors if name == "mesh_sensors" else lambda: jr_umts("d1"))
+    rows = recorded(read_mesh_sensors if name == "mesh_sensors" else lambda: read_jr_umts("d1"))
     return Trace(field, one_life(rows[:RECORDS]))
 
 

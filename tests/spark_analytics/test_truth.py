@@ -97,10 +97,10 @@ def test_only_the_damage_is_found(spark: SparkSession) -> None:
     letter = {"topic": "none", "partition": 0, "offset": DEAD, "reason": "ahead"}
     letters = frame(spark, [Record(None, json.dumps(letter).encode(), [], 0, 0)])
     found = truth.differences(
-        decode.split(decode.raw(frame(spark, sent), HeaderConfig())).events,
+        decode.split(decode.decode_raw(frame(spark, sent), HeaderConfig())).events,
         decode.split(decode.decode_ordered(frame(spark, written), HeaderConfig())),
         list(DAMAGES),
-        decode.split(decode.raw(frame(spark, sent[-1:]), HeaderConfig())).events,
+        decode.split(decode.decode_raw(frame(spark, sent[-1:]), HeaderConfig())).events,
         truth.dead_letters(letters),
     )
     last = len(in_order()) - 1

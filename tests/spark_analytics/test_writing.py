@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cli.spark.job import output
+from cli.spark.job import make_output
 from spark_analytics import archive
 from spark_analytics.jobs.running import CheckpointRefused, claim
 from spark_analytics.jobs.topics import ArchivedTopics
@@ -63,11 +63,11 @@ def test_parquet_leaves_out_folded_tables(spark: SparkSession, tmp_path: Path) -
     rows = spark.createDataFrame([("a", 1)], "id STRING, n INT")
     parts = [Part(name, ["id"], lambda rows: rows, folds=name == "folded") for name in NAMES]
     asked: Any = SimpleNamespace(formats=[], folder=str(tmp_path))
-    there = output(asked, [Table("t", rows, ["id"], parts=parts)], spark)
+    there = make_output(asked, [Table("t", rows, ["id"], parts=parts)], spark)
     for part in parts:
         there.write(rows, part.name, part.keys, 0)
     assert [each.name for each in tmp_path.iterdir()] == ["words"]
-    assert [there.holds(spark, name) for name in NAMES] == [True, False]
+    assert [there.has_batches(spark, name) for name in NAMES] == [True, False]
 
 
 def test_checkpoint_is_of_one_job(spark: SparkSession, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Step
 from topology.model.result import WindowResult
-from topology.wire.json_lines import line_json, result_line
+from topology.wire.json_lines import encode_line, make_result_line
 
 BATCH = 10_000
 LATER_NS = 3_600 * S
@@ -83,7 +83,7 @@ def write_results(setting: Setting, words: Sequence[WindowResult]) -> None:
     """Write the results to their topic as a worker does."""
     producer = new_producer(setting.bootstrap, **{"compression.type": "lz4"})
     for word in words:
-        value = line_json(result_line(word))
+        value = encode_line(make_result_line(word))
         producer.produce(setting.topology.topics.windows, value, word.id.encode(), partition=0)
     assert producer.flush(FLUSH_TIMEOUT_S) == 0
 

@@ -86,9 +86,9 @@ class Budget(Saved):
         return max(min(self.granted_ppm, FULL_PPM - self.first_ppm - self.others_ppm), 0)
 
     def wait_ns(self, ahead_ns: int) -> int:
-        return max(self.chosen_ns(ahead_ns), ahead_ns - self.spending.reach_ns)
+        return max(self.chosen_wait_ns(ahead_ns), ahead_ns - self.spending.reach_ns)
 
-    def chosen_ns(self, ahead_ns: int) -> int:
+    def chosen_wait_ns(self, ahead_ns: int) -> int:
         """Return the wait whose price fits on average."""
         return ahead_ns if self._wait_ns < 0 else min(self._wait_ns, ahead_ns)
 
@@ -100,7 +100,7 @@ class Budget(Saved):
         self._late += [0] * (number + 1 - len(self._late))
         self._late[number] += UNIT
 
-    def weigh(self, span_ns: int, first_ns: int, ahead_ns: int, items: int, again: int) -> None:
+    def end_span(self, span_ns: int, first_ns: int, ahead_ns: int, items: int, again: int) -> None:
         """Record the costs of a span that has ended, and choose the wait for the next one.
 
         `items` were read for the first time, at a cost of `first_ns`, and `again` items a second
@@ -111,7 +111,7 @@ class Budget(Saved):
         self.first_ppm = first_ns * WHOLE // span_ns
         self.spending.end(span_ns, first_ns, self.others_ppm)
         if items > 0:
-            expected = self._again(self.chosen_ns(ahead_ns), items, span_ns)
+            expected = self._estimate_rereads(self.chosen_wait_ns(ahead_ns), items, span_ns)
             self._expected += expected - self._expected // FADES
             self._came += UNIT * again - self._came // FADES
             self._choose(ahead_ns, items, span_ns, first_ns // items)
@@ -133,16 +133,16 @@ class Budget(Saved):
         room_ppm = self.room_ppm
         best_ns, best_ppm = NEVER, 0
         for wait_ns in candidates:
-            again = self._again(wait_ns, items, span_ns) * self.share_ppm // WHOLE
+            again = self._estimate_rereads(wait_ns, items, span_ns) * self.share_ppm // WHOLE
             price_ppm = -(-again * step_ns * WHOLE // (span_ns * UNIT))
             if price_ppm <= room_ppm:
                 best_ns, best_ppm = wait_ns, price_ppm
                 break
-        before_ns = self.chosen_ns(ahead_ns)
+        before_ns = self.chosen_wait_ns(ahead_ns)
         self._wait_ns = best_ns if before_ns < 2 * SMALL_NS else max(best_ns, before_ns // 2)
         self.price_ppm = best_ppm
 
-    def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
+    def _estimate_rereads(self, wait_ns: int, items: int, span_ns: int) -> int:
         """Return `UNIT` times the items that a span reads again if late events arrive singly."""
         total_ns = 0
         for number, count in enumerate(self._late):

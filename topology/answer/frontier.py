@@ -75,7 +75,7 @@ class Frontier(Saved):
         self._query = query
         self._correct_for_ns = query.changes_for_ns
         self._new_source_allowance_ns = query.new_source_allowance_ns
-        self._heeds_errors = query.heeds_errors
+        self._heeds_errors = query.uses_time_errors
         self._target = target
         self.beginning = beginning or QueryBeginning(ordered=ordered)
         self._ordered = ordered
@@ -123,7 +123,7 @@ class Frontier(Saved):
             self.error_ns = event.error_ns
             self._error_all_ns = max(event.error_ns, event.error_all_ns)
 
-    def room_ns(self, closing_ns: int, final_ns: int) -> int:
+    def next_settle_ns(self, closing_ns: int, final_ns: int) -> int:
         """Return the watermark from which `settle` may have an effect on these ends.
 
         Below it nothing that ends at `closing_ns` or later is closed, and nothing that ends at
@@ -168,7 +168,7 @@ class Frontier(Saved):
         return self._decided_ns(self._new_source_allowance_ns)
 
     @property
-    def heard_ns(self) -> int:
+    def decided_by_known_ns(self) -> int:
         """The value of `decided_ns` if no new source appears."""
         return self._decided_ns(0)
 
@@ -186,14 +186,14 @@ class Frontier(Saved):
         other.settle()
         return other
 
-    def give_up(self, until_ns: int) -> None:
+    def force_final(self, until_ns: int) -> None:
         """Make results that end at or before this time final early, because the state is full."""
         self.final_ns = max(self.final_ns, min(until_ns, self.closed_ns))
         self.goal_ns = max(self.goal_ns, self.final_ns)
 
-    def crowd(self) -> None:
+    def waive_new_sources(self) -> None:
         """Make results final as if no new source could appear, because the state is almost full."""
-        self.give_up(self.heard_ns - self._error_all_ns)
+        self.force_final(self.decided_by_known_ns - self._error_all_ns)
 
     def seal(self) -> None:
         """Record that the input has ended: later ends are decided by the end of the input alone."""

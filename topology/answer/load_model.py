@@ -65,7 +65,7 @@ class LoadModel(Saved):
         """The items that were read again and are not charged to `spending` yet."""
         self._step_ns = STEP_NS
 
-    def items_cost(self, step_ns: int, others_ppm: int) -> None:
+    def set_costs(self, step_ns: int, others_ppm: int) -> None:
         """Set what the driver has measured: the cost of an item, and the load of other programs."""
         self._step_ns = max(step_ns, 1)
         self.budget.others_ppm = others_ppm
@@ -99,7 +99,7 @@ class LoadModel(Saved):
     def is_spent(self, watermark_ns: int) -> bool:
         """Return whether the bound on spending makes the wait longer than `budget` has chosen."""
         budget, ahead_ns = self.budget, self.ahead_ns(watermark_ns)
-        return ahead_ns - budget.spending.reach_ns > budget.chosen_ns(ahead_ns)
+        return ahead_ns - budget.spending.reach_ns > budget.chosen_wait_ns(ahead_ns)
 
     def figures(self, watermark_ns: int, *, is_speculative: bool) -> Figures:
         """Return the wait, its share of the distance to W (alpha), and the lead over MERGE.
@@ -124,7 +124,7 @@ class LoadModel(Saved):
             return
         if self._span:
             first_ns, ahead_ns = self._first * self._step_ns, self.ahead_ns(watermark_ns)
-            self.budget.weigh(passed * SPAN_NS, first_ns, ahead_ns, self._first, self._again)
+            self.budget.end_span(passed * SPAN_NS, first_ns, ahead_ns, self._first, self._again)
         self._span += passed
         self._first = self._again = 0
 

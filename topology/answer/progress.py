@@ -43,7 +43,7 @@ class QueryProgress:
         elif not event.late:
             self.target.observe_other(event)
 
-    def heed(self, event: Event, frontier: Frontier) -> bool:
+    def observe_control(self, event: Event, frontier: Frontier) -> bool:
         """Process a control event; return False if it changes nothing."""
         if event.kind == WATERMARK:
             frontier.announce(event)

@@ -146,7 +146,7 @@ class QualityTarget(SavedPart):
         If `speaks` is false, the event does not show how far its source has advanced. The effect of
         the event lasts `margin_ns` longer than `reach_ns`.
         """
-        self._look_at(event)
+        self._set_observed(event)
         self._observed_events += 1
         latest_ns = 2 * event.ref_time_ns - self._observed.ref_time_ns
         reach_ns = self._reach_ns + margin_ns
@@ -157,13 +157,13 @@ class QualityTarget(SavedPart):
 
     def observe_other(self, other: Event) -> None:
         """Take a sign of progress: a heartbeat, an end-of-stream marker, or an ignored event."""
-        self._look_at(other)
+        self._set_observed(other)
         self.policy.observe(self._observed, other.at_ns)
         if other.kind == BYE:
-            self.policy.leave(self._observed.source, other.at_ns)
-        self._driver.heed(other.at_ns)
+            self.policy.note_end(self._observed.source, other.at_ns)
+        self._driver.open_instant(other.at_ns)
 
-    def _look_at(self, event: Event) -> None:
+    def _set_observed(self, event: Event) -> None:
         error_ns = max(event.error_ns, self._zone_ns) if self._heeds_errors else 0
         observed = self._observed
         observed.source, observed.at_ns = event.source, event.at_ns
@@ -234,7 +234,7 @@ class QualityTarget(SavedPart):
 
     # The tables of the strategy may be written as separate parts of the state.
 
-    def keep_apart(self) -> None:
+    def save_tables_apart(self) -> None:
         for table in self.policy.tables():
             table.is_apart = True
 

@@ -13,9 +13,9 @@ from pydantic import Field, ValidationInfo
 
 from topology.answer.rules import FINAL, Answer
 from topology.model.operator import NEVER
-from topology.model.paths import PATTERN, likely_path, payload_path
-from topology.query.fields import SOURCE_KEY, KeyPath, path_of
-from topology.spelling.problem import format_value, refuse
+from topology.model.paths import PATTERN, guess_path, parse_payload_path
+from topology.query.fields import SOURCE_KEY, KeyPath, strip_payload
+from topology.spelling.problem import format_value, make_refusal
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
@@ -49,27 +49,27 @@ MAX_KEY_PARTS: Final = 16
 """The maximum number of values in a key."""
 
 
-def _key(value: Any, _: ValidationInfo) -> KeyText:
+def _parse_key(value: Any, _: ValidationInfo) -> KeyText:
     if not isinstance(value, list | tuple):
-        return _key_part(value)
-    parts = tuple(map(_key_part, value))
+        return _parse_key_part(value)
+    parts = tuple(map(_parse_key_part, value))
     if not 1 <= len(set(parts)) == len(parts) <= MAX_KEY_PARTS:
         remedy = f"write 1 to {MAX_KEY_PARTS} different paths, like [payload.site, payload.kind]"
-        raise refuse(f"{format_value(value)} is not a key", remedy)
+        raise make_refusal(f"{format_value(value)} is not a key", remedy)
     return parts
 
 
-def _key_part(value: Any) -> str:
+def _parse_key_part(value: Any) -> str:
     if _is_key_part(value):
         return str(value)
-    remedy = f"write {likely_path(value)}, or `{SOURCE}` for a key of each source"
+    remedy = f"write {guess_path(value)}, or `{SOURCE}` for a key of each source"
     if all(map(_is_key_part, parts := re.split(r"\s*,\s*", str(value)))):
         remedy = f"write [{', '.join(parts)}] for a key of several values"
-    raise refuse(f"{format_value(value)} is not a path into the payload", remedy)
+    raise make_refusal(f"{format_value(value)} is not a path into the payload", remedy)
 
 
 def _is_key_part(value: Any) -> bool:
-    return isinstance(value, str) and (value == SOURCE or payload_path(value) is not None)
+    return isinstance(value, str) and (value == SOURCE or parse_payload_path(value) is not None)
 
 
 _KEY_PART: Final = {"type": "string", "pattern": f"^(?:{PATTERN}|{SOURCE})$"}
@@ -78,7 +78,7 @@ KeyText = str | tuple[str, ...]
 Key = Annotated[
     KeyText,
     Given(
-        _key,
+        _parse_key,
         {
             "title": "a path into the payload",
             "anyOf": [
@@ -99,7 +99,7 @@ def key_path(key: KeyText | None) -> KeyPath | None:
     if key is None or key == SOURCE:
         return None if key is None else SOURCE_KEY
     if isinstance(key, str):
-        return path_of(payload_path(key) or ())
+        return strip_payload(parse_payload_path(key) or ())
     return tuple(map(key_path, key))
 
 
@@ -178,7 +178,7 @@ class AnswerSettings(Section):
         return self.finals or self.answer == FINAL
 
     @property
-    def heeds_errors(self) -> bool:
+    def uses_time_errors(self) -> bool:
         """Whether time errors count."""
         return True
 
@@ -220,6 +220,6 @@ class Computed(WithTarget, WithKey):
     joins."""
 
     @property
-    def heeds_errors(self) -> bool:
+    def uses_time_errors(self) -> bool:
         """Whether time errors count."""
         return self.uncertainty != IGNORE

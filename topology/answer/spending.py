@@ -95,15 +95,15 @@ class Spending(Saved):
     def end(self, span_ns: int, first_ns: int, others_ppm: int) -> None:
         """End a span of `span_ns`, in which first readings cost `first_ns`."""
         spans = self._spans
-        self._least_first_ppm = self._first_before(span_ns, first_ns)
+        self._least_first_ppm = self._first_before_silence_ppm(span_ns, first_ns)
         spans.append(LoadSpan(span_ns, first_ns, self._open_ns, others_ppm * span_ns // WHOLE))
         self._open_ns = 0
         kept_ns = self._span_ns + sum(span.span_ns for span in spans)
         while kept_ns - spans[0].span_ns >= WINDOW_NS:
             kept_ns -= spans.pop(0).span_ns
-        self._reckon()
+        self._update_loads()
 
-    def _first_before(self, span_ns: int, first_ns: int) -> int:
+    def _first_before_silence_ppm(self, span_ns: int, first_ns: int) -> int:
         """Return the load of first readings before the silence in the span, or 0 without one."""
         if not self._spans:
             return 0
@@ -113,11 +113,11 @@ class Spending(Saved):
             return max(self._first_ppm, self._least_first_ppm // 2)
         return 0
 
-    def _reckon(self) -> None:
+    def _update_loads(self) -> None:
         """Compute the loads and the amount left; savings from before the window are lost."""
         spans = self._spans
-        self._first_ppm = _busiest([span.first_ns for span in spans], spans)
-        busy_ppm = _busiest([span.first_ns + span.others_ns for span in spans], spans)
+        self._first_ppm = _highest_load_ppm([span.first_ns for span in spans], spans)
+        busy_ppm = _highest_load_ppm([span.first_ns + span.others_ns for span in spans], spans)
         window_ns = min(self._span_ns + sum(span.span_ns for span in spans), WINDOW_NS)
         again_ns = self._open_ns + sum(span.again_ns for span in spans)
         self.left_ns = min(self._granted_ppm, FULL_PPM - busy_ppm) * window_ns // WHOLE - again_ns
@@ -133,10 +133,10 @@ class Spending(Saved):
             self.reach_ns = NEVER
 
     def derive(self) -> None:
-        self._reckon()
+        self._update_loads()
 
 
-def _busiest(work_ns: Sequence[int], spans: Sequence[LoadSpan]) -> int:
+def _highest_load_ppm(work_ns: Sequence[int], spans: Sequence[LoadSpan]) -> int:
     """Return the mean load of the spans, or that of the last if it is larger, in ppm."""
     if not spans:
         return WHOLE

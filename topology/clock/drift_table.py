@@ -70,7 +70,7 @@ class SampleTrack:
         end = bisect_left(self.samples, (until_ns + 1, -1), key=place_of)
         return self.samples[begin:end]
 
-    def next_after(self, place: Place) -> Sample | None:
+    def next_sample_after(self, place: Place) -> Sample | None:
         at = bisect_right(self.samples, place, key=place_of)
         return self.samples[at] if at < len(self.samples) else None
 
@@ -95,13 +95,13 @@ class DriftTable:
     def __len__(self) -> int:
         return len(self._tracks)
 
-    def use(self, source: str) -> SampleTrack:
+    def acquire_track(self, source: str) -> SampleTrack:
         """Return the track of the source for one more operator. Later reports are added to it."""
         track = self._tracks.setdefault(source, SampleTrack())
         track.users += 1
         return track
 
-    def leave(self, source: str) -> None:
+    def release_track(self, source: str) -> None:
         """Remove one user from the source's track, and drop the track if it is unused and empty."""
         track = self._tracks[source]
         track.users -= 1
@@ -124,7 +124,7 @@ class DriftTable:
         else:
             if news in track.declared:
                 return
-            track.declared = sorted([*track.declared, news], key=in_force)
+            track.declared = sorted([*track.declared, news], key=effective_key)
             self._drop(track.declared, max(0, len(track.declared) - MAX_DECLARED))
         track.version += 1
         if track.version == 1:
@@ -206,7 +206,7 @@ class DriftTable:
 
     def _make_room(self, newest: str) -> None:
         if self._sources_known > self._max_sources:
-            longest = self._longest_idle.longest(self._tracks, newest, 1 << 63)
+            longest = self._longest_idle.pop_longest(self._tracks, newest, 1 << 63)
             if longest is not None:
                 self._sources_known -= 1
                 track = self._tracks.pop(longest)
@@ -218,6 +218,6 @@ def place_of(word: Sample | Declared) -> Place:
     return word.arrival_ns, word.offset
 
 
-def in_force(declared: Declared) -> tuple[int, int, int]:
+def effective_key(declared: Declared) -> tuple[int, int, int]:
     """Return a sort key: the time from which a declared offset applies, then its `Place`."""
     return max(declared.at_ns, declared.arrival_ns), declared.arrival_ns, declared.offset

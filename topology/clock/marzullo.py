@@ -21,16 +21,18 @@ from collections.abc import Sequence
 Interval = tuple[int, int]
 
 
-def most_covered(intervals: Sequence[Interval]) -> tuple[int, int]:
+def find_most_covered(intervals: Sequence[Interval]) -> tuple[int, int]:
     """Return the largest number of intervals that cover one point, and the lowest such point.
 
     An interval includes its ends. Return (0, 0) if there are no intervals.
     """
-    best, point_ns = max([(cover(intervals, at_ns), -at_ns) for at_ns, _ in intervals] or [(0, 0)])
+    best, point_ns = max(
+        [(count_covering(intervals, at_ns), -at_ns) for at_ns, _ in intervals] or [(0, 0)]
+    )
     return best, -point_ns
 
 
-def cover(intervals: Sequence[Interval], at_ns: int) -> int:
+def count_covering(intervals: Sequence[Interval], at_ns: int) -> int:
     """Return how many of the intervals contain the point."""
     return sum(low_ns <= at_ns <= high_ns for low_ns, high_ns in intervals)
 
@@ -40,9 +42,9 @@ def majority(n: int) -> int:
     return n // 2 + 1
 
 
-def true_ones(intervals: Sequence[Interval], quorum: int) -> list[int]:
+def find_agreeing_intervals(intervals: Sequence[Interval], quorum: int) -> list[int]:
     """Return the indexes of the intervals with a point that at least `quorum` intervals cover."""
-    points = [low_ns for low_ns, _ in intervals if cover(intervals, low_ns) >= quorum]
+    points = [low_ns for low_ns, _ in intervals if count_covering(intervals, low_ns) >= quorum]
     return [
         at
         for at, (low_ns, high_ns) in enumerate(intervals)

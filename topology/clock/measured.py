@@ -56,7 +56,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, ClockCell, cell_start
-from topology.clock.marzullo import majority, true_ones
+from topology.clock.marzullo import find_agreeing_intervals, majority
 from topology.clock.server_view import SERVER_VIEW, OffsetSpan, Range, Round, ServerView
 from topology.clock.settings import MAX_SERVERS, STALE_AFTER_NS, ClockConfig
 from topology.model.sample import UNKNOWN_MONO, Sample
@@ -132,17 +132,17 @@ class MeasuredClock(Saved):
         if new is None:
             self.rejected += 1
             return
-        if self._is_over(sample):
+        if self._is_of_earlier_segment(sample):
             self.late += 1
             return
-        self._listen(sample)
-        view = self._view(sample)
+        self._detect_reported_jump(sample)
+        view = self._get_or_add_view(sample)
         late = view.late_rounds
         if view.add(new):
-            self._vote(sample.server)
+            self._vote_for_jump(sample.server)
         self.late += view.late_rounds - late
         if len(self._views) > 1:
-            self._judge(view, new.received_ns)
+            self._check_against_majority(view, new.received_ns)
 
     def _round_of(self, sample: Sample) -> Round | None:
         granularity_ns = self._config.granularity_ns or 0
@@ -159,7 +159,7 @@ class MeasuredClock(Saved):
 
     # -- segments ----------------------------------------------------------------------------------
 
-    def _is_over(self, sample: Sample) -> bool:
+    def _is_of_earlier_segment(self, sample: Sample) -> bool:
         """Return whether the source's own reports assign the sample to an earlier segment."""
         if self._reported_segment is not None and sample.segment < self._reported_segment:
             # A sample that is not older than the segment shows that the source has restarted its
@@ -173,7 +173,7 @@ class MeasuredClock(Saved):
             and abs(sample.mono_ns - self._mono_ns) > STEP_NS
         )
 
-    def _listen(self, sample: Sample) -> None:
+    def _detect_reported_jump(self, sample: Sample) -> None:
         """Begin a segment if the sample reports a jump of the source's clock."""
         stepped = False
         if sample.segment != self._reported_segment:
@@ -200,13 +200,13 @@ class MeasuredClock(Saved):
         self.segment += 1
         self._jumped.clear()
         for view in self._views.values():
-            view.begin_anew()
+            view.reset()
 
-    def _vote(self, server: str) -> None:
+    def _vote_for_jump(self, server: str) -> None:
         """Record that a server's rounds show a jump. A majority of servers ends the segment."""
         views = self._views
         if not self._jumped:
-            self._electors = [name for name, view in self._present().items() if view.answers]
+            self._electors = [name for name, view in self._voting_views().items() if view.answers]
         if server not in self._jumped:
             self._jumped.append(server)
         electors = [name for name in self._electors if name in views]
@@ -215,30 +215,30 @@ class MeasuredClock(Saved):
             return
         for name in electors:
             if name not in jumped:
-                views[name].follow()
+                views[name].restart_after_jump()
         self._jumped.clear()
         self.segment += 1
         self.jumps += 1
 
     # -- views -------------------------------------------------------------------------------------
 
-    def _view(self, sample: Sample) -> ServerView:
+    def _get_or_add_view(self, sample: Sample) -> ServerView:
         view = self._views.get(sample.server)
         if view is None:
             if len(self._views) == MAX_SERVERS:
-                self._forget()
+                self._drop_idlest_view()
             view = self._views[sample.server] = ServerView(self._config)
         view.arrival_ns = sample.arrival_ns
         return view
 
-    def _forget(self) -> None:
+    def _drop_idlest_view(self) -> None:
         """Drop the view that has gone longest without a sample."""
         _, idle = min((view.arrival_ns, name) for name, view in self._views.items())
         self._past_false += self._views.pop(idle).false_rounds
         if idle in self._jumped:
             self._jumped.remove(idle)
 
-    def _present(self) -> dict[str, ServerView]:
+    def _voting_views(self) -> dict[str, ServerView]:
         """Return the views that have a vote.
 
         A server has none if it was silent for `STALE_AFTER_NS` while others answered, because it
@@ -250,13 +250,13 @@ class MeasuredClock(Saved):
         since_ns = max(view.arrival_ns for view in views.values()) - STALE_AFTER_NS
         return {name: view for name, view in views.items() if view.arrival_ns >= since_ns}
 
-    def _judge(self, view: ServerView, ts_ns: int) -> None:
+    def _check_against_majority(self, view: ServerView, ts_ns: int) -> None:
         """Count the view's new round as false if the view contradicts the majority at `ts_ns`."""
         if not view.answers:
             return
-        views = [each for each in self._present().values() if each.answers]
+        views = [each for each in self._voting_views().values() if each.answers]
         spans = [each.span(cell_start(ts_ns)) for each in views]
-        agreeing = agreeing_of(spans, majority(len(spans)))
+        agreeing = find_agreeing_spans(spans, majority(len(spans)))
         if agreeing and views.index(view) not in agreeing:
             self._outvoted += 1
 
@@ -265,7 +265,7 @@ class MeasuredClock(Saved):
     def cell(self, ts_ns: int) -> ClockCell:
         """Return the cell that contains `ts_ns`, which need not be near any round."""
         start_ns = cell_start(ts_ns)
-        present = self._present()
+        present = self._voting_views()
         servers = max(self._config.servers, len(present))
         spans = [view.span(start_ns) for view in present.values() if view.answers]
         if len(spans) < majority(servers):
@@ -273,7 +273,7 @@ class MeasuredClock(Saved):
         if not spans:
             return ClockCell(start_ns, UNSYNCED)
         if len(spans) < majority(servers):
-            return cell_over(start_ns, outermost(UNSYNCED, spans, spans))
+            return cell_over(start_ns, enclose_spans(UNSYNCED, spans, spans))
         span = spans[0] if len(spans) == 1 else combine(spans, (servers - 1) // 2)
         cell = cell_over(start_ns, span)
         if max(cell.error_ns, cell.error_ns + cell.error_step_ns) > self._config.max_error_ns:
@@ -289,10 +289,14 @@ class MeasuredClock(Saved):
         return ServerView(self._config)
 
 
-def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
+def find_agreeing_spans(spans: list[OffsetSpan], quorum: int) -> list[int]:
     """Return the indexes of the spans that, at each end, contain a point that `quorum` cover."""
-    at_start = true_ones([(low_ns, high_ns) for _, (low_ns, _, high_ns), _ in spans], quorum)
-    at_end = true_ones([(low_ns, high_ns) for _, _, (low_ns, _, high_ns) in spans], quorum)
+    at_start = find_agreeing_intervals(
+        [(low_ns, high_ns) for _, (low_ns, _, high_ns), _ in spans], quorum
+    )
+    at_end = find_agreeing_intervals(
+        [(low_ns, high_ns) for _, _, (low_ns, _, high_ns) in spans], quorum
+    )
     return [at for at in at_start if at in at_end]
 
 
@@ -302,28 +306,28 @@ def combine(spans: list[OffsetSpan], false: int) -> OffsetSpan:
     Both ends use the same views. The maximum of convex bounds is convex, so the straight line
     between the ends is never tighter than the exact bounds.
     """
-    if not agreeing_of(spans, majority(len(spans))):
-        return outermost(SUSPECT, spans, spans)
+    if not find_agreeing_spans(spans, majority(len(spans))):
+        return enclose_spans(SUSPECT, spans, spans)
     true = max(1, len(spans) - false)
-    agreeing = [spans[at] for at in agreeing_of(spans, true)]
+    agreeing = [spans[at] for at in find_agreeing_spans(spans, true)]
     one_is_true = len(agreeing) - true + 1
     lowest = sorted(agreeing, key=lambda span: span.start[2] + span.end[2])[:one_is_true]
     highest = sorted(agreeing, key=lambda span: -span.start[0] - span.end[0])[:one_is_true]
-    span = outermost(state_of(agreeing), highest, lowest)
+    span = enclose_spans(state_of(agreeing), highest, lowest)
     if span.start[0] > span.start[2] or span.end[0] > span.end[2]:
-        return outermost(SUSPECT, spans, spans)
+        return enclose_spans(SUSPECT, spans, spans)
     return span
 
 
-def outermost(state: str, below: list[OffsetSpan], above: list[OffsetSpan]) -> OffsetSpan:
+def enclose_spans(state: str, below: list[OffsetSpan], above: list[OffsetSpan]) -> OffsetSpan:
     """Return the span from the lowest bound in `below` to the highest bound in `above`."""
-    start = outermost_at([span.start for span in below], [span.start for span in above])
+    start = enclose_ranges([span.start for span in below], [span.start for span in above])
     return OffsetSpan(
-        state, start, outermost_at([span.end for span in below], [span.end for span in above])
+        state, start, enclose_ranges([span.end for span in below], [span.end for span in above])
     )
 
 
-def outermost_at(below: list[Range], above: list[Range]) -> Range:
+def enclose_ranges(below: list[Range], above: list[Range]) -> Range:
     low_ns = min([low_ns for low_ns, _, _ in below])
     high_ns = max([high_ns for _, _, high_ns in above])
     guess_ns = sorted([guess_ns for _, guess_ns, _ in below])[len(below) // 2]

@@ -112,7 +112,7 @@ class Folded:
         return [*said, *self.place, self.segments, self.measured.dump()]
 
 
-def unfold(rounds: Rounds, row: Plain) -> Folded | None:
+def load_folded(rounds: Rounds, row: Plain) -> Folded | None:
     """Return the folded model of a saved row, or None if another model wrote the row.
 
     Raise ShapeRefused if the row cannot be read.

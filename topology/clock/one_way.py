@@ -155,14 +155,14 @@ class OneWay(Saved):
         self._mend_above_ns = mend_above_ns
         self.width_ns = max(PASSIVE_FLOOR_NS, mend_above_ns)
         """The width of the range of possible offsets if the clock is wrong."""
-        self.begin_anew()
+        self.reset()
 
     @property
     def has_begun(self) -> bool:
         """True once there has been a reading. Before that, there is no edge."""
         return bool(self._smallest)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         self._carried: tuple[int, int, int] | None = None
         """(time, reading, spread) of the earlier bin that gives the smallest bound, or None."""
         self._smallest: list[int] = []
@@ -175,10 +175,10 @@ class OneWay(Saved):
 
     def settle(self) -> None:
         """Settle the level at the current reading, without waiting for more readings to agree."""
-        self._own_level().settle(self._reading())
-        self._judge()
+        self._ensure_level().settle(self._reading())
+        self._review_edge()
 
-    def _own_level(self) -> Level:
+    def _ensure_level(self) -> Level:
         if self._level is None:
             self._level = Level()
         return self._level
@@ -188,15 +188,15 @@ class OneWay(Saved):
 
     def note(self, ts_ns: int, reading_ns: int) -> bool:
         """Add a reading, and return whether the cell may have changed."""
-        moved = self._lower(ts_ns, reading_ns)
+        moved = self._add_to_bin(ts_ns, reading_ns)
         if moved:
-            self._judge()
-        if self._watches and self._own_level().note(ts_ns + reading_ns, reading_ns):
-            self._judge()
+            self._review_edge()
+        if self._watches and self._ensure_level().note(ts_ns + reading_ns, reading_ns):
+            self._review_edge()
             return True
         return moved
 
-    def _lower(self, ts_ns: int, reading_ns: int) -> bool:
+    def _add_to_bin(self, ts_ns: int, reading_ns: int) -> bool:
         """Add a reading to its bin, and return whether the edge may have moved."""
         if ts_ns >= self.bin_end_ns or not self._smallest:
             self._begin_bin(ts_ns)
@@ -213,14 +213,14 @@ class OneWay(Saved):
     def _begin_bin(self, ts_ns: int) -> None:
         if self._smallest:
             middle_ns = self._bin_start_ns + BIN_NS // 2
-            if self._reading() <= self._carried_to(middle_ns):
+            if self._reading() <= self._carried_bound_at(middle_ns):
                 reading_ns = self._reading()
                 self._carried = (middle_ns, reading_ns, reading_ns - self._smallest[0])
         self._smallest = []
         self._bin_start_ns = max(SINCE_EVER, ts_ns // BIN_NS * BIN_NS)
         self.bin_end_ns = self._bin_start_ns + BIN_NS
 
-    def _judge(self) -> None:
+    def _review_edge(self) -> None:
         """Decide from the edge whether the clock is behind, and whether to watch the level."""
         edge_ns, _, _ = self.edge(self._bin_start_ns)
         behind = edge_ns - PASSIVE_FLOOR_NS > self._mend_above_ns
@@ -233,7 +233,7 @@ class OneWay(Saved):
         full = len(self._smallest) == SMALLEST and not self._watches
         self.notable_ns = self._smallest[-1] if full else FOR_EVER
 
-    def _carried_to(self, ts_ns: int) -> int:
+    def _carried_bound_at(self, ts_ns: int) -> int:
         if self._carried is None:
             return FOR_EVER
         at_ns, edge_ns, _ = self._carried
@@ -250,7 +250,7 @@ class OneWay(Saved):
         The error is the largest change of U that drift can cause, in either direction.
         """
         reading_ns = self._reading()
-        carried_ns = self._carried_to(ts_ns)
+        carried_ns = self._carried_bound_at(ts_ns)
         if self._carried is not None and carried_ns < reading_ns:
             return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
         # Drift is not added to the current bin's reading, or U would rise and fall with each bin.
@@ -259,7 +259,7 @@ class OneWay(Saved):
 
     def edge_ns(self, ts_ns: int) -> int:
         """Return the edge U at the start of the cell that contains `ts_ns`."""
-        return min(self._reading(), self._carried_to(cell_start(ts_ns)))
+        return min(self._reading(), self._carried_bound_at(cell_start(ts_ns)))
 
     def cell(self, ts_ns: int) -> tuple[ClockCell, int]:
         """Return the cell that contains `ts_ns`, and the edge U at its start.
@@ -272,7 +272,7 @@ class OneWay(Saved):
         if self.mends:
             offset_ns = upper_ns - PASSIVE_FLOOR_NS // 2
         else:
-            offset_ns = believe(upper_ns, PASSIVE_FLOOR_NS)
+            offset_ns = estimate_offset(upper_ns, PASSIVE_FLOOR_NS)
         width_ns = self.width_ns if offset_ns else PASSIVE_FLOOR_NS
         lower_ns = upper_ns - width_ns - 2 * apart_ns
         ahead = offset_ns < 0 or (self._carried is None and self._smallest[0] < -PASSIVE_FLOOR_NS)
@@ -289,10 +289,10 @@ class OneWay(Saved):
     def derive(self) -> None:
         if self._smallest:
             self.bin_end_ns = self._bin_start_ns + BIN_NS
-            self._judge()
+            self._review_edge()
 
 
-def believe(upper_ns: int, floor_ns: int) -> int:
+def estimate_offset(upper_ns: int, floor_ns: int) -> int:
     """Return the offset of a clock that is not considered to be behind.
 
     It is 0 unless the clock is ahead by more than the floor. Beyond that, it moves continuously to

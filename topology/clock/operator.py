@@ -72,12 +72,12 @@ from typing import Any, Final
 from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable, Place
 from topology.clock.models import FOLDED, Rounds
-from topology.clock.plain import stamp_followers
+from topology.clock.plain import correct_plain_run
 from topology.clock.settings import PASSIVE_FLOOR_NS, SINCE_EVER, ClockConfig
 from topology.clock.source_clock import Clocks, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.operator import Figure, Figures, Plain, State, total
-from topology.model.outcome import Step, dead_letter
+from topology.model.outcome import Step, make_dead_letter
 from topology.model.saved import Shape, ShapeRefused
 from topology.model.saved_operator import SavedOperator
 from topology.model.tables import SavedState
@@ -169,17 +169,17 @@ class Clock(SavedOperator):
             if arrival_ns > clock.last_arrival_ns:
                 clock.last_arrival_ns = arrival_ns
             if clock.last_arrival_ns >= clock.due_ns or clock.track.version != clock.track_version:
-                clock.receive()
+                clock.take_reports()
             ts_ns = event.ts_ns
             reading_ns = arrival_ns - ts_ns
             cell = clock.cell
             if not cell.start_ns <= ts_ns < cell.end_ns:
-                cell = clock.enter(ts_ns, reading_ns)
+                cell = clock.enter_cell(ts_ns, reading_ns)
                 if cell.state != clock.state:
-                    self._recount(clock, cell.state)
+                    self._change_state(clock, cell.state)
             if reading_ns < clock.least_reading_ns:
-                if self._beyond(clock, event, step):
-                    self._follow(clock, event)
+                if self._handle_implausible(clock, event, step):
+                    self._keep_ascending(clock, event)
                     released.append(event)
                 continue
             if reading_ns < clock.notable_ns or ts_ns >= clock.bin_end_ns:
@@ -187,8 +187,8 @@ class Clock(SavedOperator):
             if clock.watched and not event.late:
                 if ts_ns >= clock.fallen_ns and clock.steady:
                     clock.fallen_ns = ts_ns - jump_min_ns
-                elif self._wavers(clock, ts_ns, reading_ns):
-                    cell = clock.enter(ts_ns, reading_ns)
+                elif self._update_jump_votes(clock, ts_ns, reading_ns):
+                    cell = clock.enter_cell(ts_ns, reading_ns)
             since_ns = ts_ns - cell.start_ns
             ref_time_ns = ts_ns + cell.offset_ns + (cell.offset_step_ns * since_ns >> CELL_BITS)
             if arrival_ns - ref_time_ns > max_behind_ns:
@@ -199,18 +199,18 @@ class Clock(SavedOperator):
             event.segment = clock.segment
             released.append(event)
             if ref_time_ns < clock.ref_time_ns or clock.sets_back:
-                self._follow(clock, event)
+                self._keep_ascending(clock, event)
             elif not event.late:
                 clock.ref_time_ns = ref_time_ns
                 if ts_ns > clock.newest_ts_ns:
                     clock.newest_ts_ns = ts_ns
                 if takes_plain and at < end and batch[at].source == event.source:
-                    behind = stamp_followers(clock, batch, at, jump_min_ns, max_behind_ns)
+                    behind = correct_plain_run(clock, batch, at, jump_min_ns, max_behind_ns)
                     released += batch[at:behind]
                     at = behind
         return step
 
-    def _follow(self, clock: SourceClock, event: Event) -> None:
+    def _keep_ascending(self, clock: SourceClock, event: Event) -> None:
         """Raise a corrected timestamp that only the offset has lowered, or record a set-back."""
         if event.late:
             return
@@ -237,21 +237,21 @@ class Clock(SavedOperator):
             return event.ts_ns != event.arrival_ns
         return event.is_stamped
 
-    def _wavers(self, clock: SourceClock, ts_ns: int, reading_ns: int) -> bool:
+    def _update_jump_votes(self, clock: SourceClock, ts_ns: int, reading_ns: int) -> bool:
         """Update the votes for a jump after an event whose reading is possible.
 
         Return whether this event is the last vote that was needed.
         """
         if clock.straying:
-            clock.returns()
+            clock.record_agreement()
         if ts_ns >= clock.fallen_ns:
-            clock.rose(ts_ns, reading_ns)
-        elif clock.fell(ts_ns, reading_ns):
+            clock.record_rise(ts_ns, reading_ns)
+        elif clock.record_fall(ts_ns, reading_ns):
             self.jumps += 1
             return True
         return False
 
-    def _beyond(self, clock: SourceClock, event: Event, step: Step) -> bool:
+    def _handle_implausible(self, clock: SourceClock, event: Event, step: Step) -> bool:
         """Handle an event whose reading is too small, or whose source is unsynced under `reject`.
 
         If its reading is too small, the offset would put the event too far after its arrival.
@@ -259,11 +259,11 @@ class Clock(SavedOperator):
         """
         reading_ns = event.arrival_ns - event.ts_ns
         if reading_ns >= clock.refuted_ns:
-            self._hold_back(clock, event)
+            self._clamp_to_arrival(clock, event)
             return True
         if clock.is_known or self._config.unsynced == "estimate":
             self.contradicted += 1
-            if not event.late and clock.strays(event.ts_ns, reading_ns):
+            if not event.late and clock.record_contradiction(event.ts_ns, reading_ns):
                 self.jumps += 1
         if self._config.unsynced == "reject":
             self._refuse(event, step, "unsynced", UNSYNCED_DETAIL)
@@ -284,7 +284,7 @@ class Clock(SavedOperator):
         event.segment = clock.segment
         return True
 
-    def _hold_back(self, clock: SourceClock, event: Event) -> None:
+    def _clamp_to_arrival(self, clock: SourceClock, event: Event) -> None:
         """Correct an event that is too far ahead of its arrival to the latest possible time.
 
         That time is `broker_slack` after its arrival. The earliest possible time does not change.
@@ -294,10 +294,10 @@ class Clock(SavedOperator):
         over_ns = ts_ns + cell.offset_at(ts_ns) - event.ref_time_ns
         event.error_ns = max(0, cell.error_at(ts_ns) - over_ns)
         if clock.straying and not event.late:
-            clock.returns()
+            clock.record_agreement()
         event.segment = clock.segment
 
-    def _recount(self, clock: SourceClock, state: str) -> None:
+    def _change_state(self, clock: SourceClock, state: str) -> None:
         if clock.state:
             self._states[clock.state] -= 1
         if state:
@@ -305,18 +305,18 @@ class Clock(SavedOperator):
         clock.state = state
 
     def _refuse(self, event: Event, step: Step, reason: str, detail: str) -> None:
-        step.reports.append(dead_letter(event, event.at_ns, reason, detail))
+        step.reports.append(make_dead_letter(event, event.at_ns, reason, detail))
         if not event.late:
             # REORDER has emitted the event in order, so its sequence number is not missing.
             event.kind = DEAD
             step.released.append(event)
 
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
-        clock = self._clocks.first_heard(source, arrival_ns)
+        clock = self._clocks.make_source(source, arrival_ns)
         clock.begin()
         for absent in self._clocks.add(clock):
-            self._table.leave(absent.source)
-            self._recount(absent, "")
+            self._table.release_track(absent.source)
+            self._change_state(absent, "")
         return clock
 
     @property
@@ -348,7 +348,9 @@ class Clock(SavedOperator):
 
         `policy` is the setting `unsynced`. At most `MAX_LISTED` sources are listed.
         """
-        worst = sorted(self._clocks.rows.values(), key=trouble, reverse=True)[:MAX_LISTED]
+        worst = sorted(self._clocks.rows.values(), key=uncertainty_key_of, reverse=True)[
+            :MAX_LISTED
+        ]
         clocks = [clock.explain() for clock in worst]
         return {**self.figures(), "policy": self._config.unsynced, "clocks": clocks}
 
@@ -362,7 +364,7 @@ class Clock(SavedOperator):
     def close(self) -> None:
         """Release the drift table, because the operator is no longer used."""
         for source in self._clocks.rows:
-            self._table.leave(source)
+            self._table.release_track(source)
         self._clocks.rows.clear()
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
@@ -374,9 +376,9 @@ class Clock(SavedOperator):
             if clock.state:
                 self._states[clock.state] += 1
 
-    def _take_others(self, others: State) -> None:
-        super()._take_others({name: None for name in others if not name.startswith(FOLDED)})
+    def _restore_others(self, others: State) -> None:
+        super()._restore_others({name: None for name in others if not name.startswith(FOLDED)})
 
 
-def trouble(clock: SourceClock) -> tuple[int, int, str]:
+def uncertainty_key_of(clock: SourceClock) -> tuple[int, int, str]:
     return STATES.index(clock.state or STATES[0]), clock.cell.error_ns, clock.source

@@ -19,7 +19,7 @@ from topology.clock.source_clock import SourceClock
 from topology.model.event import DATA, Event
 
 
-def stamp_followers(
+def correct_plain_run(
     clock: SourceClock, batch: list[Event], at: int, jump_min_ns: int, max_behind_ns: int
 ) -> int:
     """Correct the plain events from the index `at` on, and return the index after the last of them.

@@ -49,7 +49,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
-from topology.clock.marzullo import majority, most_covered
+from topology.clock.marzullo import find_most_covered, majority
 from topology.clock.polygon import BOUNDS, PPB, Bounds, Polygon, guess_of, polygon_of
 from topology.clock.settings import SINCE_EVER, STALE_AFTER_NS, ClockConfig
 from topology.model.saved import FLAG, INT, Saved, Shape, list_of, optional, record
@@ -83,7 +83,7 @@ class Round(NamedTuple):
     server_ns: int
     lag_ns: int
 
-    def newer_than(self, other: Round) -> bool:
+    def is_newer_than(self, other: Round) -> bool:
         """Return whether this round is newer by the server's clock; other fields break ties."""
         return self[4::-1] > other[4::-1]
 
@@ -151,11 +151,11 @@ class Belief(Saved):
         newest = self.newest
         if newest is None:
             self.newest, self.received_ns = new, new.received_ns
-        elif not agree(newest, new, self._config.max_skew_ppb):
+        elif not are_compatible(newest, new, self._config.max_skew_ppb):
             return False
         if not self._narrow(new):
             return False
-        if newest is not None and new.newer_than(newest):
+        if newest is not None and new.is_newer_than(newest):
             self.newest = new
         self.received_ns = max(self.received_ns, new.received_ns)
         plain = list(new[:-1])
@@ -178,7 +178,7 @@ class Belief(Saved):
             rate = self.polygon.rate()
             uppers.thin(rate)
             lowers.thin(-rate)
-        polygon = left_by(uppers, lowers, config)
+        polygon = polygon_from_bounds(uppers, lowers, config)
         if polygon is None:
             return False
         self._uppers, self._lowers, self.polygon = uppers, lowers, polygon
@@ -194,27 +194,27 @@ class Belief(Saved):
         fresh_until_ns = cell_start(self.received_ns + STALE_AFTER_NS) + CELL_NS
         end_ns = start_ns + CELL_NS
         if fresh_from_ns <= start_ns < fresh_until_ns:
-            return OffsetSpan(SYNCED, self._range(start_ns), self._range(end_ns))
+            return OffsetSpan(SYNCED, self._range_at(start_ns), self._range_at(end_ns))
         anchor_ns = fresh_until_ns if start_ns >= fresh_until_ns else fresh_from_ns
-        anchor = self._range(anchor_ns)
-        start = self._apart(anchor, start_ns - anchor_ns)
-        return OffsetSpan(STALE, start, self._apart(anchor, end_ns - anchor_ns))
+        anchor = self._range_at(anchor_ns)
+        start = self._extrapolate(anchor, start_ns - anchor_ns)
+        return OffsetSpan(STALE, start, self._extrapolate(anchor, end_ns - anchor_ns))
 
-    def _range(self, ts_ns: int) -> Range:
+    def _range_at(self, ts_ns: int) -> Range:
         polygon = self.polygon
         assert polygon is not None
         low_ns, high_ns = polygon.offsets_at(ts_ns)
-        theta, rho = self._line()
+        theta, rho = self._likeliest_line()
         guess_ns = polygon.base_ns + round(theta + rho * (ts_ns - polygon.t0_ns))
         return low_ns, min(max(low_ns, guess_ns), high_ns), high_ns
 
-    def _apart(self, anchor: Range, away_ns: int) -> Range:
+    def _extrapolate(self, anchor: Range, away_ns: int) -> Range:
         low_ns, guess_ns, high_ns = anchor
         grown_ns = -(-self._config.max_skew_ppb * abs(away_ns) // PPB)
         guess_ns += self.rate_ppb() * away_ns // PPB
         return low_ns - grown_ns, guess_ns, high_ns + grown_ns
 
-    def _line(self) -> tuple[float, float]:
+    def _likeliest_line(self) -> tuple[float, float]:
         assert self.polygon is not None
         if self._guess is None:
             skew = self._config.max_skew_ppb / PPB
@@ -223,11 +223,11 @@ class Belief(Saved):
 
     def rate_ppb(self) -> int:
         """Return the estimated rate, in ppb, at which the offset changes."""
-        return round(self._line()[1] * PPB)
+        return round(self._likeliest_line()[1] * PPB)
 
     def derive(self) -> None:
         if self.newest is not None:
-            self.polygon = left_by(self._uppers, self._lowers, self._config)
+            self.polygon = polygon_from_bounds(self._uppers, self._lowers, self._config)
 
 
 SERVER_VIEW: Final = Shape(
@@ -273,7 +273,7 @@ class ServerView(Saved):
         span = self.belief.span(start_ns)
         return span._replace(state=SUSPECT) if self.suspect else span
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Drop the belief, because the clock has jumped and the segment is over."""
         newest = self.belief.newest
         if newest is not None:
@@ -282,14 +282,14 @@ class ServerView(Saved):
         self.doubted = []
         self.suspect = False
 
-    def follow(self) -> None:
+    def restart_after_jump(self) -> None:
         """Restart the view after a jump that other views have seen.
 
         The belief is dropped, and the doubted rounds are added again, since they may belong to the
         new segment.
         """
         doubted = sorted(self.doubted, key=SERVER_TIME)
-        self.begin_anew()
+        self.reset()
         for each in doubted:
             self.add(each)
 
@@ -315,16 +315,16 @@ class ServerView(Saved):
             self.late_rounds += 1
             return False
         if is_old or ahead_ns > self._config.sync_window_ns:
-            return self._doubt(new)
+            return self._add_doubted(new)
         if self.belief.join(new):
-            self._settle(new)
+            self._resolve_doubted(new)
             return False
         if ahead_ns > 0:
-            return self._doubt(new)
+            return self._add_doubted(new)
         self.false_rounds += 1
         return False
 
-    def _settle(self, good: Round) -> None:
+    def _resolve_doubted(self, good: Round) -> None:
         """Decide which of the doubted rounds are false, after a round has joined the belief.
 
         A doubted round that is not newer joins the belief if it fits, and is false if it does not.
@@ -336,7 +336,7 @@ class ServerView(Saved):
             elif not self.belief.join(each):
                 self.false_rounds += 1
 
-    def _doubt(self, new: Round) -> bool:
+    def _add_doubted(self, new: Round) -> bool:
         if any(each[:-1] == new[:-1] for each in self.doubted):
             return False
         self.doubted.append(new)
@@ -346,7 +346,7 @@ class ServerView(Saved):
         near = sorted(self._doubted_near(new), key=SERVER_TIME)
         known = self.belief.rounds
         least = GOOD_ROUNDS if known >= GOOD_ROUNDS else majority(known + len(near))
-        for agreeing in candidates(near, self._config.max_skew_ppb):
+        for agreeing in find_agreeing_sets(near, self._config.max_skew_ppb):
             belief = Belief(self._config)
             believed = [each for each in reversed(agreeing) if belief.join(each)]
             if len(believed) >= least:
@@ -377,24 +377,24 @@ class ServerView(Saved):
         return jumped
 
 
-def left_by(uppers: Bounds, lowers: Bounds, config: ClockConfig) -> Polygon | None:
+def polygon_from_bounds(uppers: Bounds, lowers: Bounds, config: ClockConfig) -> Polygon | None:
     """Return the polygon of the lines that the bounds allow, or None if there is no such line."""
     half_wander = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
     return polygon_of(uppers, lowers, config.sync_window_ns, config.max_skew_ppb / PPB, half_wander)
 
 
-def agree(one: Round, other: Round, skew_ppb: int) -> bool:
+def are_compatible(one: Round, other: Round, skew_ppb: int) -> bool:
     """Return whether both rounds are possible for one clock that drifts by at most `skew_ppb`."""
     low_ns, high_ns = one.at(other.received_ns, skew_ppb)
     other_low_ns, other_high_ns = other.at(other.received_ns, skew_ppb)
     return low_ns <= other_high_ns and other_low_ns <= high_ns
 
 
-def candidates(rounds: list[Round], skew_ppb: int) -> list[list[Round]]:
+def find_agreeing_sets(rounds: list[Round], skew_ppb: int) -> list[list[Round]]:
     """Return sets of rounds that may agree: a majority that overlaps, and the newest three."""
     ts_ns = rounds[-1].received_ns
     intervals = [each.at(ts_ns, skew_ppb) for each in rounds]
-    count, point_ns = most_covered(intervals)
+    count, point_ns = find_most_covered(intervals)
     sets = []
     if count >= majority(len(rounds)):
         covered = [low_ns <= point_ns <= high_ns for low_ns, high_ns in intervals]

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, ClockCell, cell_start
-from topology.clock.drift_table import DriftTable, Place, SampleTrack, in_force, place_of
+from topology.clock.drift_table import DriftTable, Place, SampleTrack, effective_key, place_of
 from topology.clock.models import Measuring, OfModel, Rounds
 from topology.clock.one_way import ONE_WAY, OneWay
 from topology.clock.settings import FOR_EVER, PASSIVE_FLOOR_NS, SINCE_EVER
@@ -191,7 +191,7 @@ class SourceClock(KnownSource):
             self.received = folded.place
             self.watched = True
 
-    def receive(self) -> None:
+    def take_reports(self) -> None:
         """Take the reports that apply at the source's latest arrival."""
         config = self._config
         track = self.track
@@ -201,22 +201,24 @@ class SourceClock(KnownSource):
         for sample in news:
             self._take(sample)
             self.received = place_of(sample)
-        declared = [word for word in track.declared if in_force(word)[0] <= self.last_arrival_ns]
+        declared = [
+            word for word in track.declared if effective_key(word)[0] <= self.last_arrival_ns
+        ]
         if declared:
             word = declared[-1]
             self._declared = None
             if word.offset_ns is not None and place_of(word) != self._refuted:
                 self._declared = [word.offset_ns, word.error_ns, *place_of(word)]
-        self.due_ns = self._next_due()
+        self.due_ns = self._next_due_ns()
         if news or declared:
             self.watched = True
             self.cell = NO_CELL
             self.model_dirty = True
 
-    def _next_due(self) -> int:
-        due = [in_force(word)[0] for word in self.track.declared]
+    def _next_due_ns(self) -> int:
+        due = [effective_key(word)[0] for word in self.track.declared]
         due = [ns for ns in due if ns > self.last_arrival_ns]
-        after = self.track.next_after(self.received)
+        after = self.track.next_sample_after(self.received)
         if after is not None:
             due.append(after.arrival_ns + self._config.activation_ns)
         return min(due, default=NEVER)
@@ -232,7 +234,7 @@ class SourceClock(KnownSource):
 
     # -- events ------------------------------------------------------------------------------------
 
-    def enter(self, ts_ns: int, reading_ns: int) -> ClockCell:
+    def enter_cell(self, ts_ns: int, reading_ns: int) -> ClockCell:
         """Return the cell that contains `ts_ns`, and compute the limits for readings within it.
 
         If the caller will add the reading by `note`, the cell before it may be returned instead.
@@ -240,10 +242,10 @@ class SourceClock(KnownSource):
         one_way = self._one_way
         if one_way is not None and not one_way.has_begun:
             one_way.note(ts_ns, reading_ns)
-            self._settle_notable(one_way)
+            self._update_limits(one_way)
         elif self._waits_for_note(ts_ns, reading_ns):
             return self.cell
-        self._use(ts_ns)
+        self._set_cell(ts_ns)
         return self.cell
 
     def _waits_for_note(self, ts_ns: int, reading_ns: int) -> bool:
@@ -272,9 +274,9 @@ class SourceClock(KnownSource):
         self.least_reading_ns = self.refuted_ns = least_ns
         return True
 
-    def _use(self, ts_ns: int) -> None:
+    def _set_cell(self, ts_ns: int) -> None:
         """Set the cell that contains `ts_ns`, and begin a segment if the basis has changed."""
-        ground, cell = self._grounds(ts_ns)
+        ground, cell = self._choose_cell(ts_ns)
         self.cell = cell
         if ground == DECLARED:
             moved = (cell.offset_ns, cell.error_ns) != (self._base_ns, self._base_error_ns)
@@ -289,14 +291,14 @@ class SourceClock(KnownSource):
             self._base_error_ns = cell.error_ns
             self.model_dirty = True
 
-    def _grounds(self, ts_ns: int) -> tuple[str, ClockCell]:
+    def _choose_cell(self, ts_ns: int) -> tuple[str, ClockCell]:
         config = self._config
         slack_ns = config.broker_slack_ns
         if self._declared is not None:
             offset_ns, error_ns = self._declared[:2]
             self.least_reading_ns = offset_ns - slack_ns
             self.refuted_ns = self.least_reading_ns - error_ns
-            return DECLARED, everlasting(SYNCED, offset_ns, error_ns)
+            return DECLARED, make_constant_cell(SYNCED, offset_ns, error_ns)
         if self.measured is not None:
             cell = self.measured.cell(ts_ns)
             # Under `trust`, a clock that was measured once is better than uncorrected timestamps.
@@ -305,8 +307,8 @@ class SourceClock(KnownSource):
                     self.proven = True
                     self.broken = False
                     self.model_dirty = True
-                self.least_reading_ns = highest(cell) - slack_ns
-                self.refuted_ns = min(self.least_reading_ns, lowest(cell) - slack_ns)
+                self.least_reading_ns = max_offset_of(cell) - slack_ns
+                self.refuted_ns = min(self.least_reading_ns, min_offset_of(cell) - slack_ns)
                 return MEASURED, cell
         return POLICY, self._unsynced_cell(ts_ns)
 
@@ -328,7 +330,7 @@ class SourceClock(KnownSource):
         least_ns = -self._config.max_ahead_ns if trusts else FOR_EVER
         self.least_reading_ns = self.refuted_ns = least_ns
         if self.measured is None:
-            return everlasting(state, 0, 0)
+            return make_constant_cell(state, 0, 0)
         return ClockCell(cell_start(ts_ns), state)
 
     def _count_move(self, moved_ns: int) -> None:
@@ -343,12 +345,12 @@ class SourceClock(KnownSource):
         one_way = self._one_way
         if one_way is not None:
             moved = one_way.note(ts_ns, reading_ns)
-            self._settle_notable(one_way)
+            self._update_limits(one_way)
             if moved or not self.cell.start_ns <= ts_ns < self.cell.end_ns:
-                self._use(ts_ns)
+                self._set_cell(ts_ns)
         return self.cell
 
-    def _settle_notable(self, one_way: OneWay) -> None:
+    def _update_limits(self, one_way: OneWay) -> None:
         self.notable_ns = one_way.notable_ns
         self.bin_end_ns = one_way.bin_end_ns
         self.model_dirty = True
@@ -360,10 +362,10 @@ class SourceClock(KnownSource):
 
     # -- jumps -------------------------------------------------------------------------------------
 
-    def strays(self, ts_ns: int, reading_ns: int) -> bool:
+    def record_contradiction(self, ts_ns: int, reading_ns: int) -> bool:
         """Record an event whose reading contradicts the clock. Return whether it shows a jump.
 
-        All calls since the last call of `returns` are for consecutive events.
+        All calls since the last call of `record_agreement` are for consecutive events.
         """
         if not self.straying:
             self.straying = True
@@ -373,16 +375,16 @@ class SourceClock(KnownSource):
             self.unsettled_until_ns = max(self.unsettled_until_ns, ts_ns + SETTLE_NS)
             self.cell = NO_CELL
             self.model_dirty = True
-        return self._vote(ts_ns, reading_ns)
+        return self._vote_for_jump(ts_ns, reading_ns)
 
-    def returns(self) -> None:
+    def record_agreement(self) -> None:
         """Record that an event agrees with the clock after events that contradicted it."""
         self.straying = False
         self.steady = True
         self.segment += 1
         self.votes = ()
 
-    def fell(self, ts_ns: int, reading_ns: int) -> bool:
+    def record_fall(self, ts_ns: int, reading_ns: int) -> bool:
         """Record that the timestamp fell in the order of sequence. Return whether it shows a jump.
 
         The clock need not be wrong: the event may only have taken long, or have the time of another
@@ -397,19 +399,19 @@ class SourceClock(KnownSource):
             return False
         if not self.votes:
             self.fallen_ns += self._config.jump_min_ns
-        if not self._agree(ts_ns, reading_ns):
+        if not self._add_vote(ts_ns, reading_ns):
             return False
         first_ts_ns, first_reading_ns = self.votes[0]
         lasted_ns = ts_ns + reading_ns - first_ts_ns - first_reading_ns
         is_right_alone = 0 <= reading_ns <= -self.cell.offset_ns
         if lasted_ns < min(fall_ns, SETTLE_NS) and not is_right_alone:
             return False
-        self._jump()
+        self._drop_offset()
         self.segment += 1
         self.fallen_ns = ts_ns - self._config.jump_min_ns
         return True
 
-    def rose(self, ts_ns: int, reading_ns: int) -> None:
+    def record_rise(self, ts_ns: int, reading_ns: int) -> None:
         """Record that timestamps have risen again to their level before the fall."""
         if self.votes:
             fallen_ts_ns, fallen_reading_ns = self.votes[-1]
@@ -421,13 +423,13 @@ class SourceClock(KnownSource):
         self.steady = True
         self.fallen_ns = ts_ns - self._config.jump_min_ns
 
-    def _vote(self, ts_ns: int, reading_ns: int) -> bool:
-        if self._agree(ts_ns, reading_ns):
-            self._jump()
+    def _vote_for_jump(self, ts_ns: int, reading_ns: int) -> bool:
+        if self._add_vote(ts_ns, reading_ns):
+            self._drop_offset()
             return True
         return False
 
-    def _agree(self, ts_ns: int, reading_ns: int) -> bool:
+    def _add_vote(self, ts_ns: int, reading_ns: int) -> bool:
         """Add a vote for a jump, and return whether enough votes agree.
 
         The first of the votes that agree is kept, and the last ones. Readings may be as far apart
@@ -444,7 +446,7 @@ class SourceClock(KnownSource):
         self.votes = (*votes, (ts_ns, reading_ns))
         return len(self.votes) == JUMP_VOTES
 
-    def _jump(self) -> None:
+    def _drop_offset(self) -> None:
         """Drop the clock's offset, because the clock has jumped.
 
         If the offset was measured or estimated, the votes are the first readings of the new clock.
@@ -471,12 +473,12 @@ class SourceClock(KnownSource):
             self.measured.begin_segment()
         one_way = self._one_way
         if one_way is not None:
-            one_way.begin_anew()
+            one_way.reset()
             for ts_ns, reading_ns in self.votes:
                 one_way.note(ts_ns, reading_ns)
             if not self.straying or self.votes[-1][1] < 0:
                 one_way.settle()  # Otherwise a backlog may be draining while the clock is right.
-            self._settle_notable(one_way)
+            self._update_limits(one_way)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -527,7 +529,7 @@ class SourceClock(KnownSource):
         elif self._one_way is None:
             self._one_way = self._new_one_way()
         else:
-            self._settle_notable(self._one_way)
+            self._update_limits(self._one_way)
         self.model_dirty = False
 
 
@@ -546,7 +548,9 @@ class Clocks(SourceTable[SourceClock]):
         def clock_of(source: str) -> SourceClock:
             clock = rows.get(source)
             if clock is None:
-                clock = rows[source] = SourceClock(source, rounds, table.use(source), moved)
+                clock = rows[source] = SourceClock(
+                    source, rounds, table.acquire_track(source), moved
+                )
             return clock
 
         # If the tables referred to each other, they would stay in memory until garbage collection.
@@ -590,18 +594,18 @@ class ClockModels(Table[str, SourceClock]):
         row.model_dirty = False
 
 
-def everlasting(state: str, offset_ns: int, error_ns: int) -> ClockCell:
+def make_constant_cell(state: str, offset_ns: int, error_ns: int) -> ClockCell:
     cell = ClockCell(SINCE_EVER, state, offset_ns, error_ns)
     cell.end_ns = FOR_EVER
     return cell
 
 
-def highest(cell: ClockCell) -> int:
+def max_offset_of(cell: ClockCell) -> int:
     """Return the largest offset that the cell gives to a timestamp."""
     return max(cell.offset_ns, cell.offset_at(cell.end_ns - 1))
 
 
-def lowest(cell: ClockCell) -> int:
+def min_offset_of(cell: ClockCell) -> int:
     """Return the smallest offset that is possible within the cell."""
     ends_ns = cell.end_ns - 1
     return min(cell.offset_ns - cell.error_ns, cell.offset_at(ends_ns) - cell.error_at(ends_ns))

@@ -11,7 +11,7 @@ from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
 from topology.config.stages import MERGE
 from topology.join.settings import JoinQuery
-from topology.spelling.problem import Fault, meant
+from topology.spelling.problem import Fault, suggest
 from topology.spelling.values import TOPIC_NAME
 from topology.window.settings import SLIDING, TUMBLING, WindowQuery
 
@@ -65,11 +65,11 @@ def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
     taken = {stream.input: f"the input of stream `{n}`" for n, stream in topology.streams.items()}
     for key, topic in topology.topics:
         if isinstance(topic, str):
-            yield from _find_taken(("topics", key), topic, taken, "give it another name")
+            yield from _taken_faults(("topics", key), topic, taken, "give it another name")
             taken.setdefault(topic, f"`topics.{key}` already")
     for name, stream in topology.streams.items():
         path = ("streams", name, "output")
-        yield from _find_taken(path, stream.output, taken, "write to another topic")
+        yield from _taken_faults(path, stream.output, taken, "write to another topic")
     for name, stream in topology.streams.items():
         taken.setdefault(stream.output, f"the output of stream `{name}` already")
     for name, topic in topology.result_tables.items():
@@ -78,10 +78,10 @@ def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
             message = f"`{topic}` is not a name that Kafka accepts for a topic"
             yield Fault(("queries", name), message, f"{remedy}, of A-Z a-z 0-9 . _ -")
         else:
-            yield from _find_taken(("queries", name), topic, taken, remedy)
+            yield from _taken_faults(("queries", name), topic, taken, remedy)
 
 
-def _find_taken(
+def _taken_faults(
     path: tuple[str, ...], topic: str, taken: Mapping[str, str], remedy: str
 ) -> Iterator[Fault]:
     if topic in taken:
@@ -162,7 +162,7 @@ def query_faults(topology: TopologyFile) -> Iterator[Fault]:
                 yield Fault(path, "does not say which stream it reads", remedy)
             elif stream and stream not in streams:
                 message = f"there is no stream `{stream}`"
-                yield Fault((*path, "stream"), message, meant(stream, streams))
+                yield Fault((*path, "stream"), message, suggest(stream, streams))
 
 
 CHECKS: Final = (

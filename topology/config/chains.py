@@ -25,7 +25,7 @@ from topology.config.stages import DETECTOR, PATTERN, WINDOW
 from topology.detector.settings import DetectorQuery
 from topology.join.settings import JoinQuery
 from topology.pattern.settings import PatternQuery
-from topology.spelling.problem import Fault, meant
+from topology.spelling.problem import Fault, suggest
 
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
@@ -48,12 +48,12 @@ def level_of(topology: TopologyFile, name: str) -> int:
     return 1 + max((level_of(topology, each) for each in queries_read(topology, query)), default=0)
 
 
-def corrects_for_ns(topology: TopologyFile, query: AnswerSettings) -> int:
+def allowed_lateness_ns(topology: TopologyFile, query: AnswerSettings) -> int:
     """Return the query's allowed lateness in ns, at least that of every query that it reads."""
     own_ns = query.correct_for_ns if isinstance(query, WithKey) else None
     own_ns = topology.correct_for_ns if own_ns is None else own_ns
     read = queries_read(topology, query).values()
-    return max([own_ns, *(corrects_for_ns(topology, each) for each in read)])
+    return max([own_ns, *(allowed_lateness_ns(topology, each) for each in read)])
 
 
 def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
@@ -61,10 +61,10 @@ def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
     query = topology.queries[name]
     if not isinstance(query, PatternQuery):
         return []
-    from topology.pattern.tree.chained_queries import types_read
+    from topology.pattern.tree.chained_queries import find_types_read
 
     patterns = _patterns_of(topology, *topology.streams_of(query))
-    types = types_read(patterns)
+    types = find_types_read(patterns)
     wanted, found = types[name], dict[str, "Query"]()
     while wanted:
         more = [each for each in patterns if each.into in wanted and each.name not in found]
@@ -85,14 +85,14 @@ def _patterns_of(topology: TopologyFile, stream: str) -> list[Query]:
 def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
     for name, query in topology.queries_of(DetectorQuery).items():
         yield from _reading_faults(topology, name, query)
-    yield from _circles(topology)
+    yield from _circle_faults(topology)
     yield from _place_faults(topology)
     patterns = topology.queries_of(PatternQuery)
     if not patterns:
         return
     # Importing the tree of patterns takes a tenth of the engine's import time, and most files have
     # no pattern.
-    from topology.pattern.tree.chained_queries import chain_errors
+    from topology.pattern.tree.chained_queries import find_chain_errors
 
     for name, pattern in patterns.items():
         for read in patterns_read(topology, name):
@@ -101,7 +101,7 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
                 message = f"`{name}` reads `{read.name}`, and only one of them waits for the merge"
                 yield Fault(("queries", name, "answer"), message, "write the same answer for both")
     for stream in topology.streams:
-        for error in chain_errors(_patterns_of(topology, stream)):
+        for error in find_chain_errors(_patterns_of(topology, stream)):
             path = ("queries", error.query, "pattern")
             yield Fault(path, error.message, error.hint, is_yaml=False)
 
@@ -115,7 +115,7 @@ def _reading_faults(topology: TopologyFile, name: str, query: DetectorQuery) -> 
             if read != stream:
                 known = (stream, *(each for each in topology.queries if each != name))
                 message = f"there is no query `{read}`, and it is not the stream"
-                yield Fault(path, message, meant(read, known))
+                yield Fault(path, message, suggest(read, known))
             continue
         if read in topology.streams:
             message = f"`{read}` is a stream and a query"
@@ -131,7 +131,7 @@ def _reading_faults(topology: TopologyFile, name: str, query: DetectorQuery) -> 
             yield Fault(("queries", read, "answer"), message, "write answer: early")
 
 
-def _circles(topology: TopologyFile) -> Iterator[Fault]:
+def _circle_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Yield a fault for each circle, at the query of the circle that comes first in the file."""
     reads = {name: [*queries_read(topology, query)] for name, query in topology.queries.items()}
     while True:

@@ -21,7 +21,7 @@ from topology.config.stages import (
     MERGE,
     REORDER,
     link_of,
-    operators,
+    list_operators,
     operators_named,
 )
 from topology.config.stream import HeaderConfig, StreamConfig
@@ -146,7 +146,7 @@ def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, A
     return found | ({WITHOUT_SEQ: "by_time"} if stream.reorder.is_mixed else {})
 
 
-def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
+def with_former_reading(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
     """Return the topology with only the streams in `before`, with their former reading settings.
 
     It is used to read records that were written before a change. In a stage that reads topics
@@ -157,7 +157,7 @@ def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topolog
         others = {WITHOUT_SEQ, SEQ_RANGE}
         reading = {key: value for key, value in was.reading.items() if key not in others}
         if not was.input and name in topology.streams:
-            streams[name] = topology.streams[name].model_copy(update=_of_derived(reading))
+            streams[name] = topology.streams[name].model_copy(update=_derived_settings(reading))
             continue
         stream = StreamConfig.model_validate(reading)
         if name in topology.streams:
@@ -170,17 +170,17 @@ def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topolog
     return topology.model_copy(update={"streams": streams})
 
 
-def _of_derived(reading: Mapping[str, Any]) -> dict[str, Any]:
+def _derived_settings(reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of the keys in `DERIVED`, which alone are no valid stream."""
     headers, schema = reading.get("headers"), reading.get("value_schema")
     return {
-        "headers": HeaderConfig.model_validate(headers) if headers else HeaderConfig.by_default(),
+        "headers": HeaderConfig.model_validate(headers) if headers else HeaderConfig.make_default(),
         "format": reading.get("format", "json"),
         "value_schema": SchemaConfig.model_validate(schema) if schema else None,
     }
 
 
-def begin_anew(topology: TopologyFile) -> str:
+def new_start_remedy(topology: TopologyFile) -> str:
     """Return the remedy that is always safe: a new application with its own output topics."""
     names = {f"streams.{name}.output": each.output for name, each in topology.streams.items()}
     if not topology.fused:
@@ -197,17 +197,18 @@ def begin_anew(topology: TopologyFile) -> str:
     )
 
 
-def ways_out(topology: TopologyFile) -> str:
+def lost_state_remedy(topology: TopologyFile) -> str:
     """Return the remedy for a lost state: restore its topic, or begin anew."""
-    return f"restore the topic, or {begin_anew(topology)}"
+    return f"restore the topic, or {new_start_remedy(topology)}"
 
 
-def back_or_anew(topology: TopologyFile) -> str:
+def restore_or_restart_remedy(topology: TopologyFile) -> str:
     """Return the remedy for a change that cannot take effect: the old value, or begin anew."""
-    return f"restore the old value to continue, or drain the application and {begin_anew(topology)}"
+    remedy = new_start_remedy(topology)
+    return f"restore the old value to continue, or drain the application and {remedy}"
 
 
-def reads_alike(one: Contract, other: Contract) -> bool:
+def have_same_reading(one: Contract, other: Contract) -> bool:
     """Return whether the streams of both contracts have the same form in topics between stages.
 
     If they do, and no stream was removed, `differences` does not depend on the brokers.
@@ -220,7 +221,7 @@ def reads_alike(one: Contract, other: Contract) -> bool:
     )
 
 
-def _changes(
+def _iter_changed(
     old: Mapping[str, T], new: Mapping[str, T]
 ) -> Iterator[tuple[str, T | None, T | None]]:
     """Yield each name whose value differs, with the old and the new value; None means no value."""
@@ -229,7 +230,7 @@ def _changes(
             yield name, was, now
 
 
-def differences(
+def find_differences(
     old: Contract, new: Contract, topology: TopologyFile, facts: Facts = NO_FACTS
 ) -> list[Difference]:
     """Return the differences between two contracts of one partition, with their verdicts.
@@ -237,28 +238,28 @@ def differences(
     `topology` is the new topology.
     """
     return [
-        *_of_shapes(old, new, topology),
-        *_of_streams(old, new, topology, facts),
-        *_of_results(old, new, topology),
-        *_of_queries(old, new),
+        *_compare_shapes(old, new, topology),
+        *_compare_streams(old, new, topology, facts),
+        *_compare_results(old, new, topology),
+        *_compare_queries(old, new),
     ]
 
 
-def refusals(found: Iterable[Difference]) -> str:
+def format_refusals(found: Iterable[Difference]) -> str:
     """Return the texts of the refused differences, one a line, or "" if there are none."""
     refused = [str(each) for each in found if each.verdict == REFUSED]
     return "\n".join(refused)
 
 
-def _of_shapes(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
-    for name, was, now in _changes(old.shapes, new.shapes):
+def _compare_shapes(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
+    for name, was, now in _iter_changed(old.shapes, new.shapes):
         if was is not None and now is not None:
             effect = f"this version of inorder cannot read the saved state of {name}"
-            remedy = f"go on with the version that wrote it, or {begin_anew(topology)}"
+            remedy = f"go on with the version that wrote it, or {new_start_remedy(topology)}"
             yield Difference(f"state of {name}", f"{was}", f"{now}", REFUSED, effect, remedy)
 
 
-def _of_streams(
+def _compare_streams(
     old: Contract, new: Contract, topology: TopologyFile, facts: Facts
 ) -> Iterator[Difference]:
     gone = sorted(old.streams.keys() - new.streams.keys())
@@ -269,7 +270,8 @@ def _of_streams(
             " results contain its name"
         )
         remedy = (
-            f"{back_or_anew(topology)}; to replace a stream by another, remove the one,"
+            f"{restore_or_restart_remedy(topology)};"
+            " to replace a stream by another, remove the one,"
             " start the worker, then add the other"
         )
         path = f"streams.{gone[0]}"
@@ -293,7 +295,7 @@ def _of_streams(
     for name in added:
         yield judge_added(name, topology)
     for name in sorted(old.streams.keys() & new.streams.keys()):
-        yield from _of_stream(name, old.streams[name], new.streams[name], topology, facts)
+        yield from _compare_stream(name, old.streams[name], new.streams[name], topology, facts)
 
 
 def judge_added(name: str, topology: TopologyFile) -> Difference:
@@ -302,7 +304,7 @@ def judge_added(name: str, topology: TopologyFile) -> Difference:
     return Difference(f"streams.{name}", "", topology.streams[name].input, BEGINS, effect)
 
 
-def _of_stream(
+def _compare_stream(
     name: str, was: StreamContract, now: StreamContract, topology: TopologyFile, facts: Facts
 ) -> Iterator[Difference]:
     if was.output != now.output:
@@ -311,7 +313,11 @@ def _of_stream(
             " from the stream's name, the streams it is joined with, and the topic's partitions"
         )
         is_grown = was.output.rpartition("/")[0] == now.output.rpartition("/")[0]
-        remedy = f"drain it and {begin_anew(topology)}" if is_grown else back_or_anew(topology)
+        remedy = (
+            f"drain it and {new_start_remedy(topology)}"
+            if is_grown
+            else restore_or_restart_remedy(topology)
+        )
         path = f"streams.{name}.output"
         yield Difference(path, was.output, now.output, REFUSED, effect, remedy)
     effect = "the state of one order means nothing to the other"
@@ -319,14 +325,16 @@ def _of_stream(
         spelled = {True: "by number", False: "by time"}
         yield Difference(
             f"streams.{name}.reorder.rule", spelled[was.numbered], spelled[now.numbered], REFUSED,
-            effect, back_or_anew(topology),
+            effect, restore_or_restart_remedy(topology),
         )  # fmt: skip
-    for key, before, after in _changes(was.reading, now.reading):
+    for key, before, after in _iter_changed(was.reading, now.reading):
         path = f"streams.{name}.{key}"
         if key == WITHOUT_SEQ and before:
-            yield Difference(path, before, "dead", REFUSED, effect, back_or_anew(topology))
+            yield Difference(
+                path, before, "dead", REFUSED, effect, restore_or_restart_remedy(topology)
+            )
         elif key == SEQ_RANGE:
-            yield _of_counter(path, before, after, topology)
+            yield _compare_counter(path, before, after, topology)
         elif key in DERIVED and facts.unread:
             effect = "topics between stages contain records that must be read as before"
             remedy = (
@@ -339,7 +347,9 @@ def _of_stream(
             yield Difference(path, _format(before), _format(after), BEGINS, effect)
 
 
-def _of_counter(path: str, was: str | None, now: str | None, topology: TopologyFile) -> Difference:
+def _compare_counter(
+    path: str, was: str | None, now: str | None, topology: TopologyFile
+) -> Difference:
     """Return the verdict on a counter that wraps elsewhere.
 
     Full numbers of the state are congruent to those that were sent, by the old counter. Without
@@ -349,20 +359,20 @@ def _of_counter(path: str, was: str | None, now: str | None, topology: TopologyF
         effect = "numbers wrap from now on; those of before are as they were sent"
         return Difference(path, "", now or "", BEGINS, effect)
     effect = "the numbers of the state are counted by the old counter, so new ones would not fit"
-    return Difference(path, was, now or "", REFUSED, effect, back_or_anew(topology))
+    return Difference(path, was, now or "", REFUSED, effect, restore_or_restart_remedy(topology))
 
 
-def _of_results(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
+def _compare_results(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
     tables = {f"queries.{name}.output" for name in old.queries.keys() & new.queries.keys()}
     effect = "a result and its correction would be in two places"
-    for path, was, now in _changes(old.results, new.results):
+    for path, was, now in _iter_changed(old.results, new.results):
         if path in tables or (was and now):
-            at, remedy = path.replace(".output", ".upsert"), back_or_anew(topology)
+            at, remedy = path.replace(".output", ".upsert"), restore_or_restart_remedy(topology)
             yield Difference(at, was or "", now or "", REFUSED, effect, remedy)
 
 
-def _of_queries(old: Contract, new: Contract) -> Iterator[Difference]:
-    for name, was, now in _changes(old.queries, new.queries):
+def _compare_queries(old: Contract, new: Contract) -> Iterator[Difference]:
+    for name, was, now in _iter_changed(old.queries, new.queries):
         if now is None:
             effect = "its emitted results stay as they are, without corrections"
             yield Difference(f"queries.{name}", "runs", "", ENDS, effect)
@@ -418,9 +428,11 @@ def refuse_abandoned(stage: str, topic: str, left: str, topology: TopologyFile) 
     if stage == ALL:
         line = "remove `stages` from the file"
     else:
-        line = f"write the stages as they were, like `stages: [{', '.join(before(stage))}]`"
+        line = (
+            f"write the stages as they were, like `stages: [{', '.join(stages_as_before(stage))}]`"
+        )
     move = "drain the application, stop it and move its state: `inorder topics recut`"
-    remedy = f"{line}, or {move}; or {begin_anew(topology)}"
+    remedy = f"{line}, or {move}; or {new_start_remedy(topology)}"
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 
@@ -440,7 +452,7 @@ def refuse_regrouping(
         f"{why}, and the state of another task is of no use to it: it would begin with the first"
         " record and emit everything again"
     )
-    remedy = back_or_anew(topology)
+    remedy = restore_or_restart_remedy(topology)
     before, after = (f"the task of {topic}/{number}" for topic, number in (was, now))
     return Difference(f"input {lane[0]}", before, after, REFUSED, effect, remedy)
 
@@ -452,14 +464,16 @@ def refuse_return(stage: str, was: str, now: str, topology: TopologyFile) -> Dif
         " there would count as missing"
     )
     remedy = f"put {was} back, drain it and use an input that was never read, or"
-    return Difference(f"input {now}", was, now, REFUSED, effect, f"{remedy} {begin_anew(topology)}")
+    return Difference(
+        f"input {now}", was, now, REFUSED, effect, f"{remedy} {new_start_remedy(topology)}"
+    )
 
 
-def before(name: str) -> list[str]:
+def stages_as_before(name: str) -> list[str]:
     """Return a list of stages with this one, and the usual stages for all other operators."""
-    common = [operator for operator in operators() if not link_of(operator).is_rare]
+    common = [operator for operator in list_operators() if not link_of(operator).is_rare]
     rest = [operator for operator in common if operator not in operators_named(name)]
-    return sorted([name, *rest], key=lambda each: operators().index(operators_named(each)[0]))
+    return sorted([name, *rest], key=lambda each: list_operators().index(operators_named(each)[0]))
 
 
 def refuse_taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Difference:
@@ -471,7 +485,7 @@ def refuse_taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> 
         f"stage {stage} has no state, so another application wrote them, or the changelog was lost"
         " or created again; this stage would write everything once more"
     )
-    remedy = f"{ways_out(topology)}; or continue there from now on: --take-over now"
+    remedy = f"{lost_state_remedy(topology)}; or continue there from now on: --take-over now"
     held = f"{', '.join(outputs)} holds records"
     return Difference("application", held, topology.application, REFUSED, effect, remedy)
 
@@ -479,7 +493,7 @@ def refuse_taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> 
 # -- Upstream partitions -------------------------------------------------------------------------
 
 
-def extend(
+def extend_table(
     known: Sequence[tuple[str, int, int]], partitions: Mapping[str, int]
 ) -> list[tuple[str, int, int]]:
     """Return the table of upstream partitions, extended by the partitions that are new.
@@ -497,6 +511,6 @@ def extend(
     return found
 
 
-def places(table: Sequence[tuple[str, int, int]]) -> list[tuple[str, int]]:
+def partitions_in_table(table: Sequence[tuple[str, int, int]]) -> list[tuple[str, int]]:
     """Return the topic and partition for each number in a table of upstream partitions."""
     return [(t, number) for t, first, count in table for number in range(first, first + count)]

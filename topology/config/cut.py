@@ -28,12 +28,12 @@ class Cut(NamedTuple):
     why: str
 
     @property
-    def is_one(self) -> bool:
+    def has_shared_stage(self) -> bool:
         """Whether reorder and merge share a stage."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
 
-def default_cut(
+def choose_stages(
     apart: Collection[str], rare: Sequence[str], *, with_merge: bool, is_named: bool
 ) -> Cut:
     """Return the cut for a topology file that names no stages, or names `all` (`is_named`).

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationInfo
 
-from topology.query.zone import zone_name
-from topology.spelling.problem import Fault, format_value, refuse
+from topology.query.zone import check_zone_name
+from topology.spelling.problem import Fault, format_value, make_refusal
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
 from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
-from topology.wire.time_forms import NAMED, time_form
+from topology.wire.time_forms import NAMED, make_time_form
 from topology.wire.where import parse_where
 
 Format = Literal["json", "avro", "protobuf", "bytes"]
@@ -22,34 +22,36 @@ KeyFormat = Literal["json", "avro", "protobuf", "int64"]
 Arrival = Literal["append", "timestamp", "read"]
 
 
-def _where(value: Any, info: ValidationInfo) -> str:
+def _check_where(value: Any, info: ValidationInfo) -> str:
     if not isinstance(value, str):
-        raise refuse(f"{format_value(value)} is not text", "write a place, like payload.device")
+        raise make_refusal(
+            f"{format_value(value)} is not text", "write a place, like payload.device"
+        )
     try:
         return str(parse_where(value, info.field_name or ""))
     except ValueError as wrong:
-        raise refuse(*str(wrong).split("; ", 1)) from None
+        raise make_refusal(*str(wrong).split("; ", 1)) from None
 
 
-def _zone(value: Any, _: ValidationInfo) -> str:
-    return zone_name(value)
+def _check_zone(value: Any, _: ValidationInfo) -> str:
+    return check_zone_name(value)
 
 
-def _time_form(value: Any, _: ValidationInfo) -> str:
+def _check_time_form(value: Any, _: ValidationInfo) -> str:
     try:
-        return time_form(value if isinstance(value, str) else "").text
+        return make_time_form(value if isinstance(value, str) else "").text
     except ValueError as wrong:
         message, remedy = str(wrong).split("; ", 1)
-        raise refuse(f"{format_value(value)} {message}", remedy) from None
+        raise make_refusal(f"{format_value(value)} {message}", remedy) from None
 
 
 TimeFormText = Annotated[
-    str, Given(_time_form, {"type": "string", "examples": ["%d.%m.%Y %H:%M:%S", *NAMED]})
+    str, Given(_check_time_form, {"type": "string", "examples": ["%d.%m.%Y %H:%M:%S", *NAMED]})
 ]
 WhereText = Annotated[
-    str, Given(_where, {"type": "string", "title": "place", "examples": ["payload.device"]})
+    str, Given(_check_where, {"type": "string", "title": "place", "examples": ["payload.device"]})
 ]
-ZoneName = Annotated[str, Given(_zone, {"type": "string", "examples": ["Europe/Berlin"]})]
+ZoneName = Annotated[str, Given(_check_zone, {"type": "string", "examples": ["Europe/Berlin"]})]
 
 
 class FieldsConfig(Section):

@@ -10,9 +10,9 @@ from pydantic import Field, PrivateAttr, ValidationInfo
 from inorder.contract import UNIT_NS
 from topology.answer.rules import SPECULATE
 from topology.answer.settings import AnswerSettings
-from topology.config.cut import Cut, default_cut
+from topology.config.cut import Cut, choose_stages
 from topology.config.fields import Arrival
-from topology.config.groups import read_together
+from topology.config.groups import iter_topic_groups
 from topology.config.query import QueryConfig
 from topology.config.stages import (
     DETECTOR,
@@ -20,14 +20,14 @@ from topology.config.stages import (
     REORDER,
     StageConfig,
     link_of,
-    operators,
+    list_operators,
     read_stages,
 )
 from topology.config.stream import HeaderConfig, StreamConfig
 from topology.detector.settings import DetectorQuery
 from topology.join.settings import JoinQuery
 from topology.model.user_functions import NOTHING, UserFunctions
-from topology.spelling.problem import format_value, refuse
+from topology.spelling.problem import format_value, make_refusal
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     DurationNs,
@@ -89,13 +89,13 @@ class TopicsConfig(Section):
 
 def _name(value: Any, _: ValidationInfo) -> str:
     if not isinstance(value, str):
-        raise refuse(f"the name {format_value(value)} is not text", "write it in quotes")
+        raise make_refusal(f"the name {format_value(value)} is not text", "write it in quotes")
     if not 1 <= len(value) <= MAX_NAME:
         remedy = f"use 1 to {MAX_NAME} characters"
-        raise refuse(f"the name has {len(value)} characters", remedy)
+        raise make_refusal(f"the name has {len(value)} characters", remedy)
     if not (value.isascii() and value.isprintable()):
         remedy = "use printable ASCII: A-Z a-z 0-9 . _ - and the like"
-        raise refuse(f"the name {format_value(value)} is not printable ASCII", remedy)
+        raise make_refusal(f"the name {format_value(value)} is not printable ASCII", remedy)
     return value
 
 
@@ -106,11 +106,11 @@ def _redis_url(value: Any, _: ValidationInfo) -> str:
     # The message does not repeat the value, because it may contain a password.
     known = ("redis://", "rediss://", "unix://")
     if not isinstance(value, str) or not value.startswith(known) or value in known:
-        raise refuse("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
+        raise make_refusal("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
     before, at = value.partition("://")[2].partition("/")[0].rpartition("@")[:2]
     if (at and ":" in before) or "password=" in value:
         remedy = "leave it out, and set INORDER_REDIS_PASSWORD or INORDER_REDIS_PASSWORD_FILE"
-        raise refuse("contains a password, which a file should not", remedy)
+        raise make_refusal("contains a password, which a file should not", remedy)
     return value
 
 
@@ -158,7 +158,7 @@ class TopologyFile(Section):
     ] = "inorder"
     """The name in consumer groups, transactions and changelogs. A new name starts with an empty
     state, and needs its own output topics."""
-    topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig.by_default()
+    topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig.make_default()
     """The other topics, and how `inorder topics create` makes all of them."""
     state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
     """The store of the local copy of the state. The changelog topic remains the original."""
@@ -198,12 +198,12 @@ class TopologyFile(Section):
         whole = {topic for topics in self.topics_read_together for topic in topics}
         apart = [name for name, stream in self.streams.items() if stream.input in whole]
         with_merge = DETECTOR in self.speculative_kinds or bool(self.read_operators)
-        return default_cut(apart, rare, with_merge=with_merge, is_named=written is not None)
+        return choose_stages(apart, rare, with_merge=with_merge, is_named=written is not None)
 
     @property
     def topics_read_together(self) -> list[list[str]]:
         """The input topics of each task that reads all partitions of several, or of one."""
-        return [*read_together(self.streams, self.partition_name_of)]
+        return [*iter_topic_groups(self.streams, self.partition_name_of)]
 
     @property
     def read_operators(self) -> list[str]:
@@ -211,7 +211,7 @@ class TopologyFile(Section):
         detectors = self.queries_of(DetectorQuery).values()
         read = {name for query in detectors for name in query.reads or ()}
         kinds = {query.kind for name, query in self.queries.items() if name in read}
-        return sorted(kinds - {DETECTOR}, key=operators().index)
+        return sorted(kinds - {DETECTOR}, key=list_operators().index)
 
     @property
     def stages(self) -> tuple[StageConfig, ...]:
@@ -285,7 +285,7 @@ class TopologyFile(Section):
         They must run in the merge's stage.
         """
         kinds = {query.kind for query in self.queries.values() if self.is_speculative(query)}
-        return sorted(kinds, key=operators().index)
+        return sorted(kinds, key=list_operators().index)
 
     @property
     def has_speculative_detectors(self) -> bool:
@@ -300,14 +300,14 @@ class TopologyFile(Section):
         Other operators have work if every topology needs them, or a stage names them.
         """
         link = link_of(operator)
-        if link.is_asked:
+        if link.evaluates_queries:
             return any(query.kind == operator for query in self.queries.values())
         return link.is_needed or any(operator in stage.operators for stage in self.stages)
 
     @property
     def operators(self) -> list[str]:
         """The operators that have work, in the order of the chain."""
-        return [name for name in operators() if self.has_work(name)]
+        return [name for name in list_operators() if self.has_work(name)]
 
     def reads_of(self, operator: str) -> str:
         """Return the topics that a stage reads if this is its first operator.
@@ -356,7 +356,7 @@ class TopologyFile(Section):
     @property
     def fused(self) -> bool:
         """Whether reorder and merge share a stage, without a topic between them."""
-        return self.cut.is_one
+        return self.cut.has_shared_stage
 
     @property
     def user_functions(self) -> UserFunctions:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from topology.config.stream import StreamConfig
 
 
-def read_together(
+def iter_topic_groups(
     streams: Mapping[str, StreamConfig], partition_name_of: Callable[[str], str]
 ) -> Iterator[list[str]]:
     """Yield the input topics of each group that has all partitions of its topics.

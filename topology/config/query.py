@@ -14,7 +14,14 @@ from topology.answer.settings import AnswerSettings
 from topology.detector.settings import DetectorQuery
 from topology.join.settings import JoinQuery
 from topology.pattern.settings import PatternQuery
-from topology.spelling.problem import Fault, format_value, meant, nearest, refuse, refused_at
+from topology.spelling.problem import (
+    Fault,
+    find_nearest,
+    format_value,
+    make_refusal,
+    make_refusal_at,
+    suggest,
+)
 from topology.window.settings import WindowQuery
 
 KINDS: Final[Mapping[str, type[AnswerSettings]]] = {
@@ -39,16 +46,16 @@ def _of_one_kind(value: Any) -> Any:
         return value
     given = {} if value is None else value
     if not isinstance(given, Mapping):
-        raise refuse(f"{format_value(value)} is not a mapping", _REMEDY)
+        raise make_refusal(f"{format_value(value)} is not a mapping", _REMEDY)
     kinds = [kind for kind in KINDS if kind in given]
     if len(kinds) > 1:
-        raise refuse(f"has {' and '.join(kinds)}", _REMEDY)
+        raise make_refusal(f"has {' and '.join(kinds)}", _REMEDY)
     if kinds:
         return given
-    if misspelt := [key for key in given if nearest(key, KINDS) is not None]:
-        texts = {key: meant(key, [*KINDS]) for key in misspelt}
-        raise refused_at(*(Fault((key,), NO_KEY, text) for key, text in texts.items()))
-    raise refuse("is not a window, join, pattern or detector", _REMEDY)
+    if misspelt := [key for key in given if find_nearest(key, KINDS) is not None]:
+        texts = {key: suggest(key, [*KINDS]) for key in misspelt}
+        raise make_refusal_at(*(Fault((key,), NO_KEY, text) for key, text in texts.items()))
+    raise make_refusal("is not a window, join, pattern or detector", _REMEDY)
 
 
 QueryConfig = Annotated[

@@ -18,10 +18,10 @@ from topology.spelling.problem import (
     Path,
     Problem,
     TopologyError,
+    find_nearest,
+    format_key_path,
     format_value,
-    meant,
-    nearest,
-    spell,
+    suggest,
 )
 from topology.spelling.section import Section
 from topology.spelling.values import FromFile
@@ -29,7 +29,7 @@ from topology.spelling.values import FromFile
 OWN: Final = "functions"
 
 
-def _nest(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
+def _sections_in_type(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
     """Yield the sections in the type of a field, with the path to each.
 
     `*` in a path stands for a name that the user chooses.
@@ -37,14 +37,14 @@ def _nest(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield (), annotation
     elif get_origin(annotation) is Mapping:
-        for path, section in _nest(get_args(annotation)[1]):
+        for path, section in _sections_in_type(get_args(annotation)[1]):
             yield ("*", *path), section
     else:
         for part in get_args(annotation):
-            yield from _nest(part)
+            yield from _sections_in_type(part)
 
 
-def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[Section]]]:
+def _iter_sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[Section]]]:
     """Yield the section and all sections below it, with their paths.
 
     Sections whose name the user chooses come last.
@@ -53,14 +53,14 @@ def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[S
     below = [
         ((*path, key, *inner), found)
         for key, (_, field) in section.list_keys().items()
-        for inner, found in _nest(field.annotation)
+        for inner, found in _sections_in_type(field.annotation)
     ]
     below.sort(key=lambda each: each[0][-1] == "*")
     for inner, found in below:
-        yield from _sections(inner, found)
+        yield from _iter_sections(inner, found)
 
 
-_FOUND: Final = [*_sections((), Topology)]
+_FOUND: Final = [*_iter_sections((), Topology)]
 SECTIONS: Final[Mapping[Path, tuple[type[Section], ...]]] = {
     path: tuple(dict.fromkeys(each for at, each in _FOUND if at == path)) for path, _ in _FOUND
 }
@@ -77,7 +77,7 @@ def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -
 
     `TopologyError` is raised with all problems found, in the order of the file.
     """
-    return _parse(source, lambda path: (bring or _no_file)(path) if path else NOTHING)
+    return _parse(source, lambda path: (bring or _refuse_file)(path) if path else NOTHING)
 
 
 def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> Topology:
@@ -85,14 +85,14 @@ def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> T
     return _parse(source, lambda _: own)
 
 
-def _no_file(_: str) -> UserFunctions:
+def _refuse_file(_: str) -> UserFunctions:
     remedy = "pass the functions themselves: parse(text, functions={...}, aggregates={...})"
     raise BadFunctions("a file of functions cannot be run here", remedy)
 
 
 def _parse(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
     if isinstance(source, Mapping):
-        return _check(source, {}, [], bring)
+        return _validate(source, {}, [], bring)
     from topology.config.yaml_text import load  # A topology given as a mapping needs no YAML.
 
     try:
@@ -102,7 +102,7 @@ def _parse(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
         raise TopologyError([Problem("", message, "save it as UTF-8", None)]) from None
     if loaded.value is None:
         raise TopologyError(loaded.problems or [_EMPTY])
-    return _check(loaded.value, loaded.lines, loaded.problems, bring)
+    return _validate(loaded.value, loaded.lines, loaded.problems, bring)
 
 
 REQUIRED: Final = {
@@ -115,7 +115,7 @@ REQUIRED: Final = {
 _EMPTY: Final = Problem("", "the file is empty", f"write {REQUIRED['streams']}", 1)
 
 
-def _check(
+def _validate(
     value: Any, lines: Mapping[Path, int], problems: list[Problem], bring: Bring
 ) -> Topology:
     wanted = value.get(OWN) if isinstance(value, Mapping) else None
@@ -123,32 +123,32 @@ def _check(
         own = bring(wanted if isinstance(wanted, str) else "")
     except BadFunctions as refusal:
         fault = Fault((OWN,), str(refusal), refusal.remedy)
-        raise TopologyError([*problems, _problem(fault, lines)]) from None
+        raise TopologyError([*problems, _problem_of(fault, lines)]) from None
     try:
         context = FromFile(own)
         topology = Topology.model_validate(value, context=context, by_alias=True, by_name=False)
     except ValidationError as wrong:
-        faults = [fault for error in wrong.errors() for fault in _faults(error)]
-        problems = problems + [_problem(fault, lines) for fault in faults]
+        faults = [fault for error in wrong.errors() for fault in _faults_in(error)]
+        problems = problems + [_problem_of(fault, lines) for fault in faults]
         problems.sort(key=lambda problem: problem.line or 0)
     if problems:
         raise TopologyError(problems)
     return topology
 
 
-def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
+def _problem_of(fault: Fault, lines: Mapping[Path, int]) -> Problem:
     known = (fault.path[:size] for size in range(len(fault.path), -1, -1))
     line = next((lines[path] for path in known if path in lines), None)
-    return Problem(spell(fault.path), fault.message, fault.remedy, line)
+    return Problem(format_key_path(fault.path), fault.message, fault.remedy, line)
 
 
-def _faults(error: Any) -> Iterator[Fault]:
+def _faults_in(error: Any) -> Iterator[Fault]:
     """Yield the faults in one of pydantic's errors."""
     path: Path = error["loc"]
     if path[-1:] == ("[key]",):  # Pydantic appends this to the path of an invalid name.
         path = path[:-1]
     size, kind = len(QUERY), ""
-    if _pattern(path[:size]) == QUERY and len(path) > size:
+    if _wildcard_path(path[:size]) == QUERY and len(path) > size:
         path, kind = (*path[:size], *path[size + 1 :]), str(path[size])
     match error["type"]:
         case "refused":
@@ -163,7 +163,7 @@ def _faults(error: Any) -> Iterator[Fault]:
             yield Fault(path, "is missing", f"add it; write {REQUIRED[str(path[-1])]}")
         case "model_type" | "dict_type" | "mapping_type":
             message = f"{format_value(error['input'])} is not a mapping"
-            keys = ", ".join(_keys(path))
+            keys = ", ".join(_keys_of(path))
             yield Fault(path, message, f"write keys with values, known: {keys}")
         case _:
             yield Fault(path, error["msg"], f"correct {format_value(error['input'])}")
@@ -176,7 +176,7 @@ def _unknown_key(path: Path, value: Any, kind: str) -> Fault:
         is_own = f"belongs to a {owners[0]}, not to a {kind}"
         message = is_own if len(owners) == 1 else f"has no effect on a {kind}"
         return Fault(path, message, "leave it out")
-    known = tuple(KINDS[kind].list_keys()) if kind else _keys(path[:-1])
+    known = tuple(KINDS[kind].list_keys()) if kind else _keys_of(path[:-1])
     return Fault(path, NO_KEY, _place(path, value, known))
 
 
@@ -187,25 +187,25 @@ def _place(path: Path, value: Any, known: tuple[str, ...]) -> str:
     this section, or of one that is a level up or down.
     """
     here, key = path[:-1], path[-1]
-    others = _others(here, value)
+    others = _keys_elsewhere(here, value)
     homes = [home for home, keys in others.items() if key in keys]
     if homes and here and all(home and home[0] != here[0] for home in homes):
         close = get_close_matches(str(key), known, n=2)
         if close:  # A typo is more likely than a key of a distant section.
             likely = " or ".join(f"`{each}`" for each in sorted(close, key=len))
-            return f"did you mean {likely}? {format_value(key)} is a key {_place_text(homes[0])}"
+            return f"did you mean {likely}? {format_value(key)} is a key {_format_place(homes[0])}"
     if homes:
-        least = min(_apart(here, home) for home in homes)
-        places = [_place_text(home) for home in homes if _apart(here, home) == least]
+        least = min(_distance(here, home) for home in homes)
+        places = [_format_place(home) for home in homes if _distance(here, home) == least]
         return f"write it {' or '.join(places)}"
-    if nearest(key, known) is None:
+    if find_nearest(key, known) is None:
         for home, keys in others.items():
-            if _apart(here, home) == 1 and (close_by := nearest(key, keys)):
-                return f"did you mean `{close_by}` {_place_text(home)}?"
-    return meant(key, known)
+            if _distance(here, home) == 1 and (close_by := find_nearest(key, keys)):
+                return f"did you mean `{close_by}` {_format_place(home)}?"
+    return suggest(key, known)
 
 
-def _others(here: Path, value: Any) -> dict[Path, list[str]]:
+def _keys_elsewhere(here: Path, value: Any) -> dict[Path, list[str]]:
     """Return the keys of all other sections that may have such a value, by section path.
 
     Paths have the names of `here` as far as they agree with it. If the value is a mapping, only
@@ -215,17 +215,17 @@ def _others(here: Path, value: Any) -> dict[Path, list[str]]:
     for pattern in SECTIONS:
         size = len(pattern)
         home = tuple(
-            (here[at] if _pattern(here[: at + 1]) == pattern[: at + 1] else part)
+            (here[at] if _wildcard_path(here[: at + 1]) == pattern[: at + 1] else part)
             for at, part in enumerate(pattern)
         )
         below = {path[size] for path in SECTIONS if path[:size] == pattern != path}
         of_sections = isinstance(value, Mapping)
-        found[home] = [key for key in _keys(pattern) if (key in below) == of_sections]
+        found[home] = [key for key in _keys_of(pattern) if (key in below) == of_sections]
     found.pop(here, None)
     return found
 
 
-def _apart(one: Path, other: Path) -> int:
+def _distance(one: Path, other: Path) -> int:
     """Return the number of steps up and down the tree from one section to the other."""
     shared = sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
@@ -233,16 +233,16 @@ def _apart(one: Path, other: Path) -> int:
     return len(one) + len(other) - 2 * shared
 
 
-def _place_text(home: Path) -> str:
-    spelled_out = spell(tuple("<name>" if part == "*" else part for part in home))
+def _format_place(home: Path) -> str:
+    spelled_out = format_key_path(tuple("<name>" if part == "*" else part for part in home))
     return f"under {spelled_out}" if home else "at the top of the file"
 
 
-def _pattern(path: Path) -> Path:
+def _wildcard_path(path: Path) -> Path:
     return tuple("*" if at % 2 and path[0] != "topics" else p for at, p in enumerate(path))
 
 
-def _keys(path: Path) -> tuple[str, ...]:
+def _keys_of(path: Path) -> tuple[str, ...]:
     """Return the keys of the sections at `path` as written in the file; none for other paths."""
-    sections = SECTIONS.get(_pattern(path), ())
+    sections = SECTIONS.get(_wildcard_path(path), ())
     return tuple(dict.fromkeys(key for section in sections for key in section.list_keys()))

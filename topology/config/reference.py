@@ -54,7 +54,7 @@ def default_of(name: str, field: FieldInfo) -> Any:
         return None
     value = field.get_default(call_default_factory=True)
     if isinstance(value, Section):
-        return _all_of(type(value))
+        return _defaults_of(type(value))
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):
@@ -64,17 +64,17 @@ def default_of(name: str, field: FieldInfo) -> Any:
     if name.endswith("_ppm"):
         return float(Decimal(value) / MILLION)
     units = next((units for ending, units in UNITS.items() if name.endswith(ending)), None)
-    return value if units is None else _in_largest(value, units)
+    return value if units is None else _format_in_largest_unit(value, units)
 
 
-def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
+def _format_in_largest_unit(amount: int, unit_sizes: Mapping[str, int]) -> str:
     """Return the amount in the largest unit of which it is a whole number."""
     fitting = [unit for unit, size in unit_sizes.items() if amount % size == 0]
     unit = fitting[-1 if amount else 0]
     return f"{amount // unit_sizes[unit]}{unit}"
 
 
-def _all_of(section: type[Section]) -> Document:
+def _defaults_of(section: type[Section]) -> Document:
     defaults = (
         (key, default_of(name, field)) for key, (name, field) in section.list_keys().items()
     )
@@ -101,7 +101,7 @@ def schema() -> Document:
     return {"$schema": DIALECT, **made, "title": "inorder topology"}
 
 
-def words_of(section: type[Section]) -> dict[str, str]:
+def descriptions_of(section: type[Section]) -> dict[str, str]:
     """Return the docstring of each field on one line, by the field's name."""
     words: dict[str, str] = {}
     for base in section.__mro__:
@@ -119,7 +119,7 @@ def words_of(section: type[Section]) -> dict[str, str]:
 
 
 def _describe(described: Document, section: type[Section]) -> None:
-    words = words_of(section)
+    words = descriptions_of(section)
     for key, (name, field) in section.list_keys().items():
         entry = described["properties"][key]
         entry["description"] = words.get(name, "")
@@ -146,7 +146,7 @@ def fill(document: Mapping[str, Any], bring: Bring | None = None) -> str:
             parse(whole, bring)
         except TopologyError as refused:
             for problem in refused.problems:
-                _take_out(whole, document, ["".join(part) for part in PART.findall(problem.path)])
+                _remove_key(whole, document, ["".join(part) for part in PART.findall(problem.path)])
         else:
             break
     parse(whole, bring)
@@ -170,7 +170,7 @@ def _fill(given: Any, path: Path) -> Any:
     return given
 
 
-def _take_out(whole: Document, document: Mapping[str, Any], path: list[str]) -> None:
+def _remove_key(whole: Document, document: Mapping[str, Any], path: list[str]) -> None:
     """Remove the key at `path`, unless the document itself has this key."""
     *above, key = path
     given: Any = document

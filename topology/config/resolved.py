@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from inorder.contract import UNIT_NS
 from topology.answer.settings import WithTarget
 from topology.clock.settings import ClockConfig
-from topology.config.chains import corrects_for_ns
+from topology.config.chains import allowed_lateness_ns
 from topology.config.file import Q
 from topology.config.stream import StreamConfig
 from topology.join.settings import JoinQuery
-from topology.wire.time_forms import time_form
+from topology.wire.time_forms import make_time_form
 
 if TYPE_CHECKING:
     from topology.config.topology import Topology
@@ -41,7 +41,7 @@ def _resolve_clock(stream: StreamConfig) -> ClockConfig:
     }
     unit_ns = UNIT_NS[stream.ts_unit or stream.headers.ts_unit]
     if stream.ts_format is not None:
-        unit_ns = time_form(stream.ts_format).granularity_ns
+        unit_ns = make_time_form(stream.ts_format).granularity_ns
     if stream.clock.granularity_ns is None and unit_ns > 1:
         of_clock["granularity_ns"] = unit_ns
     return stream.clock.model_copy(update=of_clock)
@@ -55,7 +55,7 @@ def resolve_query(topology: Topology, name: str, query: Q) -> Q:
     found: dict[str, Any] = {
         "name": name,
         "new_source_allowance_ns": max(map(topology.new_source_allowance_ns, streams)),
-        "changes_for_ns": corrects_for_ns(topology, query),
+        "changes_for_ns": allowed_lateness_ns(topology, query),
     }
     if isinstance(query, JoinQuery):
         sides = zip(query.sides.items(), streams, strict=True)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import refuse
+from topology.spelling.problem import make_refusal
 from topology.spelling.section import Section
 from topology.spelling.values import Given, names, text
 
@@ -22,10 +22,12 @@ def _registry(value: Any, _: ValidationInfo) -> str:
     except (ValueError, TypeError, AttributeError):
         is_url = False
     if not is_url:
-        raise refuse("is not the URL of a schema registry", "write it like http://registry:8081")
+        raise make_refusal(
+            "is not the URL of a schema registry", "write it like http://registry:8081"
+        )
     if parts.username or parts.password:
         remedy = "set INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD"
-        raise refuse("contains a user name or password, which a file should not", remedy)
+        raise make_refusal("contains a user name or password, which a file should not", remedy)
     return str(value).rstrip("/")
 
 

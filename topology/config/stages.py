@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import Fault, format_value, meant, refuse, refused_at
+from topology.spelling.problem import Fault, format_value, make_refusal, make_refusal_at, suggest
 from topology.spelling.values import is_from_file
 
 REORDER: Final = "reorder"
@@ -45,7 +45,7 @@ class Link(NamedTuple):
     is_rare: bool = False
 
     @property
-    def is_asked(self) -> bool:
+    def evaluates_queries(self) -> bool:
         """Whether the operator evaluates queries and emits no events."""
         return bool(self.topic)
 
@@ -83,7 +83,7 @@ class StageConfig(NamedTuple):
         return ALL if self.is_default else "+".join(self.operators)
 
 
-def operators() -> list[str]:
+def list_operators() -> list[str]:
     return [link.name for link in CHAIN]
 
 
@@ -99,15 +99,19 @@ def link_of(operator: str) -> Link:
     return next(link for link in CHAIN if link.name == operator)
 
 
-def only_looks(operator: str) -> bool:
+def emits_no_events(operator: str) -> bool:
     """Return whether the operator emits no events, and holds only events that MERGE has emitted."""
-    return any(link.name == operator and link.is_asked for link in CHAIN)
+    return any(link.name == operator and link.evaluates_queries for link in CHAIN)
 
 
 def usual_operators() -> tuple[str, ...]:
     """Return the operators that run by default: the needed ones, and those of usual queries."""
-    usual = {link.name for link in CHAIN if link.is_needed or (link.is_asked and not link.is_rare)}
-    return tuple(name for name in operators() if name in usual)
+    usual = {
+        link.name
+        for link in CHAIN
+        if link.is_needed or (link.evaluates_queries and not link.is_rare)
+    }
+    return tuple(name for name in list_operators() if name in usual)
 
 
 def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
@@ -117,7 +121,7 @@ def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
     `StageConfig` in code, and its fields as a list in a JSON dump.
     """
     if not isinstance(value, list | tuple):
-        raise refuse(f"{format_value(value)} is not a list of stages", _EXAMPLE)
+        raise make_refusal(f"{format_value(value)} is not a list of stages", _EXAMPLE)
     stages: list[StageConfig] = []
     faults: list[Fault] = []
     for at, entry in enumerate(value):
@@ -134,28 +138,30 @@ def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
         stages.append(StageConfig(tuple(named), is_default))
         faults += (
             Fault(
-                (at,), f"{format_value(name)} is not an operator", meant(name, [*operators(), ALL])
+                (at,),
+                f"{format_value(name)} is not an operator",
+                suggest(name, [*list_operators(), ALL]),
             )
             for name in named
-            if name not in operators()
+            if name not in list_operators()
         )
-    if found := faults or _cut_faults(stages):
-        raise refused_at(*found)
+    if found := faults or _stage_faults(stages):
+        raise make_refusal_at(*found)
     return tuple(stages)
 
 
-def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
+def _stage_faults(stages: list[StageConfig]) -> list[Fault]:
     if any(stage.is_default for stage in stages):
-        return [*_beside_all([stage.name for stage in stages])]
+        return [*_companion_faults([stage.name for stage in stages])]
     faults = []
-    chain = operators()
+    chain = list_operators()
     named: set[str] = set()
     furthest = writing = -1
     for at, stage in enumerate(stages):
         before = writing  # Stages that only look at events may be in any order.
         for operator in stage.operators:
             place = chain.index(operator)
-            is_asked = link_of(operator).is_asked
+            is_asked = link_of(operator).evaluates_queries
             last = before if is_asked else furthest
             if operator in named:
                 faults.append(Fault((at,), f"`{operator}` appears here twice", "name it once"))
@@ -171,10 +177,12 @@ def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
         for link in CHAIN
         if link.is_needed and link.name not in named
     )
-    return faults or [fault for at, stage in enumerate(stages) for fault in _unwritten(at, stage)]
+    return faults or [
+        fault for at, stage in enumerate(stages) for fault in _unwritten_faults(at, stage)
+    ]
 
 
-def _beside_all(names: list[str]) -> Iterator[Fault]:
+def _companion_faults(names: list[str]) -> Iterator[Fault]:
     """Yield a fault if another stage than that of detectors is beside `all`."""
     if names not in ([ALL], [ALL, DETECTOR]):
         message = f"`{ALL}` has all operators, so only `{DETECTOR}` can follow it"
@@ -182,13 +190,13 @@ def _beside_all(names: list[str]) -> Iterator[Fault]:
         yield Fault((), message, remedy)
 
 
-def _unwritten(at: int, stage: StageConfig) -> Iterator[Fault]:
+def _unwritten_faults(at: int, stage: StageConfig) -> Iterator[Fault]:
     """Yield a fault for each operator that emits events in a stage that does not write them."""
-    chain = operators()
+    chain = list_operators()
     for operator in stage.operators:
         is_behind = chain.index(operator) > chain.index(MERGE)
         writes = {MERGE} if is_behind else {REORDER, MERGE}
-        if not link_of(operator).is_asked and not writes & set(stage.operators):
+        if not link_of(operator).evaluates_queries and not writes & set(stage.operators):
             message = f"`{operator}` emits events, but `{stage.name}` does not write them"
             remedy = f"join them: merge+{operator}" if is_behind else f"write {operator}+merge"
             yield Fault((at,), message, remedy)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from inorder.contract import PRESETS, HeaderNames, Preset, TimeUnit, clashing
+from inorder.contract import PRESETS, HeaderNames, Preset, TimeUnit, find_clashes
 from topology.clock.settings import ClockConfig, Unsynced
 from topology.config.fields import (
     Arrival,
@@ -28,7 +28,7 @@ from topology.spelling.problem import Fault
 from topology.spelling.section import Section, Unspelled, key_of
 from topology.spelling.values import Flag, TopicName, one_of, or_nothing, text
 from topology.wire.mapping import PLACES, DecimalSign, Fields
-from topology.wire.time_forms import time_form
+from topology.wire.time_forms import make_time_form
 from topology.wire.where import TIMESTAMP
 
 _Name = Annotated[
@@ -67,7 +67,7 @@ class HeaderConfig(Section):
         return self.names(), self.ts_unit
 
     def faults(self) -> Iterator[Fault]:
-        for field, name, taken in clashing(self.names()):
+        for field, name, taken in find_clashes(self.names()):
             message = f"the header `{name}` already means {taken}"
             yield Fault((field,), message, "give it another name")
 
@@ -86,7 +86,7 @@ class StreamConfig(Section):
     """Whether each record must carry a signature of its source (`INORDER_MASTER_KEYS_FILE`). Other
     records are dead letters, reason `unsigned` or `forged`. A record without its own time is one
     too (`ts_missing`), because no signature covers its timestamp."""
-    headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig.by_default()
+    headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig.make_default()
     """The names of the record headers, and the unit of `ts`."""
     arrival: Annotated[Arrival, one_of(Arrival)] | None = None
     """The arrival time of a record: the broker's LogAppendTime (`append`), its own timestamp
@@ -117,11 +117,11 @@ class StreamConfig(Section):
     decimal: Annotated[DecimalSign, one_of(DecimalSign)] | None = None
     """The decimal sign of numbers that are text: of the `ts` of `fields`, and in the payload of a
     CSV file. By default it is a point."""
-    reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig.by_default()
+    reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig.make_default()
     """The order within each source."""
-    clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig.by_default()
+    clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig.make_default()
     """How clocks are measured, and how far they are trusted."""
-    merge: Annotated[MergeConfig, or_nothing(MergeConfig)] = MergeConfig.by_default()
+    merge: Annotated[MergeConfig, or_nothing(MergeConfig)] = MergeConfig.make_default()
     """The order across the sources of the stream."""
     built_by: Annotated[Mapping[str, Any], Unspelled(), Field(repr=False)] = {}
     """Functions that build operators in place of the default ones, by the operator's name."""
@@ -211,7 +211,7 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
     places = fields.places()
     yield from _form_faults(stream, fields)
     if stream.signed:
-        yield from _unsigned_places(stream, places)
+        yield from _unsigned_place_faults(stream, places)
     if places.seq is None and stream.reorder.numbered:
         remedy = "write seq: payload.NAME, or reorder: {rule: time} if sources have no numbers"
         yield Fault(("fields", "seq"), "is missing", remedy)
@@ -240,12 +240,12 @@ def _form_faults(stream: StreamConfig, fields: FieldsConfig) -> Iterator[Fault]:
     if stream.ts_unit is not None:
         message = "is for numbers, but `ts_format` gives times another form"
         yield Fault(("ts_unit",), message, "leave it out")
-    if stream.ts_zone is None and not time_form(stream.ts_format).has_zone:
+    if stream.ts_zone is None and not make_time_form(stream.ts_format).has_zone:
         message = f"is missing, but times in the form `{stream.ts_format}` have no zone"
         yield Fault(("ts_zone",), message, "write ts_zone: Europe/Berlin")
 
 
-def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
+def _unsigned_place_faults(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
     """Yield a fault for each place that a signature does not cover: neither header nor value."""
     named = {"sig"}
     for name in PLACES:
@@ -260,7 +260,7 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
             message = f"`{where}` is not signed"
             place = "payload.PATH" if name == "id" else "header.NAME"
             yield Fault(("fields", name), message, f"write {place}, or signed: false")
-    for field, name, taken_by in clashing(stream.signed_headers()):
+    for field, name, taken_by in find_clashes(stream.signed_headers()):
         if field not in named:
             # The name of this header is a default, so the name of the other must be changed.
             field, taken_by = taken_by.strip("`"), f"`{field}`"

@@ -9,7 +9,7 @@ from pydantic import ValidationInfo, model_validator
 
 from topology.config.agreement import faults
 from topology.config.file import TopologyFile
-from topology.config.user_functions import given_functions
+from topology.config.user_functions import make_user_functions
 from topology.detector.settings import DetectorQuery
 from topology.pattern.settings import PatternQuery
 from topology.spelling.problem import Fault, Problem, TopologyError
@@ -49,7 +49,7 @@ class Topology(TopologyFile):
         called once.
         """
         topology = self.model_copy()
-        topology._user_functions = given_functions(functions, aggregates, detectors)
+        topology._user_functions = make_user_functions(functions, aggregates, detectors)
         topology.check_functions()
         return topology
 
@@ -79,10 +79,10 @@ class Topology(TopologyFile):
 
         Built-in functions are known, and so are the user's own.
         """
-        if problems := list(self._unknown_functions()):
+        if problems := list(self._unknown_function_problems()):
             raise TopologyError(problems)
 
-    def _unknown_functions(self) -> Iterator[Problem]:
+    def _unknown_function_problems(self) -> Iterator[Problem]:
         from topology.window.aggregates.built_in import BUILT_IN
 
         own = self.user_functions

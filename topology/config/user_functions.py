@@ -20,7 +20,7 @@ Wrong = tuple[str, str]
 """The description of a fault, and its remedy."""
 
 
-def given_functions(
+def make_user_functions(
     functions: Mapping[str, Callable[..., Any]] | None,
     aggregates: Mapping[str, Function] | None,
     detectors: Mapping[str, Any] | None = None,
@@ -68,13 +68,13 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
             yield f"the detector {name!r}: {wrong}", "see docs/guides/detectors.md"
 
 
-def nowhere(path: object) -> BadFunctions:
+def missing_file_error(path: object) -> BadFunctions:
     """Return the error for a functions file that does not exist."""
     remedy = "name one by its path relative to the topology file"
     return BadFunctions(f"there is no Python file {path}", remedy)
 
 
-def defines_some(path: object, found: Mapping[str, Mapping[str, Any]]) -> None:
+def require_definitions(path: object, found: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise BadFunctions if a file defines no functions of any kind."""
     if not any(found.values()):
         message = f"{path} defines neither `aggregates` nor `functions` nor `detectors`"

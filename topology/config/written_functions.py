@@ -25,7 +25,7 @@ _EVERYTHING: Final = "*"
 _PROGRAM: Final = ast.dump(ast.parse('__name__ == "__main__"', mode="eval").body)
 
 
-def written_entries(path: object, tree: ast.Module, name: str) -> dict[str, ast.expr]:
+def read_entries(path: object, tree: ast.Module, name: str) -> dict[str, ast.expr]:
     """Return the entries of the named mapping; raise BadFunctions if it is not written out."""
     entries: dict[str, ast.expr] = {}
     plain: list[ast.AST] = []
@@ -34,13 +34,13 @@ def written_entries(path: object, tree: ast.Module, name: str) -> dict[str, ast.
         if value is None:
             continue
         if isinstance(target, ast.Name) and target.id == name:
-            entries = _find_written(path, name, value)
+            entries = _read_mapping(path, name, value)
             plain.append(target)
         elif isinstance(target, ast.Subscript) and _is_named(target.value, name):
-            entries |= {_key(path, name, target.slice): value}
+            entries |= {_check_key(path, name, target.slice): value}
             plain.append(target.value)
-    if any(use not in plain for use in _uses(tree, name)):
-        raise _unwritten(path, name)
+    if any(use not in plain for use in _iter_uses(tree, name)):
+        raise _unwritten_error(path, name)
     return entries
 
 
@@ -71,7 +71,7 @@ class _Needed:
 
     def texts(self, kind: str, names: Collection[str]) -> dict[str, str]:
         try:
-            entries = written_entries("", self._tree, kind)
+            entries = read_entries("", self._tree, kind)
         except BadFunctions:
             entries = {}
         return {name: self._text(entries.get(name, self._tree)) for name in names}
@@ -135,7 +135,7 @@ def _split_assignment(statement: ast.stmt) -> tuple[ast.expr | None, ast.expr | 
     return None, None
 
 
-def _uses(tree: ast.Module, name: str) -> Iterator[ast.AST]:
+def _iter_uses(tree: ast.Module, name: str) -> Iterator[ast.AST]:
     """Yield all nodes that bind the name or may change its value."""
     for each in ast.walk(tree):
         imported = isinstance(each, ast.alias) and (each.asname or each.name) in (name, "*")
@@ -148,9 +148,9 @@ def _is_named(each: ast.AST, name: str) -> bool:
     return isinstance(each, ast.Name) and each.id == name
 
 
-def _find_written(path: object, name: str, value: ast.expr) -> dict[str, ast.expr]:
+def _read_mapping(path: object, name: str, value: ast.expr) -> dict[str, ast.expr]:
     if isinstance(value, ast.Dict):
-        keys = [_key(path, name, key) for key in value.keys]
+        keys = [_check_key(path, name, key) for key in value.keys]
         return dict(zip(keys, value.values, strict=True))
     if isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Set):
         raise BadFunctions(f"{path}: `{name}` is not a mapping", f"write {name} = {{'name': ...}}")
@@ -158,17 +158,17 @@ def _find_written(path: object, name: str, value: ast.expr) -> dict[str, ast.exp
         named = {each.arg: each.value for each in value.keywords if each.arg is not None}
         if len(named) == len(value.keywords):
             return named
-    raise _unwritten(path, name)
+    raise _unwritten_error(path, name)
 
 
-def _key(path: object, name: str, key: ast.expr | None) -> str:
+def _check_key(path: object, name: str, key: ast.expr | None) -> str:
     if isinstance(key, ast.Constant):
         check_name(path, key.value, ())
         return str(key.value)
-    raise _unwritten(path, name)
+    raise _unwritten_error(path, name)
 
 
-def _unwritten(path: object, name: str) -> BadFunctions:
+def _unwritten_error(path: object, name: str) -> BadFunctions:
     return BadFunctions(
         f"{path}: `{name}` is not written out, so only running the file shows its names",
         TRUST.format(name),

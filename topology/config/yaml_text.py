@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from topology.spelling.problem import Path, Problem, format_value, spell
+from topology.spelling.problem import Path, Problem, format_key_path, format_value
 
 MAX_CHARS: Final = 1_000_000
 MAX_MERGED: Final = 10_000
@@ -93,25 +93,27 @@ def _load(text: str) -> Loaded:
         if node is None:
             return loaded
         # This must come before the construction, which expands merge keys in place.
-        _survey(node, (), loaded, set())
+        _record_lines(node, (), loaded, set())
         return loaded._replace(value=loader.construct_document(node))
     finally:
         loader.dispose()
 
 
-def _survey(node: yaml.Node, path: Path, loaded: Loaded, visited: set[int]) -> None:
+def _record_lines(node: yaml.Node, path: Path, loaded: Loaded, visited: set[int]) -> None:
     loaded.lines.setdefault(path, node.start_mark.line + 1)
     if id(node) in visited:
         return
     visited.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         for at, item in enumerate(node.value):
-            _survey(item, (*path, at), loaded, visited)
+            _record_lines(item, (*path, at), loaded, visited)
     elif isinstance(node, yaml.MappingNode):
-        _survey_mapping(node, path, loaded, visited)
+        _record_mapping_lines(node, path, loaded, visited)
 
 
-def _survey_mapping(node: yaml.MappingNode, path: Path, loaded: Loaded, visited: set[int]) -> None:
+def _record_mapping_lines(
+    node: yaml.MappingNode, path: Path, loaded: Loaded, visited: set[int]
+) -> None:
     first: dict[tuple[str, str], int] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -124,7 +126,7 @@ def _survey_mapping(node: yaml.MappingNode, path: Path, loaded: Loaded, visited:
                 f"column {mark.column + 1}; first in line {first[identity]})"
             )
             remedy = "keep one of the two"
-            loaded.problems.append(Problem(spell(here), message, remedy, mark.line + 1))
+            loaded.problems.append(Problem(format_key_path(here), message, remedy, mark.line + 1))
         first.setdefault(identity, mark.line + 1)
         loaded.lines.setdefault(here, mark.line + 1)
-        _survey(value, here, loaded, visited)
+        _record_lines(value, here, loaded, visited)

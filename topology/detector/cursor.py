@@ -27,8 +27,8 @@ from topology.detector.detector import (
     Stopped,
     results_of,
 )
-from topology.detector.item import FIRST, KEY, LAST, TIMER, Key, LogEntry, Seen, timer_at
-from topology.detector.values import VALUE, NotAValue, glance, same, size_of
+from topology.detector.item import FIRST, KEY, LAST, TIMER, Key, LogEntry, Seen, timer_key
+from topology.detector.values import VALUE, NotAValue, are_same, count_text_blocks, size_of
 from topology.model.operator import NEVER
 from topology.model.result import Member, ResultIds, frame
 from topology.model.saved import BIG, FLAG, INT, TEXT, Shape, list_of, record
@@ -81,9 +81,9 @@ class DetectorOutput(NamedTuple):
     is_own: bool = False
     error_ns: int = 0
 
-    def reads_as(self, other: DetectorOutput) -> bool:
+    def has_same_content(self, other: DetectorOutput) -> bool:
         """Return whether the results of both outputs would have the same content."""
-        return BESIDES(self) == BESIDES(other) and same(self.values, other.values)
+        return BESIDES(self) == BESIDES(other) and are_same(self.values, other.values)
 
 
 BESIDES: Final = attrgetter("start_ns", "end_ns", "members", "last", "unsure")
@@ -138,7 +138,7 @@ class Counts:
         self.why = ""
 
     @property
-    def again(self) -> int:
+    def reread_steps(self) -> int:
         """The cost of all rollbacks and corrections, in steps."""
         return self.replayed + CORRECTION_STEPS * self.corrected
 
@@ -176,7 +176,7 @@ class Cursor:
     due_ns: int = field(default=NEVER, init=False)
 
     def __post_init__(self) -> None:
-        self._ask_deadline()
+        self._set_deadline()
 
     def take(self, entry: LogEntry, outs: list[DetectorOutput]) -> None:
         """Read an event, after firing the timers that are due before it."""
@@ -192,26 +192,26 @@ class Cursor:
             return
         is_looked_at = not seen.seq % LOOK_EVERY
         if is_looked_at and self.is_first:
-            self._try_twice(seen)
+            self._check_determinism(seen)
         try:
             state, said = self._behaviour.step(self.state, seen)
             self.emit(said, seen, self.last, outs, unsure=unsure)
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
-            self._fail(wrong, repr(seen))
-        if self._looks_odd() or is_looked_at or not is_begun:
+            self._count_failure(wrong, repr(seen))
+        if self._is_suspicious() or is_looked_at or not is_begun:
             self._look()
-        self._ask_deadline()
+        self._set_deadline()
 
     def fire(self, until: Key, outs: list[DetectorOutput]) -> None:
         """Fire the timers that are due before the position `until`."""
-        while self.due_ns < NEVER and (key := timer_at(self.due_ns)) < until:
+        while self.due_ns < NEVER and (key := timer_key(self.due_ns)) < until:
             self._tick(key, outs)
 
     def fire_once(self, outs: list[DetectorOutput]) -> None:
         """Fire the next timer now, if one is set, even if it is not due yet."""
         if self.due_ns < NEVER:
-            self._tick(timer_at(self.due_ns), outs)
+            self._tick(timer_key(self.due_ns), outs)
 
     def finish(self, outs: list[DetectorOutput]) -> None:
         """End the input, and let the detector emit its last results."""
@@ -223,7 +223,7 @@ class Cursor:
         try:
             self.emit(self._behaviour.end(self.state), None, LAST, at_end, unsure=False)
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
-            self._fail(wrong, "the end")
+            self._count_failure(wrong, "the end")
         outs += [
             each._replace(start_ns=min(each.start_ns, ended_ns), end_ns=ended_ns) for each in at_end
         ]
@@ -239,19 +239,19 @@ class Cursor:
             self.emit(said, None, key, outs, unsure=False)
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
-            self._fail(wrong, f"its timer at {due_ns}")
+            self._count_failure(wrong, f"its timer at {due_ns}")
             self.stop("its timer raised an exception")
             return
-        if self._looks_odd() or not is_begun:
+        if self._is_suspicious() or not is_begun:
             self._look()
         if self.ticks >= MAX_TICKS:
             self.stop(
                 f"more than {MAX_TICKS:,} timers between two events; does its deadline advance?"
             )
         else:
-            self._ask_deadline()
+            self._set_deadline()
 
-    def _ask_deadline(self) -> None:
+    def _set_deadline(self) -> None:
         self.due_ns = NEVER
         if isinstance(self.state, Stopped):
             return
@@ -264,7 +264,7 @@ class Cursor:
                     f"deadline() returned a {type(asked_ns).__name__}; return ns or None"
                 )
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
-            self._fail(wrong, "its deadline")
+            self._count_failure(wrong, "its deadline")
             self.stop("its deadline raised an exception")
             return
         passed_ns, kind = self.last[0], self.last[1]
@@ -279,7 +279,7 @@ class Cursor:
         results = results_of(said)
         if len(results) > MAX_RESULTS:
             del results[MAX_RESULTS:]
-            self._note_left_out()
+            self._count_left_out()
         found = [
             self._output(each if isinstance(each, Found) else Found(each), cause, at, seen, unsure)
             for at, each in enumerate(results)
@@ -289,11 +289,11 @@ class Cursor:
             left -= size_of_output(output.values)
             if left < 0:
                 del found[at:]
-                self._note_left_out()
+                self._count_left_out()
                 break
         outs += found
 
-    def _note_left_out(self) -> None:
+    def _count_left_out(self) -> None:
         if self.is_first:
             why = f"it returned more than {MAX_RESULTS:,} results, or 1 MiB, for one item"
             self._counts.note("too_many_results", why)
@@ -334,7 +334,7 @@ class Cursor:
             error_ns=0 if seen is None else seen.error_ns,
         )
 
-    def _try_twice(self, seen: Seen) -> None:
+    def _check_determinism(self, seen: Seen) -> None:
         """Run the step twice, and count a fault if the results differ or an argument is changed.
 
         Rollbacks are correct only if equal input gives equal results and is never changed.
@@ -346,7 +346,7 @@ class Cursor:
             one, said = rules.step(rules.copy_of(frozen), seen)
             given = [repr(each) for each in results_of(said)]
             other, said = rules.step(rules.copy_of(frozen), seen)
-            if not same(one, other) or given != [repr(each) for each in results_of(said)]:
+            if not are_same(one, other) or given != [repr(each) for each in results_of(said)]:
                 why = f"it returned different results for the same event, {seen!r}"
                 self._counts.note("nondeterministic", why)
             elif rules.pack(self.state) != before or repr(seen.payload) != payload:
@@ -354,8 +354,8 @@ class Cursor:
         except Exception:  # noqa: BLE001 - what is wrong with it shows when it is read
             return
 
-    def _looks_odd(self) -> bool:
-        blocks = glance(self.state, self._behaviour.classes)
+    def _is_suspicious(self) -> bool:
+        blocks = count_text_blocks(self.state, self._behaviour.classes)
         if blocks > self._counts.blocks:
             self._counts.blocks = blocks
         return blocks < 0 or blocks > MAX_SIZE
@@ -373,7 +373,7 @@ class Cursor:
         except NotAValue as wrong:
             self.stop(f"its state cannot be stored: {wrong}")
 
-    def _fail(self, wrong: Exception, where: str) -> None:
+    def _count_failure(self, wrong: Exception, where: str) -> None:
         if self.is_first:
             self._counts.note("failed", f"{type(wrong).__name__}: {wrong}, at {where}"[:500])
 
@@ -415,5 +415,5 @@ def size_of_output(value: Any) -> int:
     return value.bit_length() // 3 + 1 if type(value) is int else _NUMBER_BYTES
 
 
-def by_cause(output: DetectorOutput) -> tuple[Key, int]:
+def cause_key(output: DetectorOutput) -> tuple[Key, int]:
     return (output.cause, output.number)

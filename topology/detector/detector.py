@@ -41,7 +41,7 @@ from topology.detector.item import Seen
 from topology.detector.values import (
     NotAValue,
     classes_in,
-    copy,
+    deep_copy,
     pack,
     size_of,
     unpack,
@@ -154,26 +154,26 @@ class Behaviour:
         self.is_cheap = make is None
         self.has_end = detector.end is not None
         self.corrects = detector.correct is not None
-        self.deadline: Callable[..., Any] = detector.deadline or _nothing
-        self.end: Callable[..., Any] = detector.end or _nothing
-        self.correct: Callable[..., Any] = detector.correct or _nothing
+        self.deadline: Callable[..., Any] = detector.deadline or _do_nothing
+        self.end: Callable[..., Any] = detector.end or _do_nothing
+        self.correct: Callable[..., Any] = detector.correct or _do_nothing
 
     def initial(self) -> Any:
         return self._detector.initial if self._make is None else self._make()
 
     def step(self, state: Any, event: Seen) -> tuple[Any, Any]:
-        return _pair(self._detector.step(state, event))
+        return _check_pair(self._detector.step(state, event))
 
     def tick(self, state: Any, time_ns: int) -> tuple[Any, Any]:
         tick = self._detector.tick
-        return (state, ()) if tick is None else _pair(tick(state, time_ns))
+        return (state, ()) if tick is None else _check_pair(tick(state, time_ns))
 
     def copy_of(self, state: Any) -> Any:
         """Return a copy that later steps do not change, or `Stopped` if copying fails."""
         if self.is_cheap or isinstance(state, Stopped):
             return state
         try:
-            return copy(state)
+            return deep_copy(state)
         except NotAValue as wrong:
             return Stopped(f"its state cannot be stored: {wrong}")
         except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
@@ -202,17 +202,17 @@ class Behaviour:
             return Stopped(f"its state cannot be read back: {type(wrong).__name__}: {wrong}")
 
 
-def _nothing(*_: Any) -> None:
+def _do_nothing(*_: Any) -> None:
     """Do nothing: the default of the optional functions."""
 
 
-def _pair(said: Any) -> tuple[Any, Any]:
+def _check_pair(said: Any) -> tuple[Any, Any]:
     if type(said) is not tuple or len(said) != 2:
         raise TypeError("it did not return a pair; return (state, results)")
     return said
 
 
-def _methods_of(kind: Any) -> Detector:
+def _detector_from_class(kind: Any) -> Detector:
     """Return a detector that calls the methods of the class `kind`; its state is the object."""
     has = frozenset(dir(kind))
     return Detector(
@@ -257,7 +257,7 @@ def behaviour_of(given: Any) -> Behaviour:
     if isinstance(given, type) and "on_event" in dir(given):
         if "deadline" in dir(given) and "on_time" not in dir(given):
             raise TypeError("it has `deadline` but no `on_time`; write on_time(self, time_ns)")
-        return _check(Behaviour(_methods_of(given), given))
+        return _check(Behaviour(_detector_from_class(given), given))
     raise TypeError("it is neither a Detector nor a class with on_event; write Detector(step)")
 
 

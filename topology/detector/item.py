@@ -34,16 +34,16 @@ def key_of(event: Event) -> Key:
     return (event.ref_time_ns, EVENT, event.source, event.epoch, event.seq)
 
 
-def next_to(event: Event) -> Key:
+def key_after(event: Event) -> Key:
     """Return the position directly after the event."""
     return (event.ref_time_ns, EVENT, event.source, event.epoch, event.seq + 1)
 
 
-def timer_at(time_ns: int) -> Key:
+def timer_key(time_ns: int) -> Key:
     return (time_ns, TIMER, "", 0, 0)
 
 
-def before(time_ns: int) -> Key:
+def key_before_all_at(time_ns: int) -> Key:
     return (time_ns, EVENT, "", -1, -1)
 
 

@@ -19,8 +19,8 @@ one of its id. A confirmed output stays as the *floor* of its id while the id ma
 
 The stored state is the state at C and the results that may change. It does not contain events. The
 caller buffers them, and inserts them again after a restart. Those before L are then read again,
-which gives the same outputs. If some of them have no savepoint, `_runs` stores which. So a late
-event is replayed from the same savepoint as without the restart.
+which gives the same outputs. If some of them have no savepoint, `_savepoint_runs` stores which. So
+a late event is replayed from the same savepoint as without the restart.
 
 Cost: an event in order takes one step and, after C, a savepoint every `spacing` entries. An event
 out of order also takes at most one step for each entry after the last savepoint before it. Memory:
@@ -36,11 +36,11 @@ from itertools import cycle
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from topology.detector.cursor import OUTPUT, Counts, Cursor, DetectorOutput, by_cause
+from topology.detector.cursor import OUTPUT, Counts, Cursor, DetectorOutput, cause_key
 from topology.detector.detector import STOPPED, Behaviour, Stopped
 from topology.detector.item import ABSENT, KEY, TIMER, UNREAD, Key, LogEntry, entry_key
 from topology.detector.result_event import Edit
-from topology.detector.values import NotAValue, same
+from topology.detector.values import NotAValue, are_same
 from topology.model.operator import NEVER, Plain
 from topology.model.result import ResultIds
 from topology.model.saved import (
@@ -122,7 +122,7 @@ class KeyLog:
     _since: int = 0
     """The number of entries read after the last savepoint."""
     _begun_with: list[int] = field(default_factory=list)
-    """The last result of `_runs` before a restart, until `resume` has used it."""
+    """The last result of `_savepoint_runs` before a restart, until `resume` has used it."""
 
     def __post_init__(self) -> None:
         self.live = Cursor(self._behaviour, self._ids, self._counts, self._behaviour.initial())
@@ -141,17 +141,17 @@ class KeyLog:
         else:
             at = bisect_left(entries, key, key=entry_key)
             if entries[at].key == key:
-                return self._again(at, entry, replaces=replaces)
+                return self._handle_same_key(at, entry, replaces=replaces)
         entries.insert(at, entry)
         if key <= self.live.last:
             self.read += 1
             self.dirty.append(key)
         return STORED
 
-    def _again(self, at: int, entry: LogEntry, *, replaces: bool) -> str:
+    def _handle_same_key(self, at: int, entry: LogEntry, *, replaces: bool) -> str:
         before = self.entries[at].seen
         seen = entry.seen
-        if _BESIDES(before) == _BESIDES(seen) and same(before.payload, seen.payload):
+        if _BESIDES(before) == _BESIDES(seen) and are_same(before.payload, seen.payload):
             return COPY
         if not replaces:
             return CONFLICT
@@ -198,9 +198,9 @@ class KeyLog:
         """Read all items before the goal; those before `confirmed` get no savepoints."""
         if self.dirty:
             self.replay()
-        self._read_on(goal, confirmed, self.spacing)
+        self._read_until(goal, confirmed, self.spacing)
 
-    def _read_on(self, goal: Key, confirmed: Key, spacing: int) -> None:
+    def _read_until(self, goal: Key, confirmed: Key, spacing: int) -> None:
         live = self.live
         entries = self.entries
         outs: list[DetectorOutput] = []
@@ -210,23 +210,25 @@ class KeyLog:
             is_open = entry.key >= confirmed
             if is_open and (self.base is None or live.last < confirmed):
                 live.fire(confirmed, outs)
-                self._keep_base()
+                self._save_base()
             live.take(entry, outs)
             entry.high_ns = live.high_ns
             self.read += 1
             if is_open:
-                self._since = self._keep_where_due(entry, live, self._since, spacing)
+                self._since = self._add_savepoint_if_due(entry, live, self._since, spacing)
         if live.due_ns < goal[0] or (live.due_ns == goal[0] and live.due_ns < NEVER):
             if self.base is None or live.last < confirmed:
                 live.fire(min(confirmed, goal), outs)
                 if live.due_ns <= goal[0] and confirmed < goal:
-                    self._keep_base()
+                    self._save_base()
             live.fire(goal, outs)
         self._counts.processed += live.steps - begun
         if outs:
             self.replace(self.live.last, None, outs)
 
-    def _keep_where_due(self, entry: LogEntry, cursor: Cursor, since: int, spacing: int) -> int:
+    def _add_savepoint_if_due(
+        self, entry: LogEntry, cursor: Cursor, since: int, spacing: int
+    ) -> int:
         """Add a savepoint after the entry if one is due, and return the new value of `since`.
 
         `since` is the number of entries after the last savepoint. A savepoint is due if the entry
@@ -247,7 +249,7 @@ class KeyLog:
             cursor.stop(frozen.why)
         return frozen
 
-    def _keep_base(self) -> None:
+    def _save_base(self) -> None:
         self._since = 0
         self._set_base(self.live)
         self._counts.checkpoints += 1
@@ -256,7 +258,7 @@ class KeyLog:
         frozen = self._freeze(cursor)
         self.base = Savepoint(frozen, cursor.high_ns, cursor.last, cursor.ticks, cursor.due_ns)
 
-    def _go_back(self, number: int) -> tuple[int, Cursor]:
+    def _find_savepoint(self, number: int) -> tuple[int, Cursor]:
         """Return the last entry before `number` that has a savepoint, and a cursor there.
 
         The entry is given by its index, or by -1 if only the state at C remains.
@@ -284,7 +286,7 @@ class KeyLog:
         done = 0
         while done < len(dirty):
             begin = bisect_left(entries, dirty[done], key=entry_key)
-            at, cursor = self._go_back(begin)
+            at, cursor = self._find_savepoint(begin)
             start = cursor.last
             self._counts.rollbacks += 1
             outs: list[DetectorOutput] = []
@@ -296,10 +298,10 @@ class KeyLog:
                 cursor.take(entry, outs)
                 while done < len(dirty) and dirty[done] <= entry.key:
                     done += 1
-                if number >= begin and self._is_as_before(entry, cursor):
+                if number >= begin and self._has_converged(entry, cursor):
                     converged = entry.key
                     break
-                since = self._keep_where_due(entry, cursor, since, self.spacing)
+                since = self._add_savepoint_if_due(entry, cursor, since, self.spacing)
                 entry.high_ns = cursor.high_ns
             if converged is None:
                 if read_until[1] == TIMER and read_until[0] < NEVER:
@@ -312,10 +314,12 @@ class KeyLog:
             self._counts.replayed += cursor.steps - new
             self.replace(start, converged, outs)
 
-    def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
+    def _has_converged(self, entry: LogEntry, cursor: Cursor) -> bool:
         """Return whether the state equals the one saved after this entry; False without one."""
         is_alike = (
-            self.converges and entry.high_ns == cursor.high_ns and same(entry.after, cursor.state)
+            self.converges
+            and entry.high_ns == cursor.high_ns
+            and are_same(entry.after, cursor.state)
         )
         self._counts.converged += is_alike
         return is_alike
@@ -330,7 +334,7 @@ class KeyLog:
                     entry.after = ABSENT
                 is_kept = not is_kept
 
-    def _runs(self) -> list[int]:
+    def _savepoint_runs(self) -> list[int]:
         """Return the lengths of the alternating runs of entries with and without a savepoint.
 
         Only entries that have been read count. The first run is one with savepoints, and may be
@@ -359,8 +363,8 @@ class KeyLog:
             at += run
             until = min(self.entries[at].key, goal) if at < len(self.entries) else goal
             if run:
-                self._read_on(until, confirmed, spacing)
-        self._read_on(goal, confirmed, 1)
+                self._read_until(until, confirmed, spacing)
+        self._read_until(goal, confirmed, 1)
         self.pending.clear()
         if begun:
             self.is_thin, self._since, self._begun_with = True, begun[-1], []
@@ -378,19 +382,19 @@ class KeyLog:
         """
         first = last = len(self.outs)
         if first and self.outs[-1].cause > start:
-            first = bisect_left(self.outs, (start, NEVER), key=by_cause)
+            first = bisect_left(self.outs, (start, NEVER), key=cause_key)
         if end is not None:
-            last = bisect_left(self.outs, (end, NEVER), key=by_cause)
+            last = bisect_left(self.outs, (end, NEVER), key=cause_key)
         removed = self.outs[first:last]
-        self._remove(removed)
+        self._drop_outputs(removed)
         self._note_edits(removed, is_emitted=False)
         self._note_edits(outs, is_emitted=True)
         self.outs[first:last] = outs
         for output in outs:
-            insort(self._of_id.setdefault(output.id, []), output, key=by_cause)
+            insort(self._of_id.setdefault(output.id, []), output, key=cause_key)
             self.pending[output.id] = None
 
-    def _remove(self, outs: list[DetectorOutput]) -> None:
+    def _drop_outputs(self, outs: list[DetectorOutput]) -> None:
         for output in outs:
             of_id = self._of_id[output.id]
             of_id.remove(output)
@@ -406,7 +410,7 @@ class KeyLog:
         """End the input after all events have been read: fire the next timer once, then finish."""
         outs: list[DetectorOutput] = []
         if self.base is None:
-            self._keep_base()
+            self._save_base()
         self.live.fire_once(outs)
         self.live.finish(outs)
         self.replace(self.live.last, None, outs)
@@ -428,9 +432,9 @@ class KeyLog:
             del self.entries[:number]
         self.read -= number
         if self.outs and self.outs[0].cause < until:
-            count = bisect_left(self.outs, (until, -1), key=by_cause)
+            count = bisect_left(self.outs, (until, -1), key=cause_key)
             passed = self.outs[:count]
-            self._remove(passed)
+            self._drop_outputs(passed)
             self.floor |= {output.id: output for output in passed}
             del self.outs[:count]
         stopped = self.base is not None and isinstance(self.base.state, Stopped)
@@ -446,7 +450,7 @@ class KeyLog:
         """
         if base.due_ns > until[0] and (not number or self.entries[number - 1].key <= base.last):
             return
-        at, cursor = self._go_back(number)
+        at, cursor = self._find_savepoint(number)
         is_there = at == number - 1 and at >= 0 and cursor.due_ns > until[0]
         if not (is_there and self._behaviour.is_cheap):
             self._counts.rollbacks += 1
@@ -486,9 +490,9 @@ class KeyLog:
             for id_, each in self.shown.items()
         ]
         floor = [*self.floor.values()]
-        return state, at.high_ns, at.last, at.ticks, shown, floor, self._runs()
+        return state, at.high_ns, at.last, at.ticks, shown, floor, self._savepoint_runs()
 
-    def begin_with(self, kept: tuple[Any, ...]) -> None:
+    def load(self, kept: tuple[Any, ...]) -> None:
         """Restore what `keep` returned; nothing after C counts as read."""
         packed, high_ns, last, ticks, shown, floor, self._begun_with = kept
         behaviour, ids, counts = self._behaviour, self._ids, self._counts
@@ -497,7 +501,7 @@ class KeyLog:
         if isinstance(state, Stopped) and packed[0] != STOPPED:
             counts.note("stopped", state.why)
         for id_, revision, live, final, cause in shown:
-            content = None if cause is None else _bury(id_, cause)
+            content = None if cause is None else _make_placeholder(id_, cause)
             self.shown[id_] = CurrentResult(content, revision, live=live, final=final)
         self.floor = {output.id: output for output in floor}
 
@@ -508,7 +512,7 @@ def cause_of_buried(shown: Current) -> Key | None:
     return None if shown.live or output is None or not output.is_own else output.cause
 
 
-def _bury(id_: str, cause: Key) -> DetectorOutput:
+def _make_placeholder(id_: str, cause: Key) -> DetectorOutput:
     """Return a placeholder for a retracted output that only its item can emit again."""
     return DetectorOutput(id_, cause, 0, {}, 0, 0, [], last=True, unsure=False, is_own=True)
 
@@ -525,5 +529,5 @@ class SavedLog(ValueKind):
 
     def load(self, plain: Plain, owner: Any, field: str) -> KeyLog:
         log = self._make(field)
-        log.begin_with(_LOG.load(plain, owner, field))
+        log.load(_LOG.load(plain, owner, field))
         return log

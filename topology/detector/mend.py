@@ -25,17 +25,17 @@ from topology.detector.cursor import (
     LOOK_EVERY,
     Counts,
     DetectorOutput,
-    by_cause,
+    cause_key,
     plain,
 )
 from topology.detector.detector import Behaviour, Emitted, Stopped
 from topology.detector.item import ABSENT, Key, entry_key
 from topology.detector.key_log import KeyLog
-from topology.detector.values import same
+from topology.detector.values import are_same
 from topology.model.operator import NEVER
 
 
-def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> None:
+def correct_dirty(log: KeyLog, behaviour: Behaviour, counts: Counts) -> None:
     """Process the dirty events with `correct` if possible; the others stay dirty for a replay."""
     dirty = sorted(log.dirty)
     first = bisect_left(log.entries, dirty[0], key=entry_key)
@@ -45,7 +45,7 @@ def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> None:
     for key in dirty:
         at = bisect_left(log.entries, key, key=entry_key)
         looked_at = looked_at or not log.entries[at].seen.seq % LOOK_EVERY
-        if not _take_in(log, at, behaviour):
+        if not _correct_event(log, at, behaviour):
             return
         counts.corrected += 1
     if looked_at:
@@ -57,28 +57,28 @@ def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> None:
 def _compare(log: KeyLog, key: Key, counts: Counts) -> None:
     """Compare the corrected state and results with those of a replay, which then replace them."""
     state = log.live.state
-    emitted = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
+    emitted = log.outs[bisect_left(log.outs, (key, -1), key=cause_key) :]
     log.replay()
-    again = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
-    if not same(state, log.live.state) or not _are_same(emitted, again):
+    again = log.outs[bisect_left(log.outs, (key, -1), key=cause_key) :]
+    if not are_same(state, log.live.state) or not _are_same(emitted, again):
         why = f"its `correct` gives another result than a replay, at {key}"
         counts.note("nondeterministic", why)
 
 
 def _are_same(ones: list[DetectorOutput], others: list[DetectorOutput]) -> bool:
     return len(ones) == len(others) and all(
-        one.id == other.id and one.cause == other.cause and one.reads_as(other)
+        one.id == other.id and one.cause == other.cause and one.has_same_content(other)
         for one, other in zip(ones, others, strict=True)
     )
 
 
-def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
+def _correct_event(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
     """Process the late event at index `at` with `correct`, and return whether that succeeded."""
     entry, live = log.entries[at], log.live
     if at + 1 >= log.read or log.base is None or isinstance(live.state, Stopped):
         return False
     seen = entry.seen
-    begun = bisect_left(log.outs, (entry.key, -1), key=by_cause)
+    begun = bisect_left(log.outs, (entry.key, -1), key=cause_key)
     behind = log.outs[begun:]
     given = [Emitted(each.end_ns, each.values, place) for place, each in enumerate(behind)]
     before_ns = log.entries[at - 1].high_ns if at else log.base.high_ns
@@ -91,7 +91,7 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
             return False
         state, found, kept = said
         live.emit(found, seen, entry.key, emitted_now, unsure=unsure)
-        left = _keep_rest(behind, given, list(kept), high_ns)
+        left = _apply_corrections(behind, given, list(kept), high_ns)
     except Exception:  # noqa: BLE001 - a user's code may raise anything; a replay decides
         return False
     if left is None:
@@ -108,7 +108,7 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
     return True
 
 
-def _keep_rest(
+def _apply_corrections(
     behind: list[DetectorOutput], given: list[Emitted], kept: list[Any], high_ns: int
 ) -> list[DetectorOutput] | None:
     """Return the outputs after the late event, as `correct` has changed them.

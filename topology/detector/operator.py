@@ -43,14 +43,14 @@ from topology.detector.item import (
     KEY,
     Key,
     LogEntry,
-    before,
     behind,
+    key_after,
+    key_before_all_at,
     key_of,
-    next_to,
     seen_of,
 )
 from topology.detector.key_log import CONFLICT, COPY, STORED
-from topology.detector.result_event import SAVED_EVENT, ResultEvent, ResultLog, of_result
+from topology.detector.result_event import SAVED_EVENT, ResultEvent, ResultLog, event_from_result
 from topology.detector.results import DetectorEmitter
 from topology.detector.settings import STREAM_ALONE, DetectorQuery, Inputs, fingerprint
 from topology.detector.unit import EXPIRED, REFUSED, UNIT, Unit
@@ -173,7 +173,9 @@ class Detecting(KeepingQuery):
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         after = self._frontier.after(watermarks)
         unit = self.unit
-        return unit.unread.next_ns <= self._goal(after)[0] or unit.open.next_ns <= after.final_ns
+        return (
+            unit.unread.next_ns <= self._goal_key(after)[0] or unit.open.next_ns <= after.final_ns
+        )
 
     def seal(self) -> None:
         self.emitter.proven_ns = self._frontier.watermark_ns
@@ -193,7 +195,7 @@ class Detecting(KeepingQuery):
         unit.finals_until_ns = min(unit.finals_until_ns, self.emitter.settled_ns)
         if last_ns > NOT_YET:
             self.emitter.emit(unit.end(last_ns))
-        self.emitter.finish(step)
+        self.emitter.flush(step)
 
     def observe(self, event: Event) -> bool:
         """Process an event, and return whether a decision is needed at the end of its instant."""
@@ -206,12 +208,12 @@ class Detecting(KeepingQuery):
             self._frontier.announce(event)
         elif event.kind == PASSED:
             self._frontier.observe(event)
-            self._passed = next_to(event)
+            self._passed = key_after(event)
         elif event.kind == REJECTED:
             self._reject(event)
         elif event.kind == FOUND and event.value.query in self._readings:
             reading = self._readings[event.value.query]
-            self._received.append(of_result(event.value, reading))
+            self._received.append(event_from_result(event.value, reading))
         else:
             return False
         return True
@@ -241,18 +243,18 @@ class Detecting(KeepingQuery):
 
     # -- events that are results -------------------------------------------------------------------
 
-    def stand_at(self, now_ns: int, *, is_open: bool) -> None:
+    def set_instant(self, now_ns: int, *, is_open: bool) -> None:
         self._now_ns, self._instant_open = now_ns, is_open
 
     @property
-    def stood_at(self) -> tuple[int, bool]:
+    def instant(self) -> tuple[int, bool]:
         return self._now_ns, self._instant_open
 
     @property
-    def holds(self) -> Key:
+    def decided_key(self) -> Key:
         """The position before which no output can change any more."""
         confirmed = self.unit.confirmed
-        return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
+        return confirmed if confirmed == BEHIND_ALL else key_before_all_at(confirmed[0])
 
     def read_result(self, said: ResultEvent) -> None:
         """Insert a result of another query as an event, or remove the event of a retracted result.
@@ -298,15 +300,15 @@ class Detecting(KeepingQuery):
             self.read_result(said)
         self._read()
         first, again = self._seen_work
-        self._seen_work = counts.processed, counts.again
-        self.load.note_work(counts.processed - first, counts.again - again)
+        self._seen_work = counts.processed, counts.reread_steps
+        self.load.note_work(counts.processed - first, counts.reread_steps - again)
 
     def _read(self) -> None:
         unit, frontier = self.unit, self._frontier
         if unit.held >= self.query.max_events:
-            frontier.crowd()
-        final = self._final(frontier)
-        self.emitter.emit(unit.advance(self._goal(frontier), final))
+            frontier.waive_new_sources()
+        final = self._final_key(frontier)
+        self.emitter.emit(unit.advance(self._goal_key(frontier), final))
         if unit.held >= self.query.max_events:
             self._given_up += 1
             all_read = behind(max(self.load.newest_ns, frontier.watermark_ns))
@@ -317,20 +319,20 @@ class Detecting(KeepingQuery):
                 self._results.let_go(unit.released)
             unit.released.clear()
 
-    def _final(self, frontier: Frontier) -> Key:
-        return min(before(frontier.final_ns - self.inputs.lag_ns), self._hold)
+    def _final_key(self, frontier: Frontier) -> Key:
+        return min(key_before_all_at(frontier.final_ns - self.inputs.lag_ns), self._hold)
 
-    def _goal(self, frontier: Frontier) -> Key:
-        return min(self._own_goal(frontier), self._limit)
+    def _goal_key(self, frontier: Frontier) -> Key:
+        return min(self._own_goal_key(frontier), self._limit)
 
-    def _own_goal(self, frontier: Frontier) -> Key:
+    def _own_goal_key(self, frontier: Frontier) -> Key:
         """Return the position up to which the query may read by its answer alone.
 
         Time errors delay the goal of `final` alone; the other answers read up to W or further.
         """
         answer, watermark_ns = self._answer, frontier.watermark_ns
         if answer == FINAL:
-            return self._final(frontier)
+            return self._final_key(frontier)
         if answer == EARLY and self._passed[0] == watermark_ns:
             return self._passed  # Other events of this time may still be in MERGE.
         return behind(self.load.goal_ns(watermark_ns) if answer == SPECULATE else watermark_ns)
@@ -367,7 +369,7 @@ class Detecting(KeepingQuery):
         elif self._answer == SPECULATE and load.is_spent(self._frontier.watermark_ns):
             why = "as far beyond the watermark as the budget for rollbacks allows"
         reads = [each.query for each in self.inputs.reads]
-        if reads and self._limit < self._own_goal(self._frontier):
+        if reads and self._limit < self._own_goal_key(self._frontier):
             why = f"its inputs have read no further: {', '.join(reads)}"
         return {
             "answer": self.query.answer,
@@ -410,7 +412,7 @@ class Detecting(KeepingQuery):
             else:
                 self._put(event)
         self.unit.resume()
-        self._seen_work = self.unit.counts.processed, self.unit.counts.again
+        self._seen_work = self.unit.counts.processed, self.unit.counts.reread_steps
         for event in came:
             self._put(event)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)  # These events were counted when they arrived.

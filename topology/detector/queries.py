@@ -30,7 +30,7 @@ from topology.answer.load_model import LoadModel
 from topology.answer.rules import SPECULATE
 from topology.detector.item import BEHIND_ALL
 from topology.detector.operator import FOUND, Detecting
-from topology.detector.result_event import UpstreamQuery, of_edit
+from topology.detector.result_event import UpstreamQuery, event_from_edit
 from topology.model.event import Event, at_ns
 from topology.model.instant import InstantOperator
 from topology.model.operator import Plain
@@ -72,7 +72,7 @@ class Levels(InstantOperator):
             settled = [each.emitter.settled_ns for each in (member, *self._below[member.name])]
             member.emitter.settled_ns = min(settled)
             member.end_at(last_ns, step)
-            self._pass_on(member)
+            self._pass_edits_on(member)
         return step
 
     def _take(self, event: Event, step: Step) -> None:
@@ -84,25 +84,25 @@ class Levels(InstantOperator):
         for member in self.members:
             limit = hold = BEHIND_ALL
             for each in self._below[member.name]:
-                limit, hold = min(limit, each.unit.reached), min(hold, each.holds)
+                limit, hold = min(limit, each.unit.reached), min(hold, each.decided_key)
             member.decide(self._now_ns, limit, hold)
-            self._pass_on(member)
+            self._pass_edits_on(member)
 
-    def _pass_on(self, member: Detecting) -> None:
+    def _pass_edits_on(self, member: Detecting) -> None:
         readers = self._readers.get(member.name)
         if readers:
             for edit in member.unit.take_edits():
                 for reader, reading in readers:
-                    reader.read_result(of_edit(edit, reading))
+                    reader.read_result(event_from_edit(edit, reading))
 
     def _finish(self, step: Step) -> None:
         for member in self.members:
-            member.emitter.finish(step)
-            member.stand_at(self._now_ns, is_open=self._instant_open)
+            member.emitter.flush(step)
+            member.set_instant(self._now_ns, is_open=self._instant_open)
 
     def resume(self) -> None:
         """Set the current instant to that of the members, which have been restored."""
-        stood = [member.stood_at for member in self.members]
+        stood = [member.instant for member in self.members]
         self._now_ns = max(now_ns for now_ns, _ in stood)
         self._instant_open = any(is_open for _, is_open in stood)
 
@@ -120,10 +120,10 @@ def levels_of(detecting: Sequence[Detecting]) -> list[Levels]:
     groups: dict[str, list[Detecting]] = {}
     for each in detecting:
         groups.setdefault(group_of[each.name], []).append(each)
-    return [Levels(sorted(group, key=_level)) for group in groups.values()]
+    return [Levels(sorted(group, key=_level_of)) for group in groups.values()]
 
 
-def _level(detecting: Detecting) -> int:
+def _level_of(detecting: Detecting) -> int:
     return max([each.level for each in detecting.inputs.reads], default=0)
 
 
@@ -143,7 +143,7 @@ class DetectorQueries(KeepingQueries[Detecting]):
         """Whether at least one detector reads accepted events, with marks of MERGE's progress."""
         return any(each.inputs.is_speculative for each in self._queries)
 
-    def overhear(self, found: Sequence[Finding]) -> None:
+    def take_results(self, found: Sequence[Finding]) -> None:
         """Take the results of windows and patterns that a detector reads.
 
         Each of them becomes an event of the instant in which it was found.
@@ -160,15 +160,15 @@ class DetectorQueries(KeepingQueries[Detecting]):
         step = Step(now_ns, list(events))
         both = sorted([*events, *self._read_events], key=at_ns)
         self._read_events = []
-        self._climb(both, step)
+        self._add_results(both, step)
         step.results += self._find((), now_ns)
         step.results.sort(key=at_ns)
         return self._finish(step)
 
-    def items_cost(self, step_ns: int, others_ppm: int) -> None:
+    def set_costs(self, step_ns: int, others_ppm: int) -> None:
         """Set the costs that the driver has measured (`LoadModel`)."""
         for each in self._queries:
-            each.load.items_cost(step_ns, others_ppm)
+            each.load.set_costs(step_ns, others_ppm)
 
     @property
     def items(self) -> int:

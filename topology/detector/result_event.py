@@ -78,7 +78,7 @@ class UpstreamQuery(NamedTuple):
     is_keyed: bool = False
 
 
-def net(edits: Iterable[Edit]) -> list[Edit]:
+def net_changes(edits: Iterable[Edit]) -> list[Edit]:
     """Return the net changes of these edits."""
     first: dict[tuple[str, Key, int, int], Edit] = {}
     last: dict[tuple[str, Key, int, int], Edit] = {}
@@ -86,19 +86,19 @@ def net(edits: Iterable[Edit]) -> list[Edit]:
         known_by = (edit.key_text, edit.output.cause, edit.output.number, edit.stamp_ns)
         first.setdefault(known_by, edit)
         last[known_by] = edit
-    return [edit for known_by, edit in last.items() if _is_news(first[known_by], edit)]
+    return [edit for known_by, edit in last.items() if _has_changed(first[known_by], edit)]
 
 
-def _is_news(first: Edit, last: Edit) -> bool:
+def _has_changed(first: Edit, last: Edit) -> bool:
     """Return whether the result after the last edit differs from the one before the first."""
     if first.is_emitted:  # There was no result before these edits.
         return last.is_emitted
     one, other = first.output, last.output
-    is_alike = one.id == other.id and one.error_ns == other.error_ns and other.reads_as(one)
+    is_alike = one.id == other.id and one.error_ns == other.error_ns and other.has_same_content(one)
     return not (last.is_emitted and is_alike)
 
 
-def of_edit(edit: Edit, reading: UpstreamQuery) -> ResultEvent:
+def event_from_edit(edit: Edit, reading: UpstreamQuery) -> ResultEvent:
     """Return the event for an emitted or retracted output of a detector."""
     output = edit.output
     _, kind, source, epoch, seq = output.cause
@@ -115,7 +115,7 @@ def of_edit(edit: Edit, reading: UpstreamQuery) -> ResultEvent:
     return ResultEvent(f"{place}/{output.number}@{edit.stamp_ns}", edit.is_emitted, key, seen)
 
 
-def of_result(result: Result, reading: UpstreamQuery) -> ResultEvent:
+def event_from_result(result: Result, reading: UpstreamQuery) -> ResultEvent:
     """Return the event for a result of a window or a pattern.
 
     Its time is the end of the window or match, and has no error.

@@ -50,7 +50,7 @@ class DetectorEmitter(ResultEmitter):
                     record.op,
                     record.revision,
                     record.final,
-                    self._confidence(record),
+                    self._confidence_of(record),
                     output.start_ns,
                     output.end_ns,
                     output.values,
@@ -59,7 +59,7 @@ class DetectorEmitter(ResultEmitter):
                 )
             )
 
-    def _confidence(self, record: Record) -> str:
+    def _confidence_of(self, record: Record) -> str:
         if record.output.cause[0] > self.proven_ns and record.op != RETRACT:
             return UNPROVEN
         if record.output.cause[0] > self.settled_ns and record.op != RETRACT:

@@ -16,7 +16,7 @@ from topology.answer.rules import SPECULATE
 from topology.answer.settings import OfStream, WithKey, key_path
 from topology.clock.settings import ClockConfig
 from topology.model.user_functions import NAME
-from topology.spelling.problem import Fault, format_value, meant, refuse
+from topology.spelling.problem import Fault, format_value, make_refusal, suggest
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
@@ -38,11 +38,11 @@ LIKE: Final = "write detector: stops"
 
 def _detector(value: Any, info: ValidationInfo) -> str:
     if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise refuse(f"{format_value(value)} is not the name of a detector", LIKE)
+        raise make_refusal(f"{format_value(value)} is not the name of a detector", LIKE)
     own = user_functions_of(info).detectors
     if is_from_file(info) and value not in own:
-        remedy = meant(value, (*own,)) if own else "add it to the `functions` file"
-        raise refuse(f"there is no detector `{value}`", remedy)
+        remedy = suggest(value, (*own,)) if own else "add it to the `functions` file"
+        raise make_refusal(f"there is no detector `{value}`", remedy)
     return value
 
 
@@ -79,13 +79,13 @@ class DetectorQuery(WithKey, OfStream):
     (`refused`)."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000
     """The largest number of events that the detector buffers."""
-    clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
+    clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.make_default()
     """How the clocks of its stream are trusted."""
 
     @property
     def granted_ppm(self) -> int:
         """The share of a processor that speculation may take."""
-        return (self.speculate or SpeculateConfig.by_default()).share_ppm
+        return (self.speculate or SpeculateConfig.make_default()).share_ppm
 
     def faults(self) -> Iterator[Fault]:
         if self.speculate is not None and self.answer != SPECULATE:

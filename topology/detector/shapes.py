@@ -39,19 +39,19 @@ class ClassShape:
         self.is_object = self.is_object and bool(self._slots or self._has_dict)
         self.fields = [each.name for each in fields(kind)] if is_dataclass(kind) else None
 
-    def is_named(self, value: Any) -> bool:
+    def is_named_tuple(self, value: Any) -> bool:
         """Return whether the value is a NamedTuple without further attributes."""
         return self._is_row and not (self._has_dict and vars(value))
 
     def parts(self, value: Any) -> Collection[Any] | None:
         """Return the parts of an object (none for an Enum member), or None if it is not a value."""
-        if self.is_named(value):
+        if self.is_named_tuple(value):
             return value  # type: ignore[no-any-return]
         if self.is_member:
             return ()
-        return self.inside(value).values() if self.is_object else None
+        return self.attributes_of(value).values() if self.is_object else None
 
-    def inside(self, value: Any) -> dict[str, Any]:
+    def attributes_of(self, value: Any) -> dict[str, Any]:
         """Return the attributes that are set. The caller must not change the dict."""
         if not self._slots:
             own: dict[str, Any] = vars(value)
@@ -66,7 +66,7 @@ class ClassShape:
 shape_of: Final[Callable[[Any], ClassShape]] = lru_cache(MAX_SHAPES)(ClassShape)
 
 
-def make(kind: type, attributes: Mapping[str, Any]) -> Any:
+def make_object(kind: type, attributes: Mapping[str, Any]) -> Any:
     """Make an object from its attributes, even a frozen one.
 
     Its `__init__` is not called, because it may need other arguments.

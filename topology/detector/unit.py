@@ -36,9 +36,9 @@ from topology.detector.cursor import COUNTS, Counts, DetectorOutput
 from topology.detector.detector import Behaviour
 from topology.detector.item import BEHIND_ALL, FIRST, KEY, Key, LogEntry, behind
 from topology.detector.key_log import MAX_SPACING, STORED, KeyLog, SavedLog, cause_of_buried
-from topology.detector.mend import mend
-from topology.detector.result_event import Edit, net
-from topology.detector.values import same
+from topology.detector.mend import correct_dirty
+from topology.detector.result_event import Edit, net_changes
+from topology.detector.values import are_same
 from topology.model.result import RETRACT, ResultIds, frame
 from topology.model.saved import INT, Shape, list_of
 from topology.model.tables import Table
@@ -136,7 +136,7 @@ class Unit:
 
     def take_edits(self) -> list[Edit]:
         """Return the net changes since the last call."""
-        edits = net(self._edits or ())
+        edits = net_changes(self._edits or ())
         if self._edits:
             self._edits.clear()
         return edits
@@ -161,7 +161,7 @@ class Unit:
             self.held += len(log.entries) - held
             if entry.key < self.reached:
                 self.fresh.append(entry.key)
-            self._stir(key, log)
+            self._mark_changed(key, log)
         return word
 
     def remove(self, key: str, of: Key) -> bool:
@@ -172,10 +172,10 @@ class Unit:
             return False
         self.held -= 1
         self.released.append(entry)
-        self._stir(key, log)
+        self._mark_changed(key, log)
         return True
 
-    def _stir(self, key: str, log: KeyLog) -> None:
+    def _mark_changed(self, key: str, log: KeyLog) -> None:
         self._stirred[key] = log
         self.table.note(key)
 
@@ -195,14 +195,14 @@ class Unit:
             visited.setdefault(key, self.logs[key])
         for log in visited.values():
             if log.dirty and self._behaviour.corrects:
-                mend(log, self._behaviour, self.counts)
+                correct_dirty(log, self._behaviour, self.counts)
             log.advance(goal, final)
         self.reached, self.confirmed = goal, final
         if self.counts.blocks or not self._behaviour.is_cheap:
-            self._keep_fewer_or_more()
+            self._adjust_spacing()
         for key in self.open.due(final[0] + 1):
             visited.setdefault(key, self.logs[key])
-        return self._settle(visited)
+        return self._collect_changes(visited)
 
     def end(self, last_ns: int) -> list[Record]:
         """End the input, whose newest time is `last_ns`, and return the last changes.
@@ -219,9 +219,9 @@ class Unit:
             log.end()
         edits[begun:] = [each._replace(stamp_ns=last_ns) for each in edits[begun:]]
         self.reached = self.confirmed = BEHIND_ALL
-        return self._settle(dict(self.logs))
+        return self._collect_changes(dict(self.logs))
 
-    def _settle(self, visited: dict[str, KeyLog]) -> list[Record]:
+    def _collect_changes(self, visited: dict[str, KeyLog]) -> list[Record]:
         """Confirm the items before C in these logs, set their timers, and return the changes."""
         records: list[Record] = []
         for key, log in visited.items():
@@ -237,15 +237,15 @@ class Unit:
                 for id_ in pending:
                     self._emit(log, id_, records)
                 if len(log.shown) + len(log.floor) > 2 * MAX_IDS:
-                    self._forget_some(log)
+                    self._forget_oldest(log)
             if is_confirmed and log.shown:
-                self._bury(log)
+                self._forget_expired(log)
             self._arm(key, log)
         if len(records) > 1:
-            records.sort(key=_order)
+            records.sort(key=_record_order)
         return records
 
-    def _bury(self, log: KeyLog) -> None:
+    def _forget_expired(self, log: KeyLog) -> None:
         """Forget the retracted results that cannot be emitted again."""
         for id_, shown in list(log.shown.items()):
             cause = cause_of_buried(shown)
@@ -266,7 +266,7 @@ class Unit:
         if shown is None:
             shown = log.shown[id_] = CurrentResult[DetectorOutput | None](None)
         before = shown.content
-        is_news = before is None or not output.reads_as(before)
+        is_news = before is None or not output.has_same_content(before)
         becomes_final = is_final and not shown.final and output.cause[0] <= self.finals_until_ns
         is_news = is_news or becomes_final
         op = shown.show(output, is_news=is_news, is_final=is_final)
@@ -275,7 +275,7 @@ class Unit:
         if is_final:
             log.forget(id_)
 
-    def _forget_some(self, log: KeyLog) -> None:
+    def _forget_oldest(self, log: KeyLog) -> None:
         for id_ in list(log.shown):
             if len(log.shown) <= MAX_IDS:
                 break
@@ -290,13 +290,13 @@ class Unit:
         self.open.disarm(key)
         self.open.arm(key, log.open_ns)
         rules = self._behaviour
-        if log.is_idle and not rules.has_end and same(log.live.state, rules.initial()):
+        if log.is_idle and not rules.has_end and are_same(log.live.state, rules.initial()):
             # The key is as it was before its first event, so it needs no log.
             self.unread.disarm(key)
             self.open.disarm(key)
             del self.logs[key]
 
-    def _keep_fewer_or_more(self) -> None:
+    def _adjust_spacing(self) -> None:
         """Keep fewer or more savepoints, so that all copies together stay within `max_kept`.
 
         The estimate assumes a savepoint of the largest size after each buffered event. States that
@@ -309,16 +309,16 @@ class Unit:
             self.thin_out()
         elif self.spacing > 1 and kept * KEEPS_MORE < self.max_kept:
             self.spacing //= 2
-            self._space_out()
+            self._apply_spacing()
 
     def thin_out(self) -> None:
         """Drop every second savepoint, and add new ones half as often. Results stay the same."""
         self.spacing = min(2 * self.spacing, MAX_SPACING)
         for log in self.logs.values():
             log.thin_out()
-        self._space_out()
+        self._apply_spacing()
 
-    def _space_out(self) -> None:
+    def _apply_spacing(self) -> None:
         for key, log in self.logs.items():
             log.spacing = self.spacing
             self.table.note(key)
@@ -339,10 +339,10 @@ class Unit:
                 if shown.live:
                     shown.content = log.current(id_)
             self._arm(key, log)
-        self.table.follow(is_written=self.table.is_followed)
+        self.table.reset_changes(is_written=self.table.is_followed)
         if self._edits is not None:
             self._edits.clear()
 
 
-def _order(record: Record) -> tuple[bool, Key, str]:
+def _record_order(record: Record) -> tuple[bool, Key, str]:
     return (record.op != RETRACT, record.output.cause, record.output.id)

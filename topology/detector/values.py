@@ -29,7 +29,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from topology.detector.item import Seen
-from topology.detector.shapes import make, shape_of
+from topology.detector.shapes import make_object, shape_of
 from topology.model.operator import Plain
 from topology.model.saved import ValueKind
 from topology.query.numbers import is_text
@@ -70,7 +70,7 @@ class NotAValue(Exception):
     """The error for an object that is not a value; its text names the part that is not."""
 
 
-def same(one: Any, other: Any, depth: int = 0) -> bool:
+def are_same(one: Any, other: Any, depth: int = 0) -> bool:
     if one is other:
         return True
     kind = type(one)
@@ -99,16 +99,18 @@ def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
     if kind is Seen:
         return _are_same_rows(_of_event(one), _of_event(other), depth)
     shape = shape_of(kind)
-    if shape.is_named(one) and shape.is_named(other):
+    if shape.is_named_tuple(one) and shape.is_named_tuple(other):
         return _are_same_rows(one, other, depth)
-    return shape.is_object and _are_same_dicts(shape.inside(one), shape.inside(other), depth)
+    return shape.is_object and _are_same_dicts(
+        shape.attributes_of(one), shape.attributes_of(other), depth
+    )
 
 
 def _are_same_rows(one: Any, other: Any, depth: int) -> bool:
     if len(one) != len(other):
         return False
     for each, also in zip(one, other, strict=True):  # noqa: SIM110 - a generator would cost more
-        if not same(each, also, depth):
+        if not are_same(each, also, depth):
             return False
     return True
 
@@ -130,12 +132,12 @@ def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
         if len(kinds) == 1 and kinds <= _SCALARS and kinds == set(map(type, other)):
             return True
         others = {each: each for each in other}
-        return all(same(each, others[each], depth) for each in one)
+        return all(are_same(each, others[each], depth) for each in one)
     except Exception:  # noqa: BLE001 - a user's __eq__ or __hash__ may raise anything
         return False
 
 
-def copy(value: Any, depth: int = 0) -> Any:
+def deep_copy(value: Any, depth: int = 0) -> Any:
     """Return a copy that shares nothing mutable with the value; immutable values are not copied.
 
     NotAValue is raised if part of the value is not a value.
@@ -145,40 +147,40 @@ def copy(value: Any, depth: int = 0) -> Any:
         return value
     below = depth + 1
     if below > MAX_DEPTH:
-        raise _too_deep()
+        raise _depth_error()
     if kind is dict:
         return {
-            (name if type(name) in _FIXED else copy(name, below)): (
-                each if type(each) in _FIXED else copy(each, below)
+            (name if type(name) in _FIXED else deep_copy(name, below)): (
+                each if type(each) in _FIXED else deep_copy(each, below)
             )
             for name, each in value.items()
         }
     if kind is list:
-        return [each if type(each) in _FIXED else copy(each, below) for each in value]
+        return [each if type(each) in _FIXED else deep_copy(each, below) for each in value]
     if kind is set or kind is frozenset:
         is_flat = _FIXED.issuperset(map(type, value))
-        return kind(value if is_flat else [copy(each, below) for each in value])
-    return _copied_object(kind, value, below)
+        return kind(value if is_flat else [deep_copy(each, below) for each in value])
+    return _copy_object(kind, value, below)
 
 
-def _copied_object(kind: type, value: Any, below: int) -> Any:
+def _copy_object(kind: type, value: Any, below: int) -> Any:
     shape = shape_of(kind)
-    if kind is tuple or shape.is_named(value):
+    if kind is tuple or shape.is_named_tuple(value):
         is_flat = _FIXED.issuperset(map(type, value))
-        return value if is_flat else tuple.__new__(kind, [copy(each, below) for each in value])
+        return value if is_flat else tuple.__new__(kind, [deep_copy(each, below) for each in value])
     if shape.is_member:
         return value
     if not shape.is_object:
-        raise _no_value(kind)
-    inside = shape.inside(value)
-    return make(kind, {name: copy(each, below) for name, each in inside.items()})
+        raise _not_a_value_error(kind)
+    inside = shape.attributes_of(value)
+    return make_object(kind, {name: deep_copy(each, below) for name, each in inside.items()})
 
 
-def _too_deep() -> NotAValue:
+def _depth_error() -> NotAValue:
     return NotAValue(f"it is nested in more than {MAX_DEPTH} levels, or contains itself")
 
 
-def _no_value(kind: type) -> NotAValue:
+def _not_a_value_error(kind: type) -> NotAValue:
     return NotAValue(
         f"it contains a {kind.__name__}, whose content is not in its attributes; use a dict, "
         "a list, a tuple or a number instead"
@@ -192,12 +194,12 @@ def pack(value: Any, classes: Classes, depth: int = 0) -> Plain:
     """
     kind = type(value)
     if kind in _FIXED:
-        return _packed_scalar(value)
+        return _pack_scalar(value)
     if depth == MAX_DEPTH:
-        raise _too_deep()
+        raise _depth_error()
     tag = _TAGS.get(kind)
     if tag is None:
-        return _packed_object(value, classes, depth + 1)
+        return _pack_object(value, classes, depth + 1)
     parts: Iterable[Any] = value
     if kind is dict:
         parts = [part for pair in value.items() for part in pair]
@@ -207,26 +209,26 @@ def pack(value: Any, classes: Classes, depth: int = 0) -> Plain:
     return [tag, *(sorted(row, key=repr) if kind is set or kind is frozenset else row)]
 
 
-def _packed_object(value: Any, classes: Classes, below: int) -> Plain:
+def _pack_object(value: Any, classes: Classes, below: int) -> Plain:
     kind = type(value)
     name = kind.__name__
     shape = shape_of(kind)
-    is_named = shape.is_named(value)
+    is_named = shape.is_named_tuple(value)
     if not (shape.is_member or is_named or shape.is_object):
-        raise _no_value(kind)
+        raise _not_a_value_error(kind)
     if classes.get(name) is not kind:
         raise NotAValue(f"it contains a {name}; list this class in `classes` of the Detector")
     if shape.is_member:
-        return ["n", name, _packed_member(value)]
+        return ["n", name, _pack_member(value)]
     if is_named:
         return ["o", name, *[pack(each, classes, below) for each in value]]
-    inside = shape.inside(value)
+    inside = shape.attributes_of(value)
     if shape.fields is not None and list(inside) == shape.fields:
         return ["o", name, *[pack(each, classes, below) for each in inside.values()]]
     return ["v", name, pack(inside, classes, below)]
 
 
-def _packed_member(member: Any) -> Plain:
+def _pack_member(member: Any) -> Plain:
     """Return the name of an Enum member, or its bits if it combines flags and has no name.
 
     NotAValue is raised if it has neither name nor bits.
@@ -235,11 +237,11 @@ def _packed_member(member: Any) -> Plain:
     if kind.__members__.get(member.name) is member:
         return member.name
     if type(member.value) is int and kind(member.value) is member:
-        return _packed_scalar(member.value)
+        return _pack_scalar(member.value)
     raise NotAValue(f"it contains a {kind.__name__} that has no name")
 
 
-def _packed_scalar(value: Any) -> Plain:
+def _pack_scalar(value: Any) -> Plain:
     kind = type(value)
     if kind is float:
         return ["f", float(value).hex()]
@@ -281,13 +283,13 @@ def unpack(plain: Plain, classes: Classes) -> Any:
         members: Any = classes[plain[1]]
         return members[plain[2]] if isinstance(plain[2], str) else members(plain[2])
     if tag == "v":
-        return make(classes[plain[1]], unpack(plain[2], classes))
+        return make_object(classes[plain[1]], unpack(plain[2], classes))
     if tag == "o":
         kind = classes[plain[1]]
         parts = [unpack(each, classes) for each in plain[2:]]
         if issubclass(kind, tuple):
             return kind(*parts)
-        return make(kind, dict(zip(shape_of(kind).fields or (), parts, strict=True)))
+        return make_object(kind, dict(zip(shape_of(kind).fields or (), parts, strict=True)))
     return _GROUP_OF[tag]([unpack(each, classes) for each in plain[1:]])
 
 
@@ -320,13 +322,13 @@ def size_of(value: Any, at_most: int) -> int:
         count += 1
         kind = type(each)
         if kind in _FIXED:
-            count += _blocks_of(each)
+            count += _count_blocks(each)
         else:
-            left += [each.payload] if kind is Seen else _inside(each) or ()
+            left += [each.payload] if kind is Seen else _find_parts(each) or ()
     return count
 
 
-def _inside(value: Any) -> Collection[Any] | None:
+def _find_parts(value: Any) -> Collection[Any] | None:
     """Return the parts of a container or of an object, or None for anything else."""
     kind = type(value)
     if kind is dict:
@@ -336,7 +338,7 @@ def _inside(value: Any) -> Collection[Any] | None:
     return shape_of(kind).parts(value)
 
 
-def _blocks_of(value: Any) -> int:
+def _count_blocks(value: Any) -> int:
     kind = type(value)
     if kind is str:
         if len(value) * _MOST_BYTES < BLOCK:
@@ -347,7 +349,7 @@ def _blocks_of(value: Any) -> int:
     return len(value) // BLOCK if kind is bytes else 0
 
 
-def glance(value: Any, classes: Classes) -> int:
+def count_text_blocks(value: Any, classes: Classes) -> int:
     """Return `ODD` if `packed` would refuse the value, or else the number of long texts' blocks.
 
     Bytes and integers count as texts. At most `GLANCE` parts are examined, and all others are
@@ -355,7 +357,7 @@ def glance(value: Any, classes: Classes) -> int:
     others are examined while their parts fit in it.
     """
     if type(value) in _FIXED:
-        return _glance_at_scalar(value)
+        return _count_scalar_blocks(value)
     blocks, room = 0, GLANCE
     left = [value]
     known: set[int] = set()
@@ -379,7 +381,7 @@ def glance(value: Any, classes: Classes) -> int:
                 continue
             if kind is not str and kind is not int and kind is not bytes:
                 continue
-            more = _glance_at_scalar(part)
+            more = _count_scalar_blocks(part)
             if more < 0:
                 return ODD
             blocks += more
@@ -394,7 +396,7 @@ def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
     kind = type(value)
     if kind is Seen or (kind is dict and 2 * len(value) > room):
         return []
-    inside = _inside(value)
+    inside = _find_parts(value)
     if inside is None or (kind not in _TAGS and classes.get(kind.__name__) is not kind):
         return None
     return [*inside] if len(inside) <= room else []
@@ -415,14 +417,14 @@ def _holds_itself(value: Any, classes: Classes) -> bool:
     return False
 
 
-def _glance_at_scalar(value: Any) -> int:
+def _count_scalar_blocks(value: Any) -> int:
     kind = type(value)
     if kind is str:
         size = len(value)
         if size <= GLANCE * BLOCK and not is_text(value):
             return ODD
         return size // BLOCK
-    return _blocks_of(value)
+    return _count_blocks(value)
 
 
 def classes_in(value: Any) -> dict[str, type]:
@@ -439,8 +441,8 @@ def classes_in(value: Any) -> dict[str, type]:
         if kind is not dict and kind not in _GROUPS:
             shape = shape_of(kind)
             is_data = shape.is_object and shape.fields is not None
-            if not (is_data or shape.is_named(each) or shape.is_member):
+            if not (is_data or shape.is_named_tuple(each) or shape.is_member):
                 continue
             found[kind.__name__] = kind
-        left += [(part, depth + 1) for part in _inside(each) or ()]
+        left += [(part, depth + 1) for part in _find_parts(each) or ()]
     return found

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event, at_ns, twin
+from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event, at_ns, copy_event
 from topology.model.late import MERGE_FULL
 from topology.model.outcome import Duplicate, Late, Step
 
@@ -50,13 +50,13 @@ class Accepted:
     def __init__(self, events: Sequence[Event], *, passes_late: bool = True) -> None:
         self._events = events
         self._passes_late = passes_late
-        self._copies = [twin(event) for event in events]
+        self._copies = [copy_event(event) for event in events]
         self._marks: list[Event] = []
         self._refused: set[Event] = set()
 
     def note(self, step: Step) -> None:
         """Record the marks for what MERGE emitted and reported in this step."""
-        self._refuse(step)
+        self._record_refused(step)
         passed: Event | None = None
         for event in step.released:
             if event.kind == WATERMARK:
@@ -64,21 +64,21 @@ class Accepted:
                 self._marks.append(event)
             elif event.kind == DATA and not event.late:
                 if passed is None or passed.at_ns != event.at_ns:
-                    passed = twin(event)
+                    passed = copy_event(event)
                     passed.kind = PASSED
                     self._marks.append(passed)
                 passed.source, passed.epoch, passed.seq = event.source, event.epoch, event.seq
                 passed.ref_time_ns = max(passed.ref_time_ns, event.ref_time_ns)
                 passed.error_ns = max(passed.error_ns, event.error_ns)
 
-    def _refuse(self, step: Step) -> None:
+    def _record_refused(self, step: Step) -> None:
         """Record the events that MERGE refused, and add a mark for each late one.
 
         Late events are reported when their instant is over, which may be in a later batch.
         """
         for report in step.reports:
             if isinstance(report, Late):
-                rejected = twin(report.event)
+                rejected = copy_event(report.event)
                 rejected.kind, rejected.at_ns = REJECTED, report.at_ns
                 self._marks.append(rejected)
                 if report.reason != MERGE_FULL:

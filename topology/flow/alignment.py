@@ -61,7 +61,7 @@ class Alignment(Operator):
         self._listed = [0] * partitions
         """How many events at the front of each queue a step has listed as kept."""
         self._heads: list[tuple[int, int]] = []
-        self._frontier = self._smallest_newest()
+        self._frontier = self._find_frontier()
         self._queued = 0
         self._now_ns = 0
         self.waivers = 0
@@ -89,8 +89,8 @@ class Alignment(Operator):
         for event in events:
             lane = event.lane
             if event.at_ns < newest_ns[lane] or not waits[lane]:
-                self._advance(released)
-                self._settle(event)
+                self._release_ready(released)
+                self._admit(event)
             else:
                 newest_ns[lane] = event.at_ns
             if event.kind == PROGRESS:
@@ -104,8 +104,8 @@ class Alignment(Operator):
             if isinstance(value, bytes):
                 self._bytes += len(value)
             if self._queued > self._max_queued or self._bytes > self._max_queued_bytes:
-                self._advance(released)
-        self._advance(released)
+                self._release_ready(released)
+        self._release_ready(released)
         step = Step(self._now_ns, released)
         step.freed += released
         for lane, queue in enumerate(self._queues):
@@ -135,10 +135,10 @@ class Alignment(Operator):
         """Begin at this instant, before any event. No partition may send anything older."""
         self._now_ns = now_ns
         self._newest_ns = [now_ns] * len(self._newest_ns)
-        self._frontier = self._smallest_newest()
+        self._frontier = self._find_frontier()
 
     def explain(self) -> dict[str, Plain]:
-        waiting_for = self.waiting_for() if self._queued else []
+        waiting_for = self.blocking_partitions() if self._queued else []
         return {"waiting_for": waiting_for, "waivers": self.waivers}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
@@ -149,10 +149,10 @@ class Alignment(Operator):
         for event in self.iter_held():
             if (event.source, event.seq) == (source, seq) and epoch in {NO_EPOCH, event.epoch}:
                 where = {"stream": event.stream, "epoch": event.epoch, "since": event.at_ns}
-                return {**where, "waiting_for": self.waiting_for()}
+                return {**where, "waiting_for": self.blocking_partitions()}
         return None
 
-    def waiting_for(self) -> list[str]:
+    def blocking_partitions(self) -> list[str]:
         """Return the names TOPIC/NUMBER of the upstream partitions that hold up the others."""
         first = self._frontier[0]
         return [
@@ -161,7 +161,7 @@ class Alignment(Operator):
             if self._waits[lane] and self._newest_ns[lane] <= first
         ]
 
-    def _settle(self, event: Event) -> None:
+    def _admit(self, event: Event) -> None:
         """Admit an event that is out of order, or whose partition is not awaited.
 
         An event that is too old counts as arriving now. Any other event shows that its partition
@@ -175,7 +175,7 @@ class Alignment(Operator):
         if event.at_ns > self._now_ns and lane in self._lanes.awaited:
             self._waits[lane] = True
 
-    def _hold(self, event: Event) -> None:
+    def _buffer(self, event: Event) -> None:
         queue = self._queues[event.lane]
         if not queue:
             heappush(self._heads, (event.at_ns, event.lane))
@@ -186,10 +186,10 @@ class Alignment(Operator):
     def _is_full(self) -> bool:
         return self._queued > self._max_queued or self._bytes > self._max_queued_bytes
 
-    def _advance(self, released: list[Event]) -> None:
+    def _release_ready(self, released: list[Event]) -> None:
         """Release events up to the frontier, and waive partitions while the buffer is full."""
         while True:
-            self._frontier = self._smallest_newest()
+            self._frontier = self._find_frontier()
             self._release_until(self._frontier, released)
             if not self._is_full():
                 break
@@ -197,7 +197,7 @@ class Alignment(Operator):
             self.waivers += 1
         self._now_ns = max(self._now_ns, self._frontier[0])
 
-    def _smallest_newest(self) -> tuple[int, int]:
+    def _find_frontier(self) -> tuple[int, int]:
         newest = [(at_ns, lane) for lane, at_ns in enumerate(self._newest_ns)]
         last = max(self._newest_ns), len(newest) - 1
         return min([each for each in newest if self._waits[each[1]]], default=last)
@@ -244,8 +244,8 @@ class Alignment(Operator):
             self._newest_ns[: len(newest_ns)] = newest_ns
             for lane in self._lanes.awaited & frozenset(range(len(waived))):
                 self._waits[lane] = not waived[lane]
-            self._frontier = self._smallest_newest()
+            self._frontier = self._find_frontier()
         for event in held:
-            self._hold(event)
+            self._buffer(event)
         self._listed = [len(queue) for queue in self._queues]
         yield len(held)

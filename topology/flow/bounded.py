@@ -27,7 +27,7 @@ from topology.model.result import (
     Overflow,
     Result,
 )
-from topology.wire.json_lines import FIELDS, line_json, result_line
+from topology.wire.json_lines import FIELDS, encode_line, make_result_line
 
 LARGE: Final = (
     "values",
@@ -56,7 +56,7 @@ BYTES_PER_CHAR: Final = 6
 """The maximum number of bytes that JSON takes for a character, which may be escaped."""
 
 
-def drop_large(found: list[Finding], most_bytes: int) -> list[Finding]:
+def replace_large(found: list[Finding], most_bytes: int) -> list[Finding]:
     """Return the findings, without those that are too large.
 
     Each finding that is too large is replaced by a retraction of its earlier revision, an overflow,
@@ -67,17 +67,17 @@ def drop_large(found: list[Finding], most_bytes: int) -> list[Finding]:
     for each in found:
         if (
             isinstance(each, Result)
-            and _chars(each) > most_chars
-            and len(line_json(result_line(each))) > most_bytes
+            and _max_chars(each) > most_chars
+            and len(encode_line(make_result_line(each))) > most_bytes
         ):
-            _take_away(each, left)
+            _replace(each, left)
         else:
             left.append(each)
     return left
 
 
-def _take_away(result: Result, left: list[Finding]) -> None:
-    op, last = result.op, _last_of(result)
+def _replace(result: Result, left: list[Finding]) -> None:
+    op, last = result.op, _last_member(result)
     if op != EMIT:
         result.op = RETRACT
         for name in CONTENT[type(result)]:
@@ -89,7 +89,7 @@ def _take_away(result: Result, left: list[Finding]) -> None:
         left.append(Overflow(result.at_ns, result.stream, result.query, last, 0, found_by))
 
 
-def _last_of(result: Result) -> Member | None:
+def _last_member(result: Result) -> Member | None:
     if isinstance(result, MatchSetResult):
         return result.ranges[-1].last if result.ranges else None
     if isinstance(result, MatchResult):
@@ -100,7 +100,7 @@ def _last_of(result: Result) -> Member | None:
     return None
 
 
-def _chars(result: Result) -> int:
+def _max_chars(result: Result) -> int:
     """Return an upper bound of the number of characters in the result's line."""
     size = HEAD_CHARS + len(result.stream) + len(result.query)
     left: list[Any] = [CONTENT_OF[type(result)](result)]

@@ -26,7 +26,7 @@ from topology.model.operator import Operator
 from topology.model.payload import Payloads
 from topology.pattern.settings import PatternQuery
 from topology.query.queries import Queries
-from topology.query.zone import rules_digest
+from topology.query.zone import digest_rules
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
@@ -60,7 +60,7 @@ class Site(NamedTuple):
     def config(self) -> StreamConfig:
         return resolve_stream(self.topology, self.stream)
 
-    def select_asked(self, kind: type[Q]) -> dict[str, Q]:
+    def select_queries(self, kind: type[Q]) -> dict[str, Q]:
         """Return the queries of this kind that read the site's streams and input alone, by name."""
         topology = self.topology
         return {
@@ -75,8 +75,8 @@ def reorder(site: Site) -> Operator:
     """Return the operator that orders each source, by sequence number or by time."""
     config = site.config.reorder
     if config.is_mixed:
-        return MixedReorder(_by_number(site), by_time(site))
-    return _by_number(site) if config.numbered else by_time(site)
+        return MixedReorder(_build_by_number(site), by_time(site))
+    return _build_by_number(site) if config.numbered else by_time(site)
 
 
 def by_time(site: Site, policy: Callable[[], SlackPolicy] | None = None) -> ReorderByTime:
@@ -91,7 +91,7 @@ def by_time(site: Site, policy: Callable[[], SlackPolicy] | None = None) -> Reor
     return ReorderByTime(site.stream, config.reorder, policy, max_ahead_ns)
 
 
-def _by_number(site: Site) -> Reorder:
+def _build_by_number(site: Site) -> Reorder:
     return Reorder(site.stream, site.config.reorder)
 
 
@@ -99,11 +99,11 @@ def clock(site: Site) -> Operator:
     return Clock(site.config.clock, site.table)
 
 
-def merge(site: Site) -> Operator:
+def build_merge(site: Site) -> Operator:
     return Merge(site.stream, site.config.merge)
 
 
-def windows(site: Site) -> Operator | None:
+def build_windows(site: Site) -> Operator | None:
     from topology.window.operator import Windows
 
     topology, stream = site.topology, site.stream
@@ -115,21 +115,21 @@ def windows(site: Site) -> Operator | None:
             functions_digest=functions_digest(topology, query),
             ordered=not site.is_speculative,
             announced=topology.watermark,
-            payloads=site.payloads if _calls_none(topology, query) else None,
+            payloads=site.payloads if _uses_built_ins_only(topology, query) else None,
         )
-        for query in site.select_asked(WindowQuery).values()
+        for query in site.select_queries(WindowQuery).values()
     ]
     return Queries(found) if found else None
 
 
-def _calls_none(topology: Topology, query: WindowQuery) -> bool:
+def _uses_built_ins_only(topology: Topology, query: WindowQuery) -> bool:
     """Return whether no aggregate is a user's, which might change the values that it gets."""
     own = topology.user_functions.aggregates
     return all(each.function not in own for each in query.aggregate.values())
 
 
 def pattern(site: Site) -> Operator | None:
-    queries = site.select_asked(PatternQuery)
+    queries = site.select_queries(PatternQuery)
     if not queries:
         return None
     from topology.pattern.operator import Pattern
@@ -159,7 +159,7 @@ def _engine_of(topology: Topology, stream: str, queries: Mapping[str, PatternQue
     return Engine(compiled, stream, emits_final=emits_final)
 
 
-def joins(site: Site) -> Operator | None:
+def build_joins(site: Site) -> Operator | None:
     """Return the operator of the joins between the site's streams, or None if there are none."""
     from topology.join.operator import Join
     from topology.join.queries import JoinQueries
@@ -171,12 +171,12 @@ def joins(site: Site) -> Operator | None:
             announced=site.topology.watermark,
             payloads=site.payloads,
         )
-        for query in site.select_asked(JoinQuery).values()
+        for query in site.select_queries(JoinQuery).values()
     ]
     return JoinQueries(found) if found else None
 
 
-def detectors(site: Site) -> Operator | None:
+def build_detectors(site: Site) -> Operator | None:
     """Return the operator of the stream's detectors, or None.
 
     Detectors read ordered events. If one of them is speculative, all of them read accepted events.
@@ -195,7 +195,7 @@ def detectors(site: Site) -> Operator | None:
             inputs_of(topology, query),
             functions_digest=functions_digest(topology, query),
         )
-        for query in site.select_asked(DetectorQuery).values()
+        for query in site.select_queries(DetectorQuery).values()
     ]
     return DetectorQueries(found) if found else None
 
@@ -255,7 +255,7 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
                 zones.add(each.window.zone)
             case DetectorQuery():
                 names["detectors"].add(each.detector)
-    rules = "".join(map(rules_digest, sorted(zones)))
+    rules = "".join(map(digest_rules, sorted(zones)))
     if not own.texts:
         return rules
     from topology.pattern.tree.mentions import find_called
@@ -270,7 +270,7 @@ def meaning_of(topology: Topology, name: str) -> bytes:
     if isinstance(query, DetectorQuery):
         return fingerprint(query, inputs_of(topology, query))
     if isinstance(query, PatternQuery):
-        from topology.pattern.tree.fingerprint import fingerprint as pattern_fingerprint
+        from topology.pattern.tree.fingerprint import compute_fingerprint as pattern_fingerprint
 
         return pattern_fingerprint(query.pattern).encode()
     return query.fingerprint()

@@ -20,7 +20,7 @@ from topology.model.composite import Composite, CompositePart
 from topology.model.event import Event, at_ns
 from topology.model.operator import Figures, Operator, Plain
 from topology.model.outcome import Step
-from topology.query.queries import worst
+from topology.query.queries import combine_figures
 
 
 class ByLane(Composite):
@@ -68,22 +68,22 @@ class ByLane(Composite):
                 if due_ns is None or due_ns >= now_ns:
                     continue
                 batch = []
-            steps.append(self._in_lane(lane, operator.on_batch(batch, now_ns)))
-        return _join(steps, now_ns)
+            steps.append(self._set_lane(lane, operator.on_batch(batch, now_ns)))
+        return _combine(steps, now_ns)
 
     def on_time(self, now_ns: int) -> Step:
         steps = []
         for lane, operator in self.operators.items():
             due_ns = operator.next_deadline_ns()
             if due_ns is not None and due_ns <= now_ns:
-                steps.append(self._in_lane(lane, operator.on_time(now_ns)))
-        return _join(steps, now_ns)
+                steps.append(self._set_lane(lane, operator.on_time(now_ns)))
+        return _combine(steps, now_ns)
 
     def on_end(self, now_ns: int) -> Step:
-        ended = [self._in_lane(lane, it.on_end(now_ns)) for lane, it in self.operators.items()]
-        return _join(ended, now_ns)
+        ended = [self._set_lane(lane, it.on_end(now_ns)) for lane, it in self.operators.items()]
+        return _combine(ended, now_ns)
 
-    def _in_lane(self, lane: int, step: Step) -> Step:
+    def _set_lane(self, lane: int, step: Step) -> Step:
         """Note the lane in the events that the operator itself has made."""
         if lane:
             for event in step.released:
@@ -93,10 +93,10 @@ class ByLane(Composite):
     # -- For people and drivers --------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        return worst(operator.figures() for operator in self.operators.values())
+        return combine_figures(operator.figures() for operator in self.operators.values())
 
     def counts_of(self, source: str) -> Figures:
-        return worst(operator.counts_of(source) for operator in self.operators.values())
+        return combine_figures(operator.counts_of(source) for operator in self.operators.values())
 
     def explain(self) -> dict[str, Any]:
         """Return the figures of all lanes together, and the lists of what waits, joined."""
@@ -125,7 +125,7 @@ class ByLane(Composite):
     def prefix_of(self, key: str) -> str:
         return key[: key.find("/") + 1]
 
-    def takers(self, event: Event) -> Sequence[CompositePart]:
+    def holders_of(self, event: Event) -> Sequence[CompositePart]:
         return [self._by_lane[event.lane]]
 
 
@@ -139,7 +139,7 @@ def lanes_in(operator: Operator) -> Sequence[tuple[str, Operator]]:
     return [(f"{lane}/", each) for lane, each in operator.operators.items()]
 
 
-def _join(steps: Sequence[Step], now_ns: int) -> Step:
+def _combine(steps: Sequence[Step], now_ns: int) -> Step:
     """Return the steps of the lanes as one, in the order of the instants, then of the lanes."""
     if len(steps) == 1:
         return steps[0]

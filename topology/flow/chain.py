@@ -41,15 +41,15 @@ class Chain(Composite):
         self._has_readers = any(node.is_speculative for node in self.nodes)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        return self.on(BATCH, events, now_ns)
+        return self.run(BATCH, events, now_ns)
 
     def on_time(self, now_ns: int) -> Step:
-        return self.on(TIME, (), now_ns)
+        return self.run(TIME, (), now_ns)
 
     def on_end(self, now_ns: int) -> Step:
-        return self.on(END, (), now_ns)
+        return self.run(END, (), now_ns)
 
-    def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
+    def run(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
         """Process a batch, the passing of time, or the end of the input (`what`).
 
         Only a BATCH has `events`.
@@ -63,7 +63,7 @@ class Chain(Composite):
         accepted: Accepted | None = None
         for node in self.nodes:
             if node.is_speculative and accepted is not None:
-                found.add_found(node.read(accepted, what, now_ns))
+                found.add_outcomes(node.read(accepted, what, now_ns))
                 continue
             if not events and what != END and not self._is_needed(node, found, what, now_ns):
                 is_first = False
@@ -71,16 +71,16 @@ class Chain(Composite):
                     edge.put((), now_ns)
                 continue
             if found.results and node.detectors is not None:
-                node.detectors.overhear(found.results)
+                node.detectors.take_results(found.results)
             merge = node.operator if node.name == MERGE else None
             if isinstance(merge, Merge) and (self._has_readers or self.accepted_edges):
                 accepted = Accepted(events, passes_late=merge.passes_late)
             nothing_came = is_first and what != BATCH
-            step = node.passes(what, now_ns) if nothing_came else node.on(what, events, now_ns)
+            step = node.passes(what, now_ns) if nothing_came else node.run(what, events, now_ns)
             if merge is not None:
-                self._note_merged(step, accepted)
+                self._record_merged(step, accepted)
             is_first = False
-            found.add_found(step)
+            found.add_outcomes(step)
             events, now_ns = step.released, step.now_ns
             for edge in node.edges:
                 edge.put(events, now_ns)
@@ -102,16 +102,16 @@ class Chain(Composite):
             return True
         return node.is_due(what, now_ns)
 
-    def _note_merged(self, step: Step, accepted: Accepted | None) -> None:
+    def _record_merged(self, step: Step, accepted: Accepted | None) -> None:
         """Record what MERGE emitted, for readers of accepted events too."""
         if self.passed is not None:
             self.passed.note(step.released)
         if accepted is not None:
             accepted.note(step)
             for edge in self.accepted_edges:
-                edge.accept(accepted, step.now_ns)
+                edge.collect_accepted(accepted, step.now_ns)
 
-    def passed_by(self, reader: Node) -> tuple[int, int]:
+    def progress_before(self, reader: Node) -> tuple[int, int]:
         """Return an instant after all events that have passed, and the error of later events.
 
         The reader may read accepted events, which MERGE may still hold. The instant is UNKNOWN if
@@ -130,6 +130,6 @@ class Chain(Composite):
         """Return the nodes' figures as `<operator>_<figure>`, combined for each operator."""
         return figures_of(self.nodes)
 
-    def takers(self, event: Event) -> Sequence[CompositePart]:
+    def holders_of(self, event: Event) -> Sequence[CompositePart]:
         """Return the nodes that hold the event."""
         return [node for node in self.nodes if event in node.kept]

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from topology.clock.drift_table import KEPT, DriftTable, Place
-from topology.clock.models import FOLDED, Rounds, unfold
+from topology.clock.models import FOLDED, Rounds, load_folded
 from topology.clock.operator import Clock
 from topology.config.stages import REORDER
 from topology.flow.by_lane import lanes_in
@@ -73,7 +73,7 @@ class ClockReports:
         self._table.add(word)
         self._news += 1
 
-    def look(self, now_ns: int) -> None:
+    def fold_if_due(self, now_ns: int) -> None:
         """Fold rounds if enough reports are new. All inputs up to `now_ns` must be processed."""
         if self._news >= LOOK_EVERY and self._news >= len(self._table):
             self.fold(now_ns)
@@ -130,7 +130,7 @@ class ClockReports:
         for rounds, prefix in self._prefixes.items():
             for key, value in state.items():
                 if key.startswith(prefix):
-                    folded = unfold(rounds, value)
+                    folded = load_folded(rounds, value)
                     source = key[len(prefix) :]
                     if folded is not None:
                         self._table.put(source, folded)

@@ -60,7 +60,7 @@ class Junction(Node):
         accepted = [each for edge in self._inputs for each in edge.accepted]
         events = [event for edge in self._inputs for event in edge.events]
         events += [event for each in accepted for event in each.events()]
-        now_ns = self._spoken_ns()
+        now_ns = self._inputs_now_ns()
         if not self._keeps_log_order:
             events.sort(key=at_ns)
         elif events:
@@ -71,10 +71,10 @@ class Junction(Node):
             edge.clear()
         self.record(step, accepted)
         if what != BATCH:
-            step.add_found(self.passes(what, self._spoken_ns()))
+            step.add_outcomes(self.passes(what, self._inputs_now_ns()))
         return step
 
-    def _spoken_ns(self) -> int:
+    def _inputs_now_ns(self) -> int:
         spoken = [each.now_ns for each in self._inputs]
         return max(spoken) if self._keeps_log_order else min(spoken)
 
@@ -110,7 +110,7 @@ class Graph:
         """
         if self._passed is not None:
             what, now_ns = self._passed
-            part.on(what, {}, now_ns)
+            part.run(what, {}, now_ns)
         chains = [*self.chains.items(), *part.chains.items()]
         self.chains = dict(sorted(chains, key=lambda named: order[named[0]]))
         self.junctions += part.junctions
@@ -118,7 +118,7 @@ class Graph:
 
     # -- Batches and time --------------------------------------------------------------------------
 
-    def on(self, what: int, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
+    def run(self, what: int, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
         step = Step(now_ns)
         goes_on = what != BATCH or not self._own_clocks
         if goes_on:
@@ -126,10 +126,10 @@ class Graph:
         for stream, chain in self.chains.items():
             batch = batches.get(stream, ())
             if goes_on or batch:
-                step.add(chain.on(what, batch, now_ns if goes_on else batch[-1].at_ns))
+                step.add(chain.run(what, batch, now_ns if goes_on else batch[-1].at_ns))
         for junction in self.junctions:
             # The chains have already emitted the junction's events.
-            step.add_found(junction.take(what))
+            step.add_outcomes(junction.take(what))
         return self.in_order(step)
 
     def in_order(self, step: Step) -> Step:
@@ -140,13 +140,13 @@ class Graph:
         step.reports.sort(key=at_ns)
         return step
 
-    def begin_queries(self) -> None:
+    def begin_queries_late(self) -> None:
         """Let restored queries without a state begin after the events that have passed."""
         for chain in self.chains.values():
             for node in chain.nodes:
-                node.operator.begin_late(*chain.passed_by(node))
+                node.operator.begin_late(*chain.progress_before(node))
         for junction in self.junctions:
-            passed = [self.chains[stream].passed_by(junction) for stream in junction.streams]
+            passed = [self.chains[stream].progress_before(junction) for stream in junction.streams]
             since_ns, error_ns = map(max, zip(*passed, strict=True))
             junction.operator.begin_late(since_ns, error_ns)
 

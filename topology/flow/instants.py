@@ -41,13 +41,15 @@ def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:
     kept = Step(0)
     for step in steps:
         now_ns = kept.now_ns = step.now_ns
-        released = _cut(kept.released, step.released, of_event, now_ns)
-        reports = _cut(kept.reports, step.reports, of_report, now_ns)
-        yield Step(now_ns, released, reports, _cut(kept.results, step.results, of_finding, now_ns))
+        released = _split_before(kept.released, step.released, of_event, now_ns)
+        reports = _split_before(kept.reports, step.reports, of_report, now_ns)
+        yield Step(
+            now_ns, released, reports, _split_before(kept.results, step.results, of_finding, now_ns)
+        )
     yield kept
 
 
-def _cut(
+def _split_before(
     kept: list[Outcome], new: Sequence[Outcome], rank: Callable[[Outcome], Any], now_ns: int
 ) -> list[Outcome]:
     """Return the outcomes before `now_ns` in order, and leave the others in `kept`."""

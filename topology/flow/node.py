@@ -22,10 +22,10 @@ from topology.config.stages import DETECTOR
 from topology.flow.accepted import ACCEPTED, Accepted, kind_of
 from topology.flow.ledger import Ledger
 from topology.model.composite import CompositePart
-from topology.model.event import Event, twin
+from topology.model.event import Event, copy_event
 from topology.model.operator import NEVER, Figures, Operator
 from topology.model.outcome import Step
-from topology.query.queries import worst
+from topology.query.queries import combine_figures
 
 if TYPE_CHECKING:
     from topology.detector.queries import DetectorQueries
@@ -55,7 +55,7 @@ class JoinInput:
         self.events += events
         self.now_ns = max(self.now_ns, now_ns)
 
-    def accept(self, accepted: Accepted, now_ns: int) -> None:
+    def collect_accepted(self, accepted: Accepted, now_ns: int) -> None:
         self.accepted.append(accepted)
         self.now_ns = max(self.now_ns, now_ns)
 
@@ -83,14 +83,14 @@ class Node(CompositePart):
         """The event of MERGE's input for each accepted event that the operator keeps."""
         self.edges: list[JoinInput] = []
         self.kind = kind_of(name)
-        self.detectors = _detectors(operator) if name == DETECTOR else None
+        self.detectors = _as_detectors(operator) if name == DETECTOR else None
         """The detectors of this node, which read the results of the nodes before it."""
         self.is_speculative = name.startswith(ACCEPTED) or (
             self.detectors is not None and self.detectors.is_speculative
         )
         """Whether the node reads accepted events (`topology.flow.accepted`), not ordered ones."""
 
-    def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
+    def run(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
         """Run the operator on these events, then on time or the end of the input (`what`)."""
         step = self.operator.on_batch(events, now_ns)
         if what != BATCH:
@@ -157,7 +157,7 @@ class Node(CompositePart):
     def event_for(self, event: Event) -> Event:
         if not self.is_speculative:
             return event
-        copy = twin(event)
+        copy = copy_event(event)
         self._originals[copy] = event
         return copy
 
@@ -170,11 +170,11 @@ def figures_of(nodes: Iterable[Node]) -> Figures:
     return {
         f"{kind}_{figure}": value
         for kind, figures in found.items()
-        for figure, value in worst(figures).items()
+        for figure, value in combine_figures(figures).items()
     }
 
 
-def _detectors(operator: Operator) -> DetectorQueries:
+def _as_detectors(operator: Operator) -> DetectorQueries:
     # A topology without detectors does not import their modules.
     from topology.detector.queries import DetectorQueries
 

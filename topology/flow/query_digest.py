@@ -29,10 +29,10 @@ def query_digest(topology: Topology, name: str) -> str:
     read = patterns_read(topology, name)
     computed = meaning_of(topology, name)
     if isinstance(query, PatternQuery):
-        from topology.pattern.tree.fingerprint import fingerprint
+        from topology.pattern.tree.fingerprint import compute_fingerprint
 
         patterns = (replace(query.pattern, name=name), *read)
-        computed = repr([fingerprint(each) for each in patterns]).encode()
+        computed = repr([compute_fingerprint(each) for each in patterns]).encode()
     texts = functions_digest(topology, query, *read)
     is_moved = query.kind != DETECTOR and topology.is_speculative(query)
     whole = repr((query.kind, stream, computed, texts, *["accepted"] * is_moved))

@@ -37,11 +37,11 @@ class OperatorStates:
         """Add the state of the streams of a task, which has these lanes."""
         for key, value in state.items():
             prefix = prefix_of(key)
-            stream, name = _node_of(prefix)
+            stream, name = _parse_prefix(prefix)
             if stream not in lanes:
                 continue  # The alignment, or a stream that has no records in this task.
             if name in BY_LANE:
-                place, entry = _in_lane(key[len(prefix) :], lanes[stream])
+                place, entry = _split_lane(key[len(prefix) :], lanes[stream])
                 self._by_place.setdefault((prefix, place), {})[entry] = value
             else:
                 self._whole[key] = value
@@ -51,11 +51,11 @@ class OperatorStates:
         found: State = {}
         names = places_of(operators).keys()
         for key, value in self._whole.items():
-            stream, name = _node_of(prefix_of(key))
+            stream, name = _parse_prefix(prefix_of(key))
             if stream in lanes and _is_in(name, names):
                 found[key] = value
         for (prefix, place), entries in self._by_place.items():
-            stream, name = _node_of(prefix)
+            stream, name = _parse_prefix(prefix)
             if name not in names:
                 continue
             own = lanes.get(stream, ())
@@ -66,7 +66,7 @@ class OperatorStates:
         return found
 
 
-def _node_of(prefix: str) -> tuple[str, str]:
+def _parse_prefix(prefix: str) -> tuple[str, str]:
     """Return the stream and the name of a node; a junction's are its first stream and JOIN."""
     if prefix.startswith(SEPARATOR):
         return prefix.strip(SEPARATOR), JOIN
@@ -78,7 +78,7 @@ def _is_in(name: str, names: Collection[str]) -> bool:
     return not BEGIN_LATE.isdisjoint(names) if name == PASSED else name in names
 
 
-def _in_lane(entry: str, lanes: Sequence[tuple[int, Place]]) -> tuple[Place, str]:
+def _split_lane(entry: str, lanes: Sequence[tuple[int, Place]]) -> tuple[Place, str]:
     """Return the input partition of an entry of REORDER or CLOCK, and its key there.
 
     Without a prefix it is that of the first lane, as in `ByLane.restoring`.
@@ -91,7 +91,7 @@ def _in_lane(entry: str, lanes: Sequence[tuple[int, Place]]) -> tuple[Place, str
     return lanes[0][1], entry
 
 
-def streams_apart(tasks: Mapping[Place, LanesOf]) -> Iterator[str]:
+def find_divided_streams(tasks: Mapping[Place, LanesOf]) -> Iterator[str]:
     """Yield each stream that several of these tasks may have."""
     seen: set[str] = set()
     for lanes in tasks.values():

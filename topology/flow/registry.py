@@ -21,9 +21,9 @@ from topology.config.stages import (
     PATTERN,
     REORDER,
     WINDOW,
-    only_looks,
+    emits_no_events,
 )
-from topology.config.stages import operators as all_operators
+from topology.config.stages import list_operators as all_operators
 from topology.flow import build
 from topology.flow.accepted import ACCEPTED, kind_of
 from topology.flow.build import Site
@@ -71,11 +71,11 @@ class OperatorRow(NamedTuple):
 ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(REORDER, build.reorder, shape=3),
     OperatorRow(CLOCK, build.clock, shape=2),
-    OperatorRow(MERGE, build.merge, shape=3),
-    OperatorRow(WINDOW, build.windows, shape=4),
+    OperatorRow(MERGE, build.build_merge, shape=3),
+    OperatorRow(WINDOW, build.build_windows, shape=4),
     OperatorRow(PATTERN, build.pattern, shape=4),
-    OperatorRow(JOIN, build.joins, takes_several=True, shape=2),
-    OperatorRow(DETECTOR, build.detectors, shape=3),
+    OperatorRow(JOIN, build.build_joins, takes_several=True, shape=2),
+    OperatorRow(DETECTOR, build.build_detectors, shape=3),
 )
 
 STATE_NUMBER: Final = sum(row.shape for row in ROWS)
@@ -138,16 +138,16 @@ def place_moves(was: Sequence[str], now: Sequence[str]) -> dict[int, int]:
     return {place: after.get(name, 0) for name, place in before.items()}
 
 
-def moved_places(places: int, moves: Mapping[int, int]) -> int:
+def move_places(places: int, moves: Mapping[int, int]) -> int:
     """Return the places of a held event after the moves of `place_moves`."""
     kept = places & ALIGN_PLACE
     return kept | sum(now for place, now in moves.items() if places & place)
 
 
-def waiting_places(operators: Sequence[str]) -> int:
+def buffering_places(operators: Sequence[str]) -> int:
     """Return the places of the operators that hold events before they pass them on."""
     named = places_of(operators).items()
-    return ALIGN_PLACE | sum(place for name, place in named if not only_looks(kind_of(name)))
+    return ALIGN_PLACE | sum(place for name, place in named if not emits_no_events(kind_of(name)))
 
 
 def chain_of(
@@ -207,19 +207,19 @@ def graph_of(
     junctions: list[Junction] = []
     for name, place in places_of(operators).items():
         row = _row_of(name)
-        for met in _join(topology, streams) if row.takes_several else ():
+        for met in _groups_with_join(topology, streams) if row.takes_several else ():
             is_speculative = name != row.name
             site = Site(topology, met, is_speculative=is_speculative, payloads=payloads)
             operator = row.build(site)
             if operator is not None:
-                inputs = {stream: _edge(chains[stream], name, place) for stream in met}
+                inputs = {stream: _add_edge(chains[stream], name, place) for stream in met}
                 junctions.append(
                     Junction(name, operator, place, ledger, inputs, keeps_log_order=begins_ordered)
                 )
     return Graph(chains, junctions, own_clocks=begins_ordered)
 
 
-def ty(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
+def group_by_joins(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
     """Return the streams grouped by the joins that connect them.
 
     The groups are in the order of their first streams.
@@ -230,13 +230,15 @@ def ty(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
     return list(found.values())
 
 
-def _join(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
-    """Return the groups (`ty`) that contain all streams of some join."""
+def _groups_with_join(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
+    """Return the groups (`group_by_joins`) that contain all streams of some join."""
     joins = topology.joined_streams
-    return [met for met in ty(topology, streams) if any(each <= {*met} for each in joins)]
+    return [
+        met for met in group_by_joins(topology, streams) if any(each <= {*met} for each in joins)
+    ]
 
 
-def _edge(chain: Chain, name: str, place: int) -> JoinInput:
+def _add_edge(chain: Chain, name: str, place: int) -> JoinInput:
     """Add an edge into the node of this name, and return it.
 
     The edge begins at the last node of the chain before `place`. If the node reads accepted events,

@@ -5,10 +5,10 @@ outcomes in all of them. All streams share one clock, the arrival time of the in
 one stream also advances time for the quiet ones, up to the last input. `topology.flow.batches` sets
 the time up to which each batch is processed. Without input, the caller advances time by `on_time`.
 
-Streams that no join connects (`groups`) may run in separate replays, one for each group, with the
-same outcomes. Such a replay gets the inputs of its streams and all clock reports. At the end it
-gets the last arrival of the whole input (`on_others`). A record that names no stream of the
-topology is a dead letter and belongs to no group. A replay without streams reports it.
+Streams that no join connects (`group_all_streams`) may run in separate replays, one for each group,
+with the same outcomes. Such a replay gets the inputs of its streams and all clock reports. At the
+end it gets the last arrival of the whole input (`on_other_input`). A record that names no stream of
+the topology is a dead letter and belongs to no group. A replay without streams reports it.
 
 Clock reports are kept while events may still need them (`topology.flow.clock_reports`).
 
@@ -25,7 +25,7 @@ from topology.clock.drift_table import DriftTable
 from topology.config import Topology
 from topology.config.stages import DETECTOR
 from topology.flow.clock_reports import ClockReports
-from topology.flow.registry import ty
+from topology.flow.registry import group_by_joins
 from topology.flow.stage import Stage
 from topology.model.event import Event, offset_of
 from topology.model.field_use import FieldUse
@@ -103,19 +103,19 @@ class Replay:
         if not taken:
             return None
         now_ns = taken[-1].at_ns
-        self._advance(now_ns)
+        self._advance_time(now_ns)
         step = self._stage.on_batch(taken, now_ns if until_ns is None else until_ns)
-        self._reports.look(now_ns)
+        self._reports.fold_if_due(now_ns)
         return step
 
-    def on_others(self, now_ns: int) -> Step:
+    def on_other_input(self, now_ns: int) -> Step:
         """Advance time to the arrival of an input for other streams, and return the outcomes."""
-        self._advance(now_ns)
+        self._advance_time(now_ns)
         return self._stage.on_batch((), now_ns)
 
     def on_time(self, now_ns: int) -> Step:
         """Advance time to `now_ns` without an input, and return the outcomes."""
-        self._advance(now_ns)
+        self._advance_time(now_ns)
         return self._stage.on_time(now_ns)
 
     def on_end(self) -> Step | None:
@@ -126,9 +126,9 @@ class Replay:
         """Return the buffered events, including control events."""
         return self._stage.waiting()
 
-    def held_copies(self) -> dict[Event, int]:
+    def copy_held(self) -> dict[Event, int]:
         """Return copies of the events that operators keep, with their places."""
-        return self._stage.held_copies()
+        return self._stage.copy_held()
 
     def save(self) -> SavedReplay | None:
         """Return all state that a new replay needs to continue, or None before any input."""
@@ -136,7 +136,7 @@ class Replay:
             words = self._table.words()
             return SavedReplay(None, {}, {}, words) if words else None
         self._reports.fold(self.now_ns)
-        copies = self._stage.held_copies()
+        copies = self._stage.copy_held()
         held = {event: copies[event] for event in sorted(copies, key=offset_of)}
         state = self._stage.snapshot() | self._reports.snapshot()
         return SavedReplay(self.now_ns, state, held, self._table.words())
@@ -178,12 +178,12 @@ class Replay:
         """Return the values that queries left out, by query and field."""
         return [use for stream in self._streams for use in self._stage.field_uses_of(stream)]
 
-    def _advance(self, now_ns: int) -> None:
+    def _advance_time(self, now_ns: int) -> None:
         if self.now_ns is not None and now_ns < self.now_ns:
             raise ValueError(f"time cannot go back from {self.now_ns} ns to {now_ns} ns")
         self.now_ns = now_ns
 
 
-def groups(topology: Topology) -> list[list[str]]:
+def group_all_streams(topology: Topology) -> list[list[str]]:
     """Return all streams grouped by the joins that connect them, in the order of the file."""
-    return ty(topology, topology.streams)
+    return group_by_joins(topology, topology.streams)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import SavedReplay
 from topology.model.event import Event
-from topology.wire.packed import Packed, content_as_read, packed_as_read
+from topology.wire.packed import Packed, pack_as_read, unpack_as_read
 
 REPLAY_NUMBER: Final = STATE_NUMBER + 2
 """The version of a saved replay, with the state of its operators."""
@@ -19,28 +19,28 @@ SET_BY_OPERATORS: Final = (
 _set_by_operators: Final = attrgetter(*SET_BY_OPERATORS)
 
 
-def packed_replay(saved: SavedReplay) -> Packed:
-    held = [packed_held(event, places) for event, places in saved.held.items()]
-    words = [packed_as_read(word) for word in saved.words]
+def pack_replay(saved: SavedReplay) -> Packed:
+    held = [pack_held(event, places) for event, places in saved.held.items()]
+    words = [pack_as_read(word) for word in saved.words]
     return saved.now_ns, saved.state, held, words
 
 
-def unpacked_replay(packed: Packed) -> SavedReplay:
-    """Return the state that `packed_replay` has packed."""
+def unpack_replay(packed: Packed) -> SavedReplay:
+    """Return the state that `pack_replay` has packed."""
     now_ns, state, held, packed_words = packed
-    words: list[Any] = [content_as_read(word) for word in packed_words]
-    return SavedReplay(now_ns, state, dict(map(held_event, held)), words)
+    words: list[Any] = [unpack_as_read(word) for word in packed_words]
+    return SavedReplay(now_ns, state, dict(map(unpack_held, held)), words)
 
 
-def packed_held(event: Event, places: int) -> Packed:
+def pack_held(event: Event, places: int) -> Packed:
     """Return a held event and its places in packed form, with the fields that operators set."""
-    return packed_as_read(event), places, *_set_by_operators(event)
+    return pack_as_read(event), places, *_set_by_operators(event)
 
 
-def held_event(packed_event: Packed) -> tuple[Event, int]:
-    """Return the event that `packed_held` has packed, and its places."""
+def unpack_held(packed_event: Packed) -> tuple[Event, int]:
+    """Return the event that `pack_held` has packed, and its places."""
     as_read, places, *values = packed_event
-    event = content_as_read(as_read)
+    event = unpack_as_read(as_read)
     assert isinstance(event, Event)
     for name, value in zip(SET_BY_OPERATORS, values, strict=True):
         setattr(event, name, value)

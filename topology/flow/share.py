@@ -10,7 +10,8 @@ partition. State that concerns all sources goes to each partition. Folded clock 
 out, because a worker reads the reports from their topic.
 
 In their states, operators identify held events by offset. Most operators rebuild these parts of
-their state from the events. Marks of joins are not rebuilt, so `renumber` replaces their offsets.
+their state from the events. Marks of joins are not rebuilt, so `renumber_offsets` replaces their
+offsets.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from topology.flow.registry import BEGIN_LATE, BY_LANE, places_of
 from topology.flow.replay import SavedReplay
 from topology.join.marks import ABSENT, WIDE
 from topology.model.composite import SEPARATOR
-from topology.model.event import Event, twin
+from topology.model.event import Event, copy_event
 from topology.model.operator import Plain, State
 from topology.query.passed import PASSED
 from topology.reorder.lost import LOST
@@ -52,7 +53,7 @@ def share_of(
     state = {
         own: value
         for key, value in saved.state.items()
-        for own in _own_keys(key, places.keys(), lanes, lane_of)
+        for own in _task_keys(key, places.keys(), lanes, lane_of)
     }
     held: dict[Event, int] = {}
     for event, at in saved.held.items():
@@ -64,13 +65,13 @@ def share_of(
             continue
         lane = lane_of(event.stream, event.source)
         if lane is not None or BY_LANE.isdisjoint(holders):
-            copy = twin(event)
+            copy = copy_event(event)
             copy.lane = lane or 0
             held[copy] = own_places
     return SavedReplay(saved.now_ns, state, held, saved.words)
 
 
-def _own_keys(
+def _task_keys(
     key: str, operators: Collection[str], lanes: Mapping[str, Sequence[int]], lane_of: LaneOf
 ) -> Iterator[str]:
     """Yield the keys that a key of a replay's state has in the task; none if it belongs elsewhere.
@@ -117,7 +118,7 @@ def _source_of(key: str) -> str:
     return key.partition("/")[2]
 
 
-def renumber(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
+def renumber_offsets(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
     """Return a stage's state with other offsets of its held events.
 
     `numbers` has the new offset of each old one.

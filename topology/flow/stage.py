@@ -31,21 +31,21 @@ from topology.clock.drift_table import DriftTable
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE, PATTERN, REORDER, WINDOW
 from topology.flow.alignment import Alignment
-from topology.flow.bounded import drop_large
+from topology.flow.bounded import replace_large
 from topology.flow.by_lane import lanes_in
 from topology.flow.chain import Chain
 from topology.flow.graph import ACCEPTED_JOINS, Graph
 from topology.flow.lanes import Lanes, lane_of, lanes_of
 from topology.flow.ledger import Ledger
 from topology.flow.node import BATCH, END, TIME, Node
-from topology.flow.registry import ALIGN_PLACE, graph_of, ty, waiting_places
+from topology.flow.registry import ALIGN_PLACE, buffering_places, graph_of, group_by_joins
 from topology.merge.operator import Merge
 from topology.model.composite import SEPARATOR, Composite, CompositePart
-from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, twin
+from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, copy_event
 from topology.model.field_use import FieldUse
 from topology.model.meter import Meter
 from topology.model.operator import Figures, Plain
-from topology.model.outcome import Malformed, Report, Step, dead_letter
+from topology.model.outcome import Malformed, Report, Step, make_dead_letter
 from topology.model.payload import MakeScan, Payloads
 from topology.model.result import LEAVES_AS, Result
 from topology.reorder.mixed import MixedReorder
@@ -91,7 +91,7 @@ class Stage(Composite):
         self._payloads = Payloads(make_scan)
         self._topology = topology
         self._operators = operators
-        self.waiting_places = waiting_places(operators)
+        self.waiting_places = buffering_places(operators)
         """The places of the operators that hold events before they pass them on."""
         self.ledger = Ledger()
         """The places of all events that operators keep."""
@@ -99,7 +99,7 @@ class Stage(Composite):
         self.streams = list(topology.streams if streams is None else streams)
         """The streams that can occur in the input."""
         self._order = {stream: at for at, stream in enumerate(self.streams)}
-        groups = ty(topology, self.streams)
+        groups = group_by_joins(topology, self.streams)
         self._groups = {stream: group for group in groups for stream in group}
         """For each stream, all streams that it is joined with, including itself."""
         is_derived = operators[0] == MERGE
@@ -198,16 +198,16 @@ class Stage(Composite):
 
     def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         if self.alignment is None:
-            return self._drop_large(self._through(inputs, now_ns))
+            return self._finish_step(self._run_graph(inputs, now_ns))
         (front,) = self._in_front
-        aligned = front.on(BATCH, [e for e in inputs if isinstance(e, Event)], now_ns)
-        step = self._drop_large(self._through(aligned.released, aligned.now_ns))
+        aligned = front.run(BATCH, [e for e in inputs if isinstance(e, Event)], now_ns)
+        step = self._finish_step(self._run_graph(aligned.released, aligned.now_ns))
         step.reports += [dead for dead in inputs if not isinstance(dead, Event)]
         return step
 
-    def _through(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
+    def _run_graph(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         reports: list[Report] = []
-        step = self._graph.on(BATCH, self._by_stream(inputs, reports), now_ns)
+        step = self._graph.run(BATCH, self._group_by_stream(inputs, reports), now_ns)
         if reports:
             step.reports = [*reports, *step.reports]
             step.reports.sort(key=at_ns)
@@ -216,32 +216,32 @@ class Stage(Composite):
     def on_time(self, now_ns: int) -> Step:
         if self.alignment is not None:
             now_ns = self.alignment.on_time(now_ns).now_ns
-        return self._drop_large(self._graph.on(TIME, {}, now_ns))
+        return self._finish_step(self._graph.run(TIME, {}, now_ns))
 
     def on_end(self, now_ns: int) -> Step:
         """End the input; results that only the end has decided are emitted, but are not final."""
         if self.alignment is None:
-            step = self._graph.on(TIME, {}, now_ns)  # This completes the last instant.
+            step = self._graph.run(TIME, {}, now_ns)  # This completes the last instant.
         else:
             aligned = self._in_front[0].passes(END, now_ns)
             now_ns = aligned.now_ns
-            step = self._through(aligned.released, now_ns)
-            step.add(self._graph.on(TIME, {}, now_ns))
+            step = self._run_graph(aligned.released, now_ns)
+            step.add(self._graph.run(TIME, {}, now_ns))
         self.seal()
-        step.add(self._graph.on(END, {}, now_ns))
-        step = self._drop_large(self._graph.in_order(step))
+        step.add(self._graph.run(END, {}, now_ns))
+        step = self._finish_step(self._graph.in_order(step))
         for result in step.results:
             if isinstance(result, Result) and result.confidence in LEAVES_AS:
                 result.confidence, result.final = LEAVES_AS[result.confidence], False
         return step
 
-    def _drop_large(self, step: Step) -> Step:
+    def _finish_step(self, step: Step) -> Step:
         self._payloads.clear()
         if step.results:
-            step.results = drop_large(step.results, self._most_bytes)
+            step.results = replace_large(step.results, self._most_bytes)
         return step
 
-    def _by_stream(
+    def _group_by_stream(
         self, inputs: Sequence[Event | Malformed], reports: list[Report]
     ) -> Mapping[str, Sequence[Event]]:
         first = inputs[0] if inputs else None
@@ -258,10 +258,12 @@ class Stage(Composite):
                 event: Event | None = item
                 if item.stream not in self._order and item.kind not in (DEAD, WATERMARK):
                     names = self._topology.streams
-                    reports.append(strange(item, self.streams if item.stream in names else names))
+                    reports.append(
+                        reject_unknown_stream(item, self.streams if item.stream in names else names)
+                    )
             else:
                 reports.append(item)
-                event = placeholder(item)
+                event = make_placeholder(item)
             if event is not None and event.stream in self._order:
                 batches.setdefault(event.stream, []).append(event)
         self.begin(batches)
@@ -299,14 +301,14 @@ class Stage(Composite):
 
     # -- State -------------------------------------------------------------------------------------
 
-    def held_copies(self) -> dict[Event, int]:
+    def copy_held(self) -> dict[Event, int]:
         """Return copies of the held events with their places, for a driver that saves them itself.
 
         The driver must not call it on a stage with an alignment, which reads held events from its
         topic.
         """
         assert self.alignment is None, "a stage that reads a topic rereads held events from it"
-        return {twin(event): self.ledger.places_of(event) for event in self.iter_held()}
+        return {copy_event(event): self.ledger.places_of(event) for event in self.iter_held()}
 
     def waiting(self) -> Iterable[Event]:
         """Yield the held events that have not been emitted, which figures count as `held`."""
@@ -325,7 +327,7 @@ class Stage(Composite):
         for node in (*self._in_front, *self._graph.nodes):
             node.kept.update(node.iter_held())
         self._payloads.clear()
-        self._graph.begin_queries()
+        self._graph.begin_queries_late()
 
     def prefix_of(self, key: str) -> str:
         if key.startswith(ALIGN):
@@ -333,7 +335,7 @@ class Stage(Composite):
         prefix = super().prefix_of(key)
         return prefix + ACCEPTED_JOINS if key.startswith(prefix + ACCEPTED_JOINS) else prefix
 
-    def takers(self, event: Event) -> Sequence[CompositePart]:
+    def holders_of(self, event: Event) -> Sequence[CompositePart]:
         """Return all parts that hold the event, as the ledger says."""
         in_front = [(ALIGN_PLACE, part) for part in self._in_front]
         at = self.ledger.places_of(event)
@@ -354,7 +356,7 @@ def _begin_midstream(graph: Graph, what: int) -> None:
                     operator.begin_midstream()
 
 
-def placeholder(dead: Malformed) -> Event | None:
+def make_placeholder(dead: Malformed) -> Event | None:
     """Return an event with the sequence number of the dead letter, so that it leaves no gap.
 
     Return None if its stream, source or number is unknown.
@@ -377,10 +379,10 @@ def placeholder(dead: Malformed) -> Event | None:
     return event
 
 
-def strange(event: Event, known: Iterable[str]) -> Malformed:
+def reject_unknown_stream(event: Event, known: Iterable[str]) -> Malformed:
     """Return the dead letter for an event whose stream is not one of the `known` ones."""
     detail = (
         f"stream {event.stream!r} is not in the topology file (it has: {', '.join(sorted(known))});"
         " add it under `streams:` or correct the streamId header"
     )
-    return dead_letter(event, event.arrival_ns, "unknown_stream", detail)
+    return make_dead_letter(event, event.arrival_ns, "unknown_stream", detail)

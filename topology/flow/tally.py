@@ -26,7 +26,7 @@ class Tally(NamedTuple):
     dead_control: int
 
 
-def tally(step: Step) -> Tally:
+def count_outcomes(step: Step) -> Tally:
     """Count the outcomes in a step, without emitted control events."""
     event = late = duplicate = dead = dead_control = 0
     for each in step.released:

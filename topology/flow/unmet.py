@@ -1,7 +1,7 @@
 """Finds the types and fields that queries require and no event has had, which reveals typos.
 
 If no event has the type for which a pattern waits, or a field that it compares, the pattern is
-valid but has no results. `look` examines the events of the streams. `words` reports what a query
+valid but has no results. `observe` examines the events of the streams. `words` reports what a query
 requires and no event had, and what was there instead:
 
     no event of type `Dor`; types seen: Door, Reading
@@ -35,10 +35,10 @@ from topology.config import (
     WindowQuery,
 )
 from topology.model.event import DATA, Event
-from topology.model.paths import payload_path, quoted_if_needed, spelled_path
+from topology.model.paths import format_path, parse_payload_path, quote_if_needed
 from topology.model.payload import read_payload
-from topology.query.fields import at, path_of
-from topology.spelling.problem import nearest
+from topology.query.fields import at, strip_payload
+from topology.spelling.problem import find_nearest
 from topology.window.reading import paths_of_filter
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Unmet:
             if field.stream in self._streams:
                 self._streams[field.stream].open.append(field)
 
-    def look(self, events: Sequence[Event]) -> None:
+    def observe(self, events: Sequence[Event]) -> None:
         """Record the types and fields of events of any streams and kinds, in any order."""
         by_stream: dict[str, list[Event]] = {}
         for event in events:
@@ -122,16 +122,16 @@ class Unmet:
                 by_stream.setdefault(event.stream, []).append(event)
         for name, taken in by_stream.items():
             if name in self._streams:
-                self.look_in(name, taken)
+                self.observe_stream(name, taken)
 
-    def look_in(self, name: str, events: Sequence[Event]) -> None:
+    def observe_stream(self, name: str, events: Sequence[Event]) -> None:
         """Record the types and fields of data events; all count as events of this stream."""
         stream = self._streams[name]
         stream.events += len(events)
         for each in sorted({event.type for event in events}):
             self._unmet_types.discard((name, each))
             if len(stream.types) < SHOWN:
-                stream.types[_cut(each)] = None
+                stream.types[_shorten(each)] = None
         if not stream.open:
             return
         each_batch = self._each_batch
@@ -141,8 +141,10 @@ class Unmet:
             payload = read_payload(event.value)
             stream.looked_at += 1
             if isinstance(payload, dict) and len(stream.fields) < SHOWN:
-                stream.fields.update((_cut(str(name)), None) for name in islice(payload, SHOWN))
-            stream.open = [field for field in stream.open if not has(field, event.type, payload)]
+                stream.fields.update((_shorten(str(name)), None) for name in islice(payload, SHOWN))
+            stream.open = [
+                field for field in stream.open if not has_field(field, event.type, payload)
+            ]
 
     @property
     def queries(self) -> Iterable[str]:
@@ -183,9 +185,9 @@ class Unmet:
             seen = ", ".join(sorted(stream.fields)[:SHOWN]) or "none"
             none = "no event" if self._each_batch is None else f"none of {stream.looked_at:,}"
             where = f"{none}{of}{self._of(field.stream)}"
-            near = nearest(field.path[0], stream.fields.keys() - {field.path[0]})
-            meant = f" did you mean `{quoted_if_needed(near)}`?" if near else ""
-            named = spelled_path(field.path)
+            near = find_nearest(field.path[0], stream.fields.keys() - {field.path[0]})
+            meant = f" did you mean `{quote_if_needed(near)}`?" if near else ""
+            named = format_path(field.path)
             found.append(f"{where} has the field `{named}`;{meant} fields seen: {seen}")
         return found
 
@@ -193,15 +195,15 @@ class Unmet:
         return f" in stream {stream}" if len(self._streams) > 1 else ""
 
 
-def _cut(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= NAME_CHARS else f"{name[:NAME_CHARS]}…"
 
 
-def has(field: RequiredField, kind: str, payload: object) -> bool:
+def has_field(field: RequiredField, kind: str, payload: object) -> bool:
     return (not field.types or kind in field.types) and at(payload, field.path) is not None
 
 
-def unmet_by(
+def make_unmet_check(
     topology: Topology, kinds: Collection[str] = KINDS, *, each_batch: int | None = None
 ) -> Unmet:
     """Return the check for the queries of these kinds, without detectors.
@@ -209,20 +211,20 @@ def unmet_by(
     A detector does not declare the types and fields that it needs.
     """
     asked = {
-        name: asked_by(query, topology)
+        name: requirements_of(query, topology)
         for name, query in topology.queries.items()
         if query.kind in kinds and not isinstance(query, DetectorQuery)
     }
     return Unmet(asked, topology.streams, each_batch=each_batch)
 
 
-def asked_by(query: WindowQuery | JoinQuery | PatternQuery, topology: Topology) -> Asked:
+def requirements_of(query: WindowQuery | JoinQuery | PatternQuery, topology: Topology) -> Asked:
     streams = frozenset(topology.read_by(query))
     only = query.streams[0] or topology.unnamed_stream
     if isinstance(query, PatternQuery):
-        return asked_by_pattern(query.pattern, only)
+        return pattern_requirements(query.pattern, only)
     if isinstance(query, JoinQuery):
-        return _of_join(query, topology.unnamed_stream, streams)
+        return _join_requirements(query, topology.unnamed_stream, streams)
     paths = _key_paths(query.key)
     aggregates = query.aggregate.values()
     paths += [path for each in aggregates for path in (each.path, each.by) if path]
@@ -231,7 +233,7 @@ def asked_by(query: WindowQuery | JoinQuery | PatternQuery, topology: Topology) 
     return Asked(streams, frozenset(), frozenset(_fields(only, (), paths)))
 
 
-def _of_join(query: JoinQuery, only: str, streams: frozenset[str]) -> Asked:
+def _join_requirements(query: JoinQuery, only: str, streams: frozenset[str]) -> Asked:
     types: list[tuple[str, tuple[str, ...]]] = []
     fields: list[RequiredField] = []
     for name, side in query.sides.items():
@@ -246,24 +248,24 @@ def _of_join(query: JoinQuery, only: str, streams: frozenset[str]) -> Asked:
 
 def _key_paths(key: KeyText | None) -> list[tuple[str, ...]]:
     parts = (key,) if isinstance(key, str) else key or ()
-    return [path for part in parts if (path := payload_path(part)) is not None]
+    return [path for part in parts if (path := parse_payload_path(part)) is not None]
 
 
 def _fields(
     stream: str, types: tuple[str, ...], paths: Iterable[tuple[str, ...]]
 ) -> list[RequiredField]:
-    return [RequiredField(stream, types, path) for path in map(path_of, paths) if path]
+    return [RequiredField(stream, types, path) for path in map(strip_payload, paths) if path]
 
 
-def asked_by_pattern(query: Query, stream: str) -> Asked:
+def pattern_requirements(query: Query, stream: str) -> Asked:
     from topology.pattern.tree.syntax import RESERVED, AggregateCall, EventNode, Ref, Same
-    from topology.pattern.tree.walk import components, expressions, walk
+    from topology.pattern.tree.walk import find_components, find_expressions, walk
 
-    events = [each for each in components(query.node) if isinstance(each, EventNode)]
+    events = [each for each in find_components(query.node) if isinstance(each, EventNode)]
     happens = {each.alias: each.types for each in events}
     must = [each.types for each in events if each.minimum and each.types]
     paths: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
-    for part in (each for expr in expressions(query) for each in walk(expr)):
+    for part in (each for expr in find_expressions(query) for each in walk(expr)):
         if isinstance(part, Ref | AggregateCall) and part.alias in happens:
             paths.append((happens[part.alias], part.path))
         elif isinstance(part, Same):

@@ -49,19 +49,19 @@ class AsOfRows(Rows):
     # -- Bonds -------------------------------------------------------------------------------------
 
     def find_bonded(self, entry: JoinEntry) -> list[Owner]:
-        found = self._owners_of(entry) if entry.side else self._candidates(entry)
+        found = self._owners_of(entry) if entry.side else self._find_candidates(entry)
         return [(NO_CELL, other) for other in found]
 
     def _are_bonded(self, owner: JoinEntry, other: JoinEntry) -> bool:
         is_possible = self._interval.bond(NO_CELL, owner, other) > 0
         return is_possible and other.event is not owner.event
 
-    def _candidates(self, owner: JoinEntry) -> list[JoinEntry]:
+    def _find_candidates(self, owner: JoinEntry) -> list[JoinEntry]:
         """Return the events that may be the newest for the owner, the last one first."""
         first_ns, last_ns = owner.ref_ns - owner.error_ns, owner.ref_ns + owner.error_ns
         oldest_ns = first_ns - self._reach_ns
         found: list[JoinEntry] = []
-        for other, widest_ns in self._index.back_from(1, owner.key, last_ns):
+        for other, widest_ns in self._index.iter_back_from(1, owner.key, last_ns):
             if other.ref_ns + widest_ns < oldest_ns:
                 break
             if self._are_bonded(owner, other):
@@ -85,7 +85,7 @@ class AsOfRows(Rows):
                 # For events at or after the later ones, the entry is not the newest.
                 last_ns = min(last_ns, until_ns)
                 break
-        found = self._index.between(0, entry.key, first_ns, last_ns)
+        found = self._index.find_between(0, entry.key, first_ns, last_ns)
         return [
             owner
             for owner in found
@@ -93,7 +93,7 @@ class AsOfRows(Rows):
         ]
 
     def begin_ns(self, owner: Owner) -> int:
-        newest = self._newest(owner[1], self._candidates(owner[1]))
+        newest = self._find_newest(owner[1], self._find_candidates(owner[1]))
         return super().begin_ns(owner) if newest is None else newest.ref_ns - newest.error_ns
 
     # -- Rows --------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ class AsOfRows(Rows):
     def lacking(self, owner: Owner) -> Iterator[JoinRow]:
         """Yield the row of the owner, which may have no null."""
         cell, entry = owner
-        candidates = self._candidates(entry)
-        newest = self._newest(entry, candidates)
+        candidates = self._find_candidates(entry)
+        newest = self._find_newest(entry, candidates)
         if newest is None and not self._is_outer:
             return
         is_certain, odds = self._has_seen_all(entry, newest), 1.0
@@ -120,7 +120,7 @@ class AsOfRows(Rows):
                 odds *= 1.0 - newer
         yield JoinRow(cell, (entry, newest), is_certain, odds)
 
-    def _newest(self, owner: JoinEntry, candidates: list[JoinEntry]) -> JoinEntry | None:
+    def _find_newest(self, owner: JoinEntry, candidates: list[JoinEntry]) -> JoinEntry | None:
         """Return the newest event by corrected timestamp, if it is within reach."""
         for other in candidates:
             if other.ref_ns <= owner.ref_ns:

@@ -11,7 +11,7 @@ from topology.join.settings import JoinQuery
 from topology.model.event import Event
 from topology.model.one_clock import Distance, Play, distance, has_one_clock
 from topology.model.payload import UNREADABLE, Payloads
-from topology.query.fields import KeyTexts, at, payload_paths
+from topology.query.fields import KeyTexts, at, find_payload_paths
 
 Place = tuple[int, str, int, int]
 """The sort key of a side's events: corrected timestamp, source, epoch and sequence number."""
@@ -88,16 +88,16 @@ class JoinReading:
         self._payloads = payloads
         self._sides = [*enumerate(zip(query.streams, query.types, strict=True))]
         self._keys = query.key_paths
-        self._heeds_errors = query.heeds_errors
+        self._heeds_errors = query.uses_time_errors
         self._texts = KeyTexts()
         self._paths = [
             [path for _, number, path in query.fields if number == side]
             for side in range(len(query.streams))
         ]
-        keys = [payload_paths(path) for path in self._keys]
+        keys = [find_payload_paths(path) for path in self._keys]
         self._reads = [bool(own or key) for own, key in zip(self._paths, keys, strict=True)]
         """Whether a field of the payload is read, for each side."""
-        payloads.will_read([path for paths in (*keys, *self._paths) for path in paths])
+        payloads.register_paths([path for paths in (*keys, *self._paths) for path in paths])
         self.unreadable = 0
         self.unkeyed = 0
 

@@ -58,19 +58,19 @@ class SharedTarget(QualityTarget):
         self._unobserved = sorted(set(streams))
         self._is_new = True
 
-    def _look_at(self, event: Event) -> None:
+    def _set_observed(self, event: Event) -> None:
         if event.stream in self._unobserved:
-            self._meet(event)
-        super()._look_at(event)
+            self._observe_new_stream(event)
+        super()._set_observed(event)
         self._observed.source = f"{event.stream}{BETWEEN}{event.source}"
 
-    def _meet(self, event: Event) -> None:
+    def _observe_new_stream(self, event: Event) -> None:
         self._unobserved.remove(event.stream)
         if not self._is_new:
-            self.policy.leave(event.stream, event.at_ns)
+            self.policy.note_end(event.stream, event.at_ns)
             return
         self._is_new = False
-        super()._look_at(event)
+        super()._set_observed(event)
         self._observed.ref_time_ns -= 1
         for stream in self._unobserved:
             self._observed.source = stream
@@ -110,7 +110,7 @@ class Frontiers(QueryProgress):
     def make_room(self) -> None:
         """Give up the new-source allowance of each stream."""
         for frontier in self._all:
-            frontier.crowd()
+            frontier.waive_new_sources()
 
     def goal_ns(self, side: int) -> int:
         return min([frontier.goal_ns for frontier in self._waits[side > 0]])
@@ -129,7 +129,7 @@ class Frontiers(QueryProgress):
         return max([frontier.beginning.since_ns for frontier in self._waits[side > 0]])
 
     @property
-    def are_whole(self) -> bool:
+    def has_full_history(self) -> bool:
         """Whether the join has seen its streams from the first event on."""
         return self.beginnings[0].since_ns == ALWAYS
 
@@ -181,5 +181,5 @@ def target_of(query: JoinQuery) -> SharedTarget | None:
     condition = query.join
     reach_ns = max(condition.size_ns, condition.high_ns, -condition.low_ns)
     return SharedTarget(
-        query.quality, query.streams, reach_ns=reach_ns, heeds_errors=query.heeds_errors
+        query.quality, query.streams, reach_ns=reach_ns, heeds_errors=query.uses_time_errors
     )

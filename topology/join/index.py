@@ -81,7 +81,7 @@ class JoinIndex:
         entry.is_kept = False
         self.count -= 1
 
-    def between(self, side: int, key: str, first_ns: int, last_ns: int) -> list[JoinEntry]:
+    def find_between(self, side: int, key: str, first_ns: int, last_ns: int) -> list[JoinEntry]:
         """Return the entries that may be between the instants, and perhaps others, in order."""
         found = self._sides[side].get(key)
         if found is None:
@@ -91,7 +91,7 @@ class JoinIndex:
         high = bisect_left(places, (last_ns + found.widest_ns + 1,), low)
         return found.entries[low:high]
 
-    def back_from(self, side: int, key: str, last_ns: int) -> Iterator[tuple[JoinEntry, int]]:
+    def iter_back_from(self, side: int, key: str, last_ns: int) -> Iterator[tuple[JoinEntry, int]]:
         """Yield the entries that may be at or before the instant, the last one first.
 
         Each comes with the largest time error of its key, so that the caller knows when to stop.

@@ -39,11 +39,11 @@ class Marks:
         for side in sides:
             self._mark(self._absent, str(side), 1, event)
 
-    def remaining(self, event: Event, sides: Sequence[int]) -> list[int]:
+    def remaining_sides(self, event: Event, sides: Sequence[int]) -> list[int]:
         """Return those of `sides` on which the event was neither left out nor given up."""
         return [side for side in sides if (event.offset, str(side)) not in self._absent.rows]
 
-    def came_wide(self, event: Event, released_ns: int) -> None:
+    def record_arrival(self, event: Event, released_ns: int) -> None:
         self._mark(self._wide, "", released_ns, event)
 
     def came_ns(self, event: Event) -> int:

@@ -40,7 +40,7 @@ from topology.join.frontiers import FRONTIERS, frontiers_of
 from topology.join.index import JoinIndex
 from topology.join.marks import Marks
 from topology.join.outer import Owners, name_of
-from topology.join.relation import ByInterval, end_in, relation_of
+from topology.join.relation import ByInterval, cell_end_of, relation_of
 from topology.join.results import RowEmitter
 from topology.join.retention import Retention
 from topology.join.rows import Rows
@@ -148,7 +148,7 @@ class Join(KeepingQuery):
             frontier.beginning.observe(event)
         if event.kind == DATA:
             self._add(event, frontier)
-        elif not self._frontiers.heed(event, frontier):
+        elif not self._frontiers.observe_control(event, frontier):
             return
         self._instant_open = True
 
@@ -166,7 +166,7 @@ class Join(KeepingQuery):
         self._settle()
 
     def _finish(self, step: Step) -> None:
-        self._emitter.finish(step)
+        self._emitter.flush(step)
 
     # -- Events ------------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class Join(KeepingQuery):
         sides = self._reading.sides(event)
         entries: list[JoinEntry] = []
         is_expired = event.ref_time_ns < frontier.final_ns
-        if sides and (is_expired or (event.late and frontier.beginning.came_before(event))):
+        if sides and (is_expired or (event.late and frontier.beginning.is_before(event))):
             self._expired += 1
             self.marks.leave_out(event, sides)
         elif sides:
@@ -185,7 +185,7 @@ class Join(KeepingQuery):
             released_ns = self._frontiers.released_ns if entry.error_ns else NOT_YET
             if entry.ref_ns - entry.error_ns < released_ns:
                 entry.came_ns = released_ns
-                self.marks.came_wide(event, released_ns)
+                self.marks.record_arrival(event, released_ns)
             if self._index.put(entry):
                 shown = self._join(entry, shown)
             else:
@@ -213,9 +213,9 @@ class Join(KeepingQuery):
             for owner in self._rows.find_touched(entry, bonded):
                 self._owners.correct(owner)
         if self._has_owners:
-            for owner in self._rows.owners(entry):
+            for owner in self._rows.owners_of(entry):
                 self._owners.expect(owner)
-        while (oldest := self._retention.excess()) is not None:
+        while (oldest := self._retention.pop_excess()) is not None:
             self._give_up(oldest)
         return shown
 
@@ -239,7 +239,7 @@ class Join(KeepingQuery):
         self._retention.forget(entry)
         bonded = self._rows.find_bonded(entry)
         if self._has_owners:
-            for owner in chain(self._rows.owners(entry), self._rows.find_touched(entry, bonded)):
+            for owner in chain(self._rows.owners_of(entry), self._rows.find_touched(entry, bonded)):
                 self._owners.abandon(owner)
         self._drop(entry)
         if self._as_of is not None and entry.side:
@@ -275,7 +275,7 @@ class Join(KeepingQuery):
             entry.event.offset
             for entry in self._fresh
             if entry.is_kept
-            and end_in(self._relation, 0, entry) <= self._frontiers.goal_ns(entry.side)
+            and cell_end_of(self._relation, 0, entry) <= self._frontiers.goal_ns(entry.side)
         }
 
     @_late.setter
@@ -303,16 +303,16 @@ class Join(KeepingQuery):
         """
         yield from super().restoring(state, held)
         if self._saved.is_in(state):
-            self._put_back(held)
+            self._restore_held(held)
             self._owners.resume({name_of(entry): entry for entry in self._index})
         else:
             for event in held:
                 self.marks.leave_out(event, self._reading.sides(event))
         yield len(held)
 
-    def _put_back(self, held: Iterable[Event]) -> None:
+    def _restore_held(self, held: Iterable[Event]) -> None:
         for event in held:
-            sides = self.marks.remaining(event, self._reading.sides(event))
+            sides = self.marks.remaining_sides(event, self._reading.sides(event))
             for entry in self._reading.entries(event, sides):
                 entry.came_ns = self.marks.came_ns(event)
                 self._index.put(entry)
@@ -330,6 +330,6 @@ class Join(KeepingQuery):
                 continue
             self.kept.append(entry.event)
             closed_ns = self._frontiers.goal_ns(entry.side)
-            for owner in self._rows.owners(entry) if self._has_owners else ():
+            for owner in self._rows.owners_of(entry) if self._has_owners else ():
                 if entry.is_fresh or self._relation.end(*owner) > closed_ns:
                     self._owners.expect(owner)

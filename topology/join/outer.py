@@ -98,7 +98,7 @@ class Owners:
 
     def expect(self, owner: Owner) -> None:
         """Arm the timer of a new or restored owner, which has not emitted rows yet."""
-        self._closing[owner[1].side > 0].arm(owner, self._end(owner))
+        self._closing[owner[1].side > 0].arm(owner, self._end_of(owner))
 
     def settle(self) -> None:
         """Emit the rows that the frontiers have closed, and finish those that are now final.
@@ -107,11 +107,11 @@ class Owners:
         """
         for side in (0, 1):
             due = self._closing[side].due(self._frontiers.goal_ns(side) + 1)
-            for owner in sorted(due, key=self._order) if due else ():
-                self._close(owner, is_final=self._end(owner) <= self._frontiers.final_ns(side))
+            for owner in sorted(due, key=self._order_key) if due else ():
+                self._close(owner, is_final=self._end_of(owner) <= self._frontiers.final_ns(side))
         for side in (0, 1):
             ended = self._ending[side].due(self._frontiers.final_ns(side) + 1)
-            for owner in sorted(ended, key=self._order) if ended else ():
+            for owner in sorted(ended, key=self._order_key) if ended else ():
                 if key_of(owner) in self.emitted:
                     self._finish(owner)
 
@@ -140,7 +140,7 @@ class Owners:
         if key in self.emitted:
             self._finish(owner)
         elif key not in self._done.rows and (
-            owner[1].is_fresh or self._end(owner) > self._frontiers.goal_ns(owner[1].side)
+            owner[1].is_fresh or self._end_of(owner) > self._frontiers.goal_ns(owner[1].side)
         ):
             self._close(owner, is_final=True)
             self._done.put(key, 1)
@@ -149,16 +149,16 @@ class Owners:
     def drop(self, entry: JoinEntry) -> None:
         """Forget the owners of an entry that is no longer kept, as they cannot get more rows."""
         if self._done.rows:
-            for owner in self._rows.owners(entry):
+            for owner in self._rows.owners_of(entry):
                 self._done.forget(key_of(owner))
 
     # -- One owner ---------------------------------------------------------------------------------
 
-    def _end(self, owner: Owner) -> int:
+    def _end_of(self, owner: Owner) -> int:
         return self._relation.end(*owner)
 
-    def _order(self, owner: Owner) -> Any:
-        return self._end(owner), owner[0], owner[1].age
+    def _order_key(self, owner: Owner) -> Any:
+        return self._end_of(owner), owner[0], owner[1].age
 
     def _emit(self, owner: Owner, current: CurrentRows, *, is_final: bool) -> bool:
         """Emit the changed rows with a null, and return whether any may still change."""
@@ -169,34 +169,34 @@ class Owners:
         for id_ in sorted(current.keys() - rows.keys()):
             self._emitter.retract(current.pop(id_), id_)
         for id_, row in rows.items():
-            self._show(owner, current, row, id_, is_final=is_final)
+            self._emit_row(owner, current, row, id_, is_final=is_final)
         if is_cut:
             self._emitter.overflow(owner[1], len(rows))
         return (bool(current) or self._rows.gains_rows) and not is_final
 
     def _close(self, owner: Owner, *, is_final: bool) -> None:
-        if not self._frontiers.are_whole:
+        if not self._frontiers.has_full_history:
             since_ns = self._frontiers.since_ns(owner[1].side)
             if self._rows.begin_ns(owner) < since_ns:
                 return  # An event from before the query may be its partner.
         current: CurrentRows = {}
         if self._emit(owner, current, is_final=is_final):
-            self._saved.note(self._keep(owner, current))
+            self._saved.note(self._add_emitted(owner, current))
 
-    def _keep(self, owner: Owner, current: CurrentRows) -> Key:
+    def _add_emitted(self, owner: Owner, current: CurrentRows) -> Key:
         key = key_of(owner)
         self.emitted[key] = owner, current
-        self._ending[owner[1].side > 0].arm(owner, self._end(owner))
+        self._ending[owner[1].side > 0].arm(owner, self._end_of(owner))
         return key
 
-    def _show(
+    def _emit_row(
         self, owner: Owner, current: CurrentRows, row: JoinRow, id_: str, *, is_final: bool
     ) -> None:
         """Emit a row if it is new or has changed."""
-        is_sure = row.is_certain and self._frontiers.is_sure(owner[1].side, self._end(owner))
+        is_sure = row.is_certain and self._frontiers.is_sure(owner[1].side, self._end_of(owner))
         if id_ not in current:
             current[id_] = CurrentResult((row, is_sure))
-        is_proven = self._end(owner) <= self._frontiers.proven_ns(owner[1].side)
+        is_proven = self._end_of(owner) <= self._frontiers.proven_ns(owner[1].side)
         self._emitter.show(
             current[id_], (row, is_sure), id_, is_final=is_final, is_proven=is_proven
         )
@@ -208,7 +208,7 @@ class Owners:
         self._saved.note(key)
         if self._finals:
             for id_ in sorted(current):
-                self._show(owner, current, current[id_].content[0], id_, is_final=True)
+                self._emit_row(owner, current, current[id_].content[0], id_, is_final=True)
 
     # -- State -------------------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class Owners:
                 revision, is_sure, odds = saved[id_]
                 shown = row._replace(odds=odds), is_sure
                 current[id_] = CurrentResult(shown, revision, live=True)
-        self._keep(owner, current)
+        self._add_emitted(owner, current)
 
 
 def key_of(owner: Owner) -> Key:

@@ -22,7 +22,7 @@ class JoinQueries(KeepingQueries[Join]):
         """Process a batch; ramps of several streams advance side by side."""
         step = Step(now_ns, list(events))
         if any(map(is_ramp, events)):
-            self._climb(events, step)
+            self._add_results(events, step)
             events = ()
         step.results += self._find(events, now_ns)
         step.results.sort(key=at_ns)
@@ -38,16 +38,16 @@ class JoinQueries(KeepingQueries[Join]):
         found += super()._find(events, now_ns)
         return found
 
-    def _settle(self) -> None:
-        super()._settle()
+    def _record_kept(self) -> None:
+        super()._record_kept()
         for join in self._queries:
             for event in join.marks.left:
                 if event not in self._times:
                     join.marks.forget(event)
             join.marks.left.clear()
 
-    def _drop(self, event: Event) -> None:
-        super()._drop(event)
+    def _stop_keeping(self, event: Event) -> None:
+        super()._stop_keeping(event)
         if event not in self._times:
             for join in self._queries:
                 join.marks.forget(event)

@@ -113,8 +113,8 @@ class ByInterval:
                 most_ns - least_ns + 1
             )
         one, two = 2 * owner.error_ns + 1, 2 * other.error_ns + 1
-        inside = sums_upto(high_ns - least_ns, one, two)
-        inside -= sums_upto(low_ns - 1 - least_ns, one, two)
+        inside = count_sums_up_to(high_ns - least_ns, one, two)
+        inside -= count_sums_up_to(low_ns - 1 - least_ns, one, two)
         return inside / (one * two)
 
     def end(self, cell: int, owner: JoinEntry) -> int:
@@ -147,17 +147,17 @@ class ByWindow:
         return cell, cell + self._size_ns - 1
 
     def bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> int:
-        is_inside = self._holds(cell, other)
+        is_inside = self._contains(cell, other)
         if not other.error_ns and not (owner.error_ns and owner.has_clock_of(other)):
             return CERTAIN if is_inside else NO_BOND
         inside, shifts = self._count_given(cell, owner, other)
         if inside == shifts > 0:
             return CERTAIN
-        if is_inside and (inside or (self._may_be_plain and self._holds(cell, owner))):
+        if is_inside and (inside or (self._may_be_plain and self._contains(cell, owner))):
             return PLAIN
         return POSSIBLE if inside else NO_BOND
 
-    def _holds(self, cell: int, entry: JoinEntry) -> bool:
+    def _contains(self, cell: int, entry: JoinEntry) -> bool:
         """Return whether the corrected timestamp of the entry is in the cell."""
         return cell <= entry.ref_ns < cell + self._size_ns
 
@@ -193,10 +193,10 @@ class ByWindow:
         while left:
             own = [member for member in left if member.has_clock_of(left[0])]
             left = [member for member in left if not member.has_clock_of(left[0])]
-            odds *= self._together(cell, own)
+            odds *= self._share_inside(cell, own)
         return odds
 
-    def _together(self, cell: int, members: Sequence[JoinEntry]) -> float:
+    def _share_inside(self, cell: int, members: Sequence[JoinEntry]) -> float:
         """Return the share of a clock's possible shifts that put all members into the window.
 
         Shifts are relative to the reported timestamps. The clock's possible drift between two
@@ -210,7 +210,7 @@ class ByWindow:
         most_ns = min(shift_ns + error_ns for shift_ns, error_ns in shifts)
         # If no shift fits all members, their timestamps are broken, and each is treated separately.
         if least_ns > most_ns + slack_ns:
-            return prod(self._together(cell, [member]) for member in members)
+            return prod(self._share_inside(cell, [member]) for member in members)
         least_ns -= slack_ns
         most_ns += slack_ns
         begin_ns = max(least_ns, cell - first_ns - slack_ns)
@@ -231,12 +231,17 @@ class ByWindow:
 Relation = ByInterval | ByWindow
 
 
-def sums_upto(limit: int, one: int, two: int) -> int:
+def count_sums_up_to(limit: int, one: int, two: int) -> int:
     """Return how many pairs of 0 <= a < one and 0 <= b < two have a + b <= limit."""
-    return _free(limit) - _free(limit - one) - _free(limit - two) + _free(limit - one - two)
+    return (
+        _count_pairs(limit)
+        - _count_pairs(limit - one)
+        - _count_pairs(limit - two)
+        + _count_pairs(limit - one - two)
+    )
 
 
-def _free(limit: int) -> int:
+def _count_pairs(limit: int) -> int:
     """Return how many pairs of 0 <= a and 0 <= b have a + b <= limit."""
     return (limit + 1) * (limit + 2) // 2 if limit >= 0 else 0
 
@@ -245,6 +250,6 @@ def relation_of(query: JoinQuery) -> Relation:
     return ByInterval(query) if query.join.is_by_distance else ByWindow(query)
 
 
-def end_in(relation: Relation, number: int, entry: JoinEntry) -> int:
+def cell_end_of(relation: Relation, number: int, entry: JoinEntry) -> int:
     """Return the end of the entry in its cell `number`: 0 is the first cell, -1 the last."""
     return relation.end(relation.cells(entry, POSSIBLE)[number], entry)

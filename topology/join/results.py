@@ -111,7 +111,7 @@ class RowEmitter(ResultEmitter):
                 start_ns,
                 end_ns,
                 self._values(members),
-                self._partners(present),
+                self._make_partners(present),
                 key,
                 row.odds,
             )
@@ -124,7 +124,7 @@ class RowEmitter(ResultEmitter):
             values[name] = None if member is None else member.values[place]
         return values
 
-    def _partners(self, present: Sequence[JoinEntry]) -> list[Partner]:
+    def _make_partners(self, present: Sequence[JoinEntry]) -> list[Partner]:
         return [
             Partner(self._aliases[each.side], each.event.stream, *each.coordinates, each.ref_ns)
             for each in present

@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 
 from topology.join.entry import JoinEntry
 from topology.join.index import JoinIndex
-from topology.join.relation import Relation, end_in
+from topology.join.relation import Relation, cell_end_of
 from topology.join.rows import Owner, Rows
 from topology.join.settings import FULL, JoinQuery
 from topology.model.timers import SPARE, Timers
@@ -48,7 +48,7 @@ class Retention:
 
         `bonded` are the events that it may belong to (`rows`).
         """
-        self._bind(entry, bonded)
+        self._set_until(entry, bonded)
         self._leaving.arm(entry, entry.until_ns)
         if self._oldest is not None:
             self._pushed += 1
@@ -56,9 +56,9 @@ class Retention:
             if len(self._oldest) > 2 * self._most + SPARE:
                 self._oldest = None  # Few entries of the heap are still in the index.
 
-    def _bind(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
+    def _set_until(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
         """Compute how long the entry is kept; this may also extend how long `bonded` ones are."""
-        entry.until_ns = max(entry.until_ns, end_in(self._relation, -1, entry))
+        entry.until_ns = max(entry.until_ns, cell_end_of(self._relation, -1, entry))
         if not self._outlasts:
             return
         for cell, other in bonded:
@@ -79,7 +79,7 @@ class Retention:
                 if before_ns > self._relation.end(cell, given_up):
                     continue
                 entry.until_ns = 0
-                self._bind(entry, self._rows.find_bonded(entry))
+                self._set_until(entry, self._rows.find_bonded(entry))
                 if entry.until_ns < before_ns:
                     self._leaving.arm(entry, entry.until_ns)
 
@@ -102,7 +102,7 @@ class Retention:
         """Whether more than seven eighths of `max_events` are kept."""
         return 8 * self._index.count > 7 * self._most
 
-    def excess(self) -> JoinEntry | None:
+    def pop_excess(self) -> JoinEntry | None:
         """Pop and return the oldest entry if the index is over its bound; otherwise return None."""
         if self._index.count <= self._most:
             return None

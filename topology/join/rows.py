@@ -66,7 +66,7 @@ class Rows:
     def partners(self, cell: int, owner: JoinEntry, side: int, least: int) -> list[JoinEntry]:
         """Return, in order, the events of a side with at least the bond `least` to the owner."""
         relation = self._relation
-        found = self._index.between(side, owner.key, *relation.reach(cell, owner))
+        found = self._index.find_between(side, owner.key, *relation.reach(cell, owner))
         return [
             other
             for other in found
@@ -99,7 +99,7 @@ class Rows:
                 if cell in self._relation.cells(other, self._least):
                     yield cell, other
 
-    def owners(self, entry: JoinEntry) -> list[Owner]:
+    def owners_of(self, entry: JoinEntry) -> list[Owner]:
         """Return the entry as an owner in each of its cells, if it may be one."""
         if entry.side and not self._is_full:
             return []
@@ -123,7 +123,7 @@ class Rows:
                     for side in range(1, self._sides)
                 ]
                 for members in product([first], *others):
-                    if row := self._row(cell, members, members):
+                    if row := self._make_row(cell, members, members):
                         yield row
 
     def lacking(self, owner: Owner) -> Iterator[JoinRow]:
@@ -147,12 +147,12 @@ class Rows:
             chosen[side] = options
         if all(options[-1] is not None for options in chosen):
             return
-        absent = [self._absent(cell, entry, found) for found in possible]
+        absent = [self._odds_of_none(cell, entry, found) for found in possible]
         for members in product(*chosen):
             present = tuple([member for member in members if member is not None])
             if len(present) == self._sides:
                 continue
-            row = self._row(cell, members, present)
+            row = self._make_row(cell, members, present)
             if row is None:
                 continue
             odds, is_certain = row.odds, row.is_certain
@@ -162,12 +162,14 @@ class Rows:
                     is_certain = is_certain and not possible[side]
             yield JoinRow(cell, members, is_certain, odds)
 
-    def _absent(self, cell: int, owner: JoinEntry, possible: list[JoinEntry]) -> float:
+    def _odds_of_none(self, cell: int, owner: JoinEntry, possible: list[JoinEntry]) -> float:
         """Return the probability that none of the `possible` events is a partner of the owner."""
         odds_of = self._relation.odds_of_bond
         return prod([1.0 - odds_of(cell, owner, other) for other in possible], start=1.0)
 
-    def _row(self, cell: int, members: Members, present: tuple[JoinEntry, ...]) -> JoinRow | None:
+    def _make_row(
+        self, cell: int, members: Members, present: tuple[JoinEntry, ...]
+    ) -> JoinRow | None:
         """Return a row of these members, or None if they cannot be in one row.
 
         Without BOUNDS, corrected timestamps may still put them into one row; its odds are then 0.

@@ -51,10 +51,10 @@ from topology.answer.settings import (
 from topology.clock.settings import ClockConfig
 from topology.model.one_clock import STEADY, Play
 from topology.model.paths import Names as Path
-from topology.model.paths import likely_path, payload_path
-from topology.query.fields import KeyPath, path_of
+from topology.model.paths import guess_path, parse_payload_path
+from topology.query.fields import KeyPath, strip_payload
 from topology.spelling.kinds import Kinds
-from topology.spelling.problem import Fault, format_value, meant, refuse
+from topology.spelling.problem import Fault, format_value, make_refusal, suggest
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     Count,
@@ -162,7 +162,7 @@ CONDITIONS: Final = Kinds(
 )
 
 
-def _condition(value: Any, info: ValidationInfo) -> JoinCondition:
+def _parse_condition(value: Any, info: ValidationInfo) -> JoinCondition:
     match value.split() if isinstance(value, str) else value:
         case ["interval", reach]:
             value = f"interval -{reach} to {reach}"
@@ -172,35 +172,36 @@ def _condition(value: Any, info: ValidationInfo) -> JoinCondition:
 
 def _sides(value: Any) -> Any:
     if not isinstance(value, Mapping):
-        raise refuse(f"{format_value(value)} is not a mapping", f"write {SIDES}")
+        raise make_refusal(f"{format_value(value)} is not a mapping", f"write {SIDES}")
     if not MIN_SIDES <= len(value) <= MAX_SIDES:
         message = f"a join has {MIN_SIDES} to {MAX_SIDES} sides, not {len(value)}"
-        raise refuse(message, f"write {SIDES}")
+        raise make_refusal(message, f"write {SIDES}")
     for alias in value:
         if not isinstance(alias, str) or re.fullmatch(_ALIAS, alias, re.ASCII) is None:
             remedy = "begin the name with a letter or _, then use letters, digits and _"
-            raise refuse(f"{format_value(alias)} cannot be the name of a side", remedy)
+            raise make_refusal(f"{format_value(alias)} cannot be the name of a side", remedy)
     return value
 
 
-def _value(value: Any, _: ValidationInfo) -> JoinedValue:
+def _parse_value(value: Any, _: ValidationInfo) -> JoinedValue:
     spelled = str(value) if isinstance(value, JoinedValue) else value
     found = _VALUE.fullmatch(spelled) if isinstance(spelled, str) else None
-    path = None if found is None else payload_path(found[2])
+    path = None if found is None else parse_payload_path(found[2])
     if found is None or path is None:
-        near = f", or {found[1]}.{likely_path(found[2])}" if found else ""
+        near = f", or {found[1]}.{guess_path(found[2])}" if found else ""
         remedy = f"write it like {VALUE}{near}"
-        raise refuse(f"{format_value(spelled)} is not a value of a side", remedy)
+        raise make_refusal(f"{format_value(spelled)} is not a value of a side", remedy)
     return JoinedValue(found[1], path)
 
 
 Value = Annotated[
-    JoinedValue, Given(_value, {"type": "string"}, has_text=True, instead=f"write it like {VALUE}")
+    JoinedValue,
+    Given(_parse_value, {"type": "string"}, has_text=True, instead=f"write it like {VALUE}"),
 ]
 
 
 Side = Annotated[SideConfig, or_nothing(SideConfig)]
-Condition = Annotated[JoinCondition, like(_condition, *EXAMPLES)]
+Condition = Annotated[JoinCondition, like(_parse_condition, *EXAMPLES)]
 
 
 class JoinQuery(Computed):
@@ -223,7 +224,7 @@ class JoinQuery(Computed):
     """The largest number of events that the join buffers."""
     max_rows: Annotated[Count, Unspelled()] = 1_000
     """The largest number of rows that one event of a join may have."""
-    clocks: Annotated[tuple[ClockConfig, ...], Unspelled()] = (ClockConfig.by_default(),)
+    clocks: Annotated[tuple[ClockConfig, ...], Unspelled()] = (ClockConfig.make_default(),)
     """How the clocks of its streams are trusted."""
 
     @property
@@ -261,7 +262,7 @@ class JoinQuery(Computed):
         """The name of each value, the index of its side, and its path in the payload."""
         aliases = self.aliases
         return [
-            (name, aliases.index(value.side), path_of(value.path))
+            (name, aliases.index(value.side), strip_payload(value.path))
             for name, value in self.values.items()
         ]
 
@@ -282,7 +283,7 @@ class JoinQuery(Computed):
         for name, value in self.values.items():
             if value.side not in self.sides:
                 message = f"there is no side `{value.side}`"
-                yield Fault(("values", name), message, meant(value.side, self.aliases))
+                yield Fault(("values", name), message, suggest(value.side, self.aliases))
         keys = {alias: side.key or self.key for alias, side in self.sides.items()}
         unkeyed = [alias for alias, key in keys.items() if not key]
         if unkeyed and len(unkeyed) < len(keys):

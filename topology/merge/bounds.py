@@ -104,24 +104,24 @@ class SourceBounds(Saved):
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
 
-    def enter(self, progress: SourceProgress, newest_ns: int) -> None:
+    def make_live(self, progress: SourceProgress, newest_ns: int) -> None:
         """Make the source live, and set its newest time to `newest_ns`."""
         progress.newest_ns = newest_ns
         if progress.state == KEYED or progress.state == AWAITED:
             return  # The entry in the heap is older. It is corrected when it reaches the top.
-        if self.bounds_nothing(progress):
+        if self.is_redundant(progress):
             if progress.state == DOZING:
-                self._revive(progress)
+                self._count_as_live(progress)
                 progress.state = LED
                 self.watch(progress)
             return
         self._stop_leading(progress)
-        self._revive(progress)
+        self._count_as_live(progress)
         progress.state = KEYED
         self._key(progress)
         self.watch(progress)
 
-    def bounds_nothing(self, progress: SourceProgress) -> bool:
+    def is_redundant(self, progress: SourceProgress) -> bool:
         """Return whether the source is led, and another led one has as large a D and is overdue.
 
         Such a source may stay led, because its bound does not count.
@@ -132,9 +132,9 @@ class SourceBounds(Saved):
             return progress.state == COLD
         return progress.state != COLD and self.wait_ns(progress) == progress.led_wait_ns
 
-    def _revive(self, progress: SourceProgress) -> None:
+    def _count_as_live(self, progress: SourceProgress) -> None:
         """Count the source as live if it is not live yet."""
-        self._known.revives(progress)
+        self._known.add_live(progress)
         self.live += progress.state >= OUT
         self.behind -= progress.state == BEHIND
         self.dozing -= progress.state == DOZING
@@ -151,7 +151,7 @@ class SourceBounds(Saved):
         """
         self.awaited_until_ns = until_ns
         self._stop_leading(progress)
-        self._revive(progress)
+        self._count_as_live(progress)
         progress.state = AWAITED
         self._known.mark(progress)
         self.awaited.add(progress.source)
@@ -166,18 +166,18 @@ class SourceBounds(Saved):
         if not self.awaited:
             self.awaited_until_ns = NEVER
 
-    def await_no_more(self) -> None:
+    def mark_all_returned(self) -> None:
         for source in sorted(self.awaited):
             self.mark_returned(self._sources[source])
 
-    def receive(self, progress: SourceProgress, at_ns: int) -> None:
+    def record_in_sequence(self, progress: SourceProgress, at_ns: int) -> None:
         """Record an event in sequence. It revokes an end-of-stream marker and `blocked`."""
         if progress.said_bye:
             self.set_departed(progress, said=False)
         if progress.blocked:
             self.unblock(progress)
 
-    def speak(self, progress: SourceProgress, newest_ns: int) -> None:
+    def record_progress(self, progress: SourceProgress, newest_ns: int) -> None:
         """Make the source live after a heartbeat or a report of REORDER.
 
         If the source was out, `woke_ns` becomes its newest time. A late event that arrives before a
@@ -185,13 +185,13 @@ class SourceBounds(Saved):
         """
         if progress.state == OUT:
             progress.woke_ns = newest_ns
-        self.enter(progress, newest_ns)
+        self.make_live(progress, newest_ns)
 
     def watch(self, progress: SourceProgress) -> None:
         """Arm the timer for the instant at which the source has been silent for `idle_after`."""
         self.idle.arm(progress.source, progress.last_arrival_ns + self.idle_after_ns)
 
-    def leaves_somebody_out(self) -> bool:
+    def has_unlimiting_source(self) -> bool:
         """Return whether there is a source whose newest time does not limit what MERGE may emit.
 
         Sources that sent an end-of-stream marker do not count.
@@ -206,9 +206,9 @@ class SourceBounds(Saved):
         else:
             self._known.note_set_back(progress)
         if not said and progress.state >= OUT:
-            self._known.falls_silent(progress)
+            self._known.add_silent(progress)
 
-    def leave(self, progress: SourceProgress, state: int) -> None:
+    def retire(self, progress: SourceProgress, state: int) -> None:
         self._stop_leading(progress)
         if progress.state == AWAITED:
             self.mark_returned(progress)
@@ -216,10 +216,10 @@ class SourceBounds(Saved):
         self.behind += (state == BEHIND) - (progress.state == BEHIND)
         self.dozing -= progress.state == DOZING
         progress.state = state
-        self._known.falls_silent(progress)
+        self._known.add_silent(progress)
         self._known.mark(progress)
 
-    def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
+    def stop_waiting_if_slow(self, progress: SourceProgress, delay_ns: int) -> None:
         """Stop waiting for a source if its late event took longer than MERGE waits for the source.
 
         MERGE waits for it again after its next event in time. If `delay_ns` is no longer than the
@@ -227,9 +227,9 @@ class SourceBounds(Saved):
         event would make a source with longer delays late forever.
         """
         if delay_ns > self.wait_ns(progress):
-            self.leave(progress, BEHIND)
+            self.retire(progress, BEHIND)
         else:
-            self.enter(progress, progress.newest_ns)
+            self.make_live(progress, progress.newest_ns)
 
     def resume(self, progress: SourceProgress) -> None:
         """Set the bound of a restored source from its saved state."""
@@ -238,7 +238,7 @@ class SourceBounds(Saved):
         self.behind += progress.state == BEHIND
         if progress.state == KEYED:
             progress.state = OUT
-            self.enter(progress, progress.newest_ns)
+            self.make_live(progress, progress.newest_ns)
         elif progress.state == AWAITED:
             progress.state = OUT
             self.wait_for(progress, self.awaited_until_ns)
@@ -256,7 +256,7 @@ class SourceBounds(Saved):
         progress.blocked = True
         self.set_departed(progress, said=False)
         if progress.state != BEHIND:
-            self.speak(progress, progress.newest_ns)
+            self.record_progress(progress, progress.newest_ns)
 
     def unblock(self, progress: SourceProgress) -> None:
         self.blocked -= progress.blocked
@@ -323,7 +323,7 @@ class SourceBounds(Saved):
                 if newest_ns < self._sources[source].newest_ns <= passed_ns:
                     newest_ns, self._witness = self._sources[source].newest_ns, source
             if not self._witness:
-                self._key_ahead(led, passed_ns)
+                self._key_until_overdue(led, passed_ns)
 
     def _led_longest(self) -> dict[str, None]:
         """Return the sources that are led with the largest D, by the pool if some are."""
@@ -331,7 +331,7 @@ class SourceBounds(Saved):
             return self.led_cold
         return self._led.get(self.led_max_ns, NONE_LED)
 
-    def _key_ahead(self, led: dict[str, None], passed_ns: int) -> None:
+    def _key_until_overdue(self, led: dict[str, None], passed_ns: int) -> None:
         """Make led sources keyed that are not overdue, up to the first one that is: the witness."""
         ahead: list[SourceProgress] = []
         for source in led:
@@ -422,7 +422,7 @@ class SourceBounds(Saved):
             return not self.limit(now_ns)[1] and wait_ns == self.led_max_ns
         return wait_ns == self.led_max_ns
 
-    def rest_on_pool(self, *, rests: bool) -> None:
+    def record_pool_limit(self, *, rests: bool) -> None:
         """Record whether the limit depends on the pool's wait, which has not changed since."""
         if not rests:
             self.pooled_ns = NOT_LED
@@ -455,7 +455,7 @@ class SourceBounds(Saved):
                 "newest": progress.newest_ns if progress.newest_ns != NO_REF else None,
                 "behind_hole": progress.blocked,
                 "after_pause": progress.state == AWAITED,
-                "until": self._until(progress, head_ns),
+                "until": self._waits_until_ns(progress, head_ns),
             }
             for source, progress in sorted(self._sources.items())
             if (progress.state < OUT or progress.state == DOZING)
@@ -463,7 +463,7 @@ class SourceBounds(Saved):
             and progress.newest_ns - self._set_back_ns < head_ns
         ]
 
-    def _until(self, progress: SourceProgress, head_ns: int) -> int | None:
+    def _waits_until_ns(self, progress: SourceProgress, head_ns: int) -> int | None:
         if progress.blocked:
             return None
         if progress.state == AWAITED:
@@ -485,13 +485,13 @@ class SourceBounds(Saved):
                 self.watch(progress)
                 continue
             if progress.is_expected(now_ns):
-                changed = self._doze(progress) or changed
+                changed = self._mark_expected(progress) or changed
             else:
-                self.leave(progress, OUT)
+                self.retire(progress, OUT)
                 changed = True
         return changed
 
-    def _doze(self, progress: SourceProgress) -> bool:
+    def _mark_expected(self, progress: SourceProgress) -> bool:
         """Mark a silent source as expected, and return whether its bound may have changed.
 
         It may have changed if it came from the pool's delays. The bound of an expected source comes
@@ -503,7 +503,7 @@ class SourceBounds(Saved):
         self.live -= 1
         self.dozing += 1
         progress.state = DOZING
-        self._known.falls_silent(progress)
+        self._known.add_silent(progress)
         self._known.mark(progress)
         self.expected.arm(progress.source, progress.expected_until_ns)
         return not progress.warm
@@ -518,6 +518,6 @@ class SourceBounds(Saved):
             if progress.expected_until_ns > now_ns:
                 self.expected.arm(source, progress.expected_until_ns)
             else:
-                self.leave(progress, OUT)
+                self.retire(progress, OUT)
                 retired = True
         return retired

@@ -33,15 +33,15 @@ class LargestErrors:
         self._live: list[tuple[int, str]] = []  # A heap of (-error, source).
         self._silent: list[tuple[int, str]] = []
 
-    def grows(self, progress: SourceProgress) -> None:
+    def record_growth(self, progress: SourceProgress) -> None:
         """Record that the error of a source has become larger than its entry in the heap."""
-        self.moves(progress, progress.state < OUT)
+        self.add_entry(progress, progress.state < OUT)
 
-    def moves(self, progress: SourceProgress, is_live: bool) -> None:
+    def add_entry(self, progress: SourceProgress, is_live: bool) -> None:
         """Add an entry for a source that becomes live or silent, or whose error has grown."""
         heap = self._live if is_live else self._silent
         if len(heap) > 2 * len(self._table) + SPARE:
-            self._throw_out()
+            self._compact()
             heap = self._live if is_live else self._silent
         progress.recorded_error_ns = progress.error_ns
         if progress.error_ns > 0:
@@ -70,7 +70,7 @@ class LargestErrors:
                 heapreplace(heap, (-progress.error_ns, source))
         return 0
 
-    def _throw_out(self) -> None:
+    def _compact(self) -> None:
         known = self._table.values()
         for each in known:
             each.recorded_error_ns = each.error_ns

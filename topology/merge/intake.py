@@ -92,7 +92,7 @@ class Intake:
     def take(self, progress: SourceProgress, event: Event, now_ns: int, step: Step) -> bool:
         """Take the event in, and return whether it may change what is emitted at this instant."""
         if event.kind != DATA:
-            self._take_word(progress, event)
+            self._take_control(progress, event)
             return True
         if progress.input_partition != event.lane:
             if progress.input_partition != -1:
@@ -101,21 +101,21 @@ class Intake:
         if event.late:
             self._take_late(progress, event, now_ns)
             return True
-        if progress.is_copy(event):
+        if progress.is_duplicate(event):
             progress.duplicate += 1
             step.reports.append(Duplicate(now_ns, event))
-            return self._unblock_again(progress)
+            return self._unblock_source(progress)
         if self._pause.since_ns != NEVER or progress.state == AWAITED:
-            self._pause.receive(progress, event)
-        self._receive(progress, event)
+            self._pause.judge_record(progress, event)
+        self._record_arrival(progress, event)
         ref_ns = event.ref_time_ns
         newest_ns = max(progress.newest_ns, ref_ns)
         if ref_ns < newest_ns:
-            self._set_back(progress, event)
+            self._learn_set_back(progress, event)
         if progress.state != AWAITED:  # A delay caused by a pause says nothing about other delays.
             since_ns = newest_ns if self._awaits_set_backs else ref_ns
             progress.sample(event.arrival_ns - since_ns, self._pool)
-        self._follow(progress, event, ref_ns)
+        self._record_number(progress, event, ref_ns)
         self._place(progress, event, newest_ns, now_ns)
         return True
 
@@ -125,16 +125,16 @@ class Intake:
         if cause:
             progress.newest_ns = newest_ns
             if cause != SET_BACK and progress.state != AWAITED:
-                self._bounds.fall_behind(progress, event.arrival_ns - newest_ns)
-            self.turn_away(progress, event, cause, now_ns)
+                self._bounds.stop_waiting_if_slow(progress, event.arrival_ns - newest_ns)
+            self.defer_late(progress, event, cause, now_ns)
         elif event.ref_time_ns < newest_ns:
             self._queues.insert(progress, event)
         else:
             self._queues.add(progress, event)
         if not cause or cause == SET_BACK:
-            self._bounds.enter(progress, newest_ns)
+            self._bounds.make_live(progress, newest_ns)
 
-    def _set_back(self, progress: SourceProgress, event: Event) -> None:
+    def _learn_set_back(self, progress: SourceProgress, event: Event) -> None:
         """Learn from an event that is set back how far its source sets back.
 
         A fall by more than `correct_for` teaches nothing, because no result is corrected so late.
@@ -145,38 +145,38 @@ class Intake:
             progress.set_back_ns = fall_ns
             self._known.note_set_back(progress)
 
-    def turn_away(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
+    def defer_late(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
         """Count an event as late, and buffer it until the instant is over."""
         self._passage.count(progress, cause)
-        self._queues.hold_late(progress, event, cause, now_ns)
+        self._queues.buffer_late(progress, event, cause, now_ns)
 
-    def _take_word(self, progress: SourceProgress, event: Event) -> None:
+    def _take_control(self, progress: SourceProgress, event: Event) -> None:
         """Take in a heartbeat, an end-of-stream marker, a dead letter or a report of REORDER."""
         kind = event.kind
         if kind == BLOCKED:
             self._bounds.block(progress)
         elif kind == UNBLOCKED:
             self._bounds.unblock(progress)
-        elif progress.is_copy(event):
-            self._unblock_again(progress)
+        elif progress.is_duplicate(event):
+            self._unblock_source(progress)
         elif kind == DEAD:
             self._bounds.unblock(progress)
-            self._follow(progress, event, progress.newest_ns)
+            self._record_number(progress, event, progress.newest_ns)
         elif kind == HEARTBEAT:
-            self._pause.receive(progress, event)
-            self._receive(progress, event)
-            self._follow(progress, event, event.ref_time_ns)
+            self._pause.judge_record(progress, event)
+            self._record_arrival(progress, event)
+            self._record_number(progress, event, event.ref_time_ns)
             if progress.state != BEHIND or event.ref_time_ns >= self._passage.floor_ns:
-                self._bounds.speak(progress, max(progress.newest_ns, event.ref_time_ns))
+                self._bounds.record_progress(progress, max(progress.newest_ns, event.ref_time_ns))
         elif kind == BYE:
-            self._receive(progress, event)
-            self._follow(progress, event, event.ref_time_ns)
+            self._record_arrival(progress, event)
+            self._record_number(progress, event, event.ref_time_ns)
             progress.newest_ns = max(progress.newest_ns, event.ref_time_ns)
             if progress.state != BEHIND:
-                self._bounds.leave(progress, OUT)
+                self._bounds.retire(progress, OUT)
             self._bounds.set_departed(progress)
 
-    def _unblock_again(self, progress: SourceProgress) -> bool:
+    def _unblock_source(self, progress: SourceProgress) -> bool:
         """Unblock the source of a duplicate, and return whether it was blocked.
 
         After a restart with `at_least_once`, REORDER emits BLOCKED again, too. The event that ended
@@ -195,54 +195,54 @@ class Intake:
         `overtaken` (`rule: time`) the event has no such number. It stays late, even if MERGE has
         not passed its time.
         """
-        fits = progress.fill(event)
+        fits = progress.fill_missing(event)
         self._watermark.note(progress)
         idle_ns = progress.last_arrival_ns + self._bounds.idle_after_ns
         if progress.state < OUT or (progress.state == BEHIND and event.at_ns <= idle_ns):
             progress.last_arrival_ns = max(progress.last_arrival_ns, event.arrival_ns)
-        cause = self._passage.judge_filled(event, fits)
+        cause = self._passage.find_late_cause_of_filled(event, fits)
         if cause:
             progress.late += 1
-            self._queues.hold_late(progress, event, cause, now_ns)
+            self._queues.buffer_late(progress, event, cause, now_ns)
             return
         event.late = ""
-        self._take_error(progress, event)
+        self._update_error(progress, event)
         self._queues.insert(progress, event)
         if event.ref_time_ns > progress.newest_ns:
             if progress.state < OUT or progress.state == DOZING:
-                self._bounds.enter(progress, event.ref_time_ns)
+                self._bounds.make_live(progress, event.ref_time_ns)
             else:
                 progress.newest_ns = event.ref_time_ns
 
-    def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
+    def _record_number(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
         if progress.newest_ns == NO_REF and event.kind == DEAD:
             return  # The time of the numbers before it is unknown, until an event has one.
         if event.epoch != progress.epoch >= 0:
             progress.await_tail(event.at_ns + self._tail_wait_ns, ref_time_ns)
         since_ns = ref_time_ns - self._new_source_allowance_ns
-        progress.follow(event, ref_time_ns, self.start, since_ns)
-        if progress.lacks_numbers:
+        progress.record_number(event, ref_time_ns, self.start, since_ns)
+        if progress.has_missing:
             self._watermark.lacking.add(progress.source)
 
-    def _receive(self, progress: SourceProgress, event: Event) -> None:
+    def _record_arrival(self, progress: SourceProgress, event: Event) -> None:
         silent_ns = event.arrival_ns - progress.last_arrival_ns
         if silent_ns > self._bounds.idle_after_ns and progress.state != AWAITED:
-            progress.wake(silent_ns)
+            progress.update_silence(silent_ns)
         if silent_ns > 0:
             progress.last_arrival_ns = event.arrival_ns
         elif progress.last_arrival_ns > event.at_ns:
             # The source was expected, so its last arrival was set to a later time than this.
             progress.last_arrival_ns = event.arrival_ns
             self._bounds.watch(progress)
-        self._take_error(progress, event)
-        self._bounds.receive(progress, event.at_ns)
+        self._update_error(progress, event)
+        self._bounds.record_in_sequence(progress, event.at_ns)
 
-    def _take_error(self, progress: SourceProgress, event: Event) -> None:
+    def _update_error(self, progress: SourceProgress, event: Event) -> None:
         """Set the source's time error to the event's. While events are queued, only raise it."""
         if not progress.queue or event.error_ns > progress.error_ns:
             progress.error_ns = event.error_ns
             if progress.error_ns > progress.recorded_error_ns:
-                self._errors.grows(progress)
+                self._errors.record_growth(progress)
 
     # -- Plain events ------------------------------------------------------------------------------
 

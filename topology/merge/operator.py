@@ -84,7 +84,7 @@ from topology.merge.source import (
 )
 from topology.merge.sources import KnownSources
 from topology.merge.stretch import Stretches
-from topology.merge.unnumbered import UncertainPassage, UncertainWatermark, after_unnumbered
+from topology.merge.unnumbered import UncertainPassage, UncertainWatermark, correct_after_intake
 from topology.merge.watermark import PROMISES, Watermark
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.histogram import HISTOGRAM, PPM
@@ -215,7 +215,7 @@ class Merge(SavedOperator):
         batch: list[Event] = events if isinstance(events, list) else list(events)
         pause = self._pause
         at, end = 0, len(batch)
-        gaps = pause.gaps_in(batch)
+        gaps = pause.find_gaps(batch)
         gap = gaps[-1][0] if gaps else end
         while at < end:
             at_ns = batch[at].at_ns
@@ -255,14 +255,14 @@ class Merge(SavedOperator):
     def next_deadline_ns(self) -> int | None:
         if self._instant_open:
             return self._now_ns
-        due_ns = min(self._wake_ns, self._next_beat())
+        due_ns = min(self._wake_ns, self._find_next_beat())
         return due_ns if due_ns < NEVER else None
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
         self._emit_late(step)
         self._passage.release(self._queues.take_until(NO_BOUND, now_ns), step)
-        self._announce_if_owed(step)
+        self._announce_if_needed(step)
         self._wake_ns = NEVER
         self._queues.list_kept(step)
         return step
@@ -276,7 +276,7 @@ class Merge(SavedOperator):
             self._settled = False
             if event.kind == DEAD:
                 return
-            progress = self._new_source(event.source, event.at_ns)
+            progress = self._add_source(event.source, event.at_ns)
         self._known.mark(progress)
         intake = self._intake
         was_empty, was_blocked = not progress.queue, progress.blocked
@@ -288,7 +288,7 @@ class Merge(SavedOperator):
         was_late = event.late == OVERTAKEN
         may_change = intake.take(progress, event, self._now_ns, step)
         if self._queues.are_full():
-            self._overflow(step)
+            self._make_room(step)
         if is_next:
             may_change = was_blocked or intake.opens(progress, was_empty, led_max_ns)
         if may_change:
@@ -297,9 +297,9 @@ class Merge(SavedOperator):
             self._wake_ns = min(self._wake_ns, self._bounds.idle.next_ns)
             self._due_ns = min(self._due_ns, self._wake_ns)
         if not self._numbered:
-            after_unnumbered(self._bounds, progress, event.kind, was_late, was_blocked)
+            correct_after_intake(self._bounds, progress, event.kind, was_late, was_blocked)
 
-    def _new_source(self, source: str, at_ns: int) -> SourceProgress:
+    def _add_source(self, source: str, at_ns: int) -> SourceProgress:
         """Add a source; with the stream's first event, add all expected ones too.
 
         MERGE treats an expected source as if it had sent something, and waits for its first event.
@@ -310,13 +310,13 @@ class Merge(SavedOperator):
             received_ns = at_ns + self._config.max_wait_ns - self._config.idle_after_ns
             for expected in self._config.expected_sources:
                 if expected != source:
-                    progress = self._known.first_heard(expected, received_ns)
+                    progress = self._known.make_source(expected, received_ns)
                     self._known.put(expected, progress)
                     self._known.mark(progress)
-                    self._bounds.enter(progress, NO_REF)
-        progress = self._known.first_heard(source, at_ns)
+                    self._bounds.make_live(progress, NO_REF)
+        progress = self._known.make_source(source, at_ns)
         for forgotten in self._known.add(progress):
-            self._bounds.leave(forgotten, OUT)
+            self._bounds.retire(forgotten, OUT)
             self._bounds.set_departed(forgotten, said=False)
             self._watermark.lacking.discard(forgotten.source)
             self._instant_open = True
@@ -332,7 +332,7 @@ class Merge(SavedOperator):
                 self._emit_late(step)
             self._evaluate(step)
             if self._next_beat_ns <= self._beat_ns:
-                self._next_beat()
+                self._find_next_beat()
             if self._wake_ns >= until_ns and self._next_beat_ns >= until_ns:
                 self._now_ns = until_ns
                 self._due_ns = min(self._wake_ns, self._next_beat_ns)
@@ -340,13 +340,13 @@ class Merge(SavedOperator):
         if self.takes_plain and self._wake_ns < until_ns and self._bounds.limited_by_time:
             self._release_by_time(until_ns, step)
         while True:
-            since_ns = beat_ns = self._next_beat()
+            since_ns = beat_ns = self._find_next_beat()
             if self._settled:
                 beats_ns = beat_ns, self._heartbeat_ns, until_ns, self._wake_ns
-                since_ns, beat_ns = self._watermark.idle_beats(beats_ns, self._heads)
+                since_ns, beat_ns = self._watermark.find_idle_beats(beats_ns, self._heads)
             if self._wake_ns < until_ns and self._wake_ns <= beat_ns:
                 self._now_ns = max(self._now_ns, self._wake_ns)
-                if not self._passes_idle():
+                if not self._retire_idle():
                     self._evaluate(step)
             elif beat_ns < until_ns:
                 self._now_ns = self._beat_ns = beat_ns
@@ -356,7 +356,7 @@ class Merge(SavedOperator):
             else:
                 break
         self._now_ns = until_ns
-        self._due_ns = min(self._wake_ns, self._next_beat())
+        self._due_ns = min(self._wake_ns, self._find_next_beat())
 
     def _release_by_time(self, until_ns: int, step: Step) -> None:
         """Emit the events that only time holds back and that are due before `until_ns`.
@@ -368,7 +368,7 @@ class Merge(SavedOperator):
         wait_ns, idle = bounds.led_max_ns, bounds.idle
         if bounds.lacks_witness or self._watermark.complete_ns >= self._watermark.ns:
             return  # C may have to be announced with the next event.
-        before_ns = min(until_ns, self._next_beat() + 1, bounds.awaited_until_ns)
+        before_ns = min(until_ns, self._find_next_beat() + 1, bounds.awaited_until_ns)
         now_ns = self._now_ns
         released: list[Event] = []
         while heads:
@@ -389,11 +389,11 @@ class Merge(SavedOperator):
         self._now_ns = now_ns
         self._settled = False
         self._passage.release(released, step)
-        bounds.rest_on_pool(rests=bool(bounds.led_cold))
+        bounds.record_pool_limit(rests=bool(bounds.led_cold))
         self._look_ns = min(look_ns, bounds.awaited_until_ns)
-        self._wake_ns = self._next_wake()
+        self._wake_ns = self._find_next_wake()
 
-    def _passes_idle(self) -> bool:
+    def _retire_idle(self) -> bool:
         """Retire idle sources, and return whether nothing more may be emitted because of this.
 
         Return False, too, if anything else is due.
@@ -412,16 +412,16 @@ class Merge(SavedOperator):
             changed = bounds.retire_dozing(now_ns) or changed
         if changed:
             return False
-        self._wake_ns = self._next_wake()
+        self._wake_ns = self._find_next_wake()
         return True
 
-    def _next_wake(self) -> int:
+    def _find_next_wake(self) -> int:
         """Return when more may be emitted, or a source becomes idle, if nothing arrives."""
         bounds = self._bounds
         due_ns = min(bounds.idle.next_ns, self._look_ns)
         return min(due_ns, bounds.expected.next_ns) if self._heads else due_ns
 
-    def _next_beat(self) -> int:
+    def _find_next_beat(self) -> int:
         if self._now_ns > self._next_beat_ns or self._next_beat_ns <= self._beat_ns:
             beat_ns = self._heartbeat_ns
             if not beat_ns or not self._sources:
@@ -439,7 +439,7 @@ class Merge(SavedOperator):
         if bounds.led_cold:
             bounds.refresh_cold()
         if bounds.awaited_until_ns <= now_ns:
-            bounds.await_no_more()
+            bounds.mark_all_returned()
         if bounds.idle.next_ns <= now_ns:
             bounds.retire_idle(now_ns)
         if bounds.expected.next_ns <= now_ns:
@@ -449,13 +449,13 @@ class Merge(SavedOperator):
         limit = self._release(step) if heads else NO_BOUND
         has_left = len(step.released) > before
         if has_left and (
-            self._watermark.lacking or self._known.set_back_ns or bounds.leaves_somebody_out()
+            self._watermark.lacking or self._known.set_back_ns or bounds.has_unlimiting_source()
         ):
-            self._announce_if_owed(step)
+            self._announce_if_needed(step)
         self._look_ns = bounds.awaited_until_ns
         if heads:
             self._await_head(heads[0], limit)
-        self._wake_ns = self._next_wake()
+        self._wake_ns = self._find_next_wake()
 
     def _release(self, step: Step) -> Bound:
         """Emit all events at or below the smallest bound, and return the bound."""
@@ -482,12 +482,12 @@ class Merge(SavedOperator):
                 bounds.limiting = limit[1]
                 progress = self._sources[limit[1]]
                 rests_on_pool = not (progress.blocked or progress.warm or progress.state == AWAITED)
-            bounds.rest_on_pool(rests=rests_on_pool)
+            bounds.record_pool_limit(rests=rests_on_pool)
         self._look_ns = min(self._look_ns, due_ns)
 
     # -- Emission ----------------------------------------------------------------------------------
 
-    def _overflow(self, step: Step) -> None:
+    def _make_room(self, step: Step) -> None:
         """Emit or give up events because a bound is reached.
 
         `topology.merge.queues` decides which events these are.
@@ -496,24 +496,24 @@ class Merge(SavedOperator):
         if not self._queues.are_full():
             return
         if self._bounds.awaited:
-            self._bounds.await_no_more()
+            self._bounds.mark_all_returned()
             self._evaluate(step)
         while self._queues.are_full():
             given_up, smallest = self._queues.make_room(self._now_ns)
             self.overflows += len(given_up) + len(smallest)
             for event in given_up:
                 progress = self._sources[event.source]
-                self._intake.turn_away(progress, event, MERGE_FULL, self._now_ns)
+                self._intake.defer_late(progress, event, MERGE_FULL, self._now_ns)
             self._emit_late(step)
             if smallest:
                 self._passage.release(smallest, step)
-                self._passage.push()
-        self._announce_if_owed(step)
+                self._passage.record_overflow()
+        self._announce_if_needed(step)
 
     def _emit_late(self, step: Step) -> None:
         self._passage.emit_late(self._queues.take_late(), step)
 
-    def _announce_if_owed(self, step: Step) -> None:
+    def _announce_if_needed(self, step: Step) -> None:
         """Announce a watermark if C no longer reaches the emitted events.
 
         Otherwise readers would assume until the next heartbeat that C follows each event.

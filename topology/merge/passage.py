@@ -93,7 +93,7 @@ class Passage(Saved):
             return MERGE_IDLE
         return MERGE_WAIT
 
-    def judge_filled(self, event: Event, fits: bool) -> str:
+    def find_late_cause_of_filled(self, event: Event, fits: bool) -> str:
         """Return the cause for which an event with a number declared missing is late, or "".
 
         `fits` means that its time is between those of its neighbours by number. An event in time is
@@ -129,7 +129,7 @@ class Passage(Saved):
             self.floor_ns = max(self._watermark.ns, self.last[0])
             step.released.extend(events)
 
-    def push(self) -> None:
+    def record_overflow(self) -> None:
         """Record that the last events were emitted for lack of room."""
         self._pushed_ns = self.last[0]
 

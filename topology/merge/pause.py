@@ -62,7 +62,7 @@ class Pause(Saved):
         """The beginning of the gap that is to be judged; NEVER if there is none."""
         self._until_ns = NEVER
 
-    def gaps_in(self, batch: list[Event]) -> list[tuple[int, int]]:
+    def find_gaps(self, batch: list[Event]) -> list[tuple[int, int]]:
         """Return the gaps before the events of a batch, the last one first.
 
         A gap is given as the index of the event after it and the instant at which it began. Call
@@ -85,7 +85,7 @@ class Pause(Saved):
         self.since_ns = received_ns
         self._until_ns = at_ns + min(self._outage_wait_ns, BACK_AFTER * (at_ns - received_ns))
 
-    def receive(self, progress: SourceProgress, event: Event) -> None:
+    def judge_record(self, progress: SourceProgress, event: Event) -> None:
         """Judge an open gap by this record, and end the wait for its source if it has caught up.
 
         Call this with each event in sequence and each heartbeat while a gap is to be judged. Call
@@ -93,11 +93,11 @@ class Pause(Saved):
         contain the record yet.
         """
         if self.since_ns != NEVER:
-            self._judge(progress, event)
+            self._judge_gap(progress, event)
         if progress.state == AWAITED and not self._is_old(progress, event):
             self._bounds.mark_returned(progress)
 
-    def _judge(self, progress: SourceProgress, event: Event) -> None:
+    def _judge_gap(self, progress: SourceProgress, event: Event) -> None:
         """Decide by this record whether the gap was a pause. Cost: O(sources) if it was."""
         since_ns = self.since_ns
         if event.at_ns >= self._until_ns:

@@ -67,7 +67,7 @@ class Queues:
         """
         if not progress.queue:
             heappush(self.heads, (event.ref_time_ns, event.source))
-        progress.own_queue().append(event)
+        progress.ensure_queue().append(event)
         self._count(event)
 
     def insert(self, progress: SourceProgress, event: Event) -> None:
@@ -77,13 +77,13 @@ class Queues:
 
         Cost: O(log sources + queue of its source).
         """
-        place = bisect_right(progress.queue, in_sequence(event), key=in_sequence)
+        place = bisect_right(progress.queue, sequence_key(event), key=sequence_key)
         if place == 0:
             heappush(self.heads, (event.ref_time_ns, event.source))
-        progress.own_queue().insert(place, event)
+        progress.ensure_queue().insert(place, event)
         self._count(event)
 
-    def hold_late(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
+    def buffer_late(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
         """Buffer an event that is late because of `cause`, until the open instant is over."""
         progress.held_late += 1
         event.late = cause
@@ -118,10 +118,10 @@ class Queues:
 
     def restoring(self, held: Iterable[Event]) -> Iterator[int]:
         """Buffer restored events again, late ones outside the queues; yield 1 for each of them."""
-        for event in sorted(held, key=in_sequence):
+        for event in sorted(held, key=sequence_key):
             progress = self._sources[event.source]
             if event.late:
-                self.hold_late(progress, event, event.late, event.at_ns)
+                self.buffer_late(progress, event, event.late, event.at_ns)
             else:
                 self.add(progress, event)
                 progress.released -= 1
@@ -225,14 +225,14 @@ class Queues:
         if left and not given_up and 2 * fullest[0][0] > sum(each for each, _ in fullest):
             given_up = self._give_up(fullest[0][1], left, now_ns)
             left = 0
-        self._mend_heads()
+        self._rebuild_heads()
         smallest: list[Event] = []
         while left and self.heads and self.heads[0][0] <= now_ns:
             self.take_first(now_ns, smallest)
             left -= 1
         if not given_up and not smallest:
             given_up = self._give_up(fullest[0][1], left, now_ns)
-            self._mend_heads()
+            self._rebuild_heads()
         return given_up, smallest
 
     def _count_of(self, progress: SourceProgress) -> int:
@@ -250,15 +250,15 @@ class Queues:
         self._known.mark(progress)
         given_up = [progress.queue.pop() for _ in range(min(most, len(progress.queue)))]
         for event in given_up:
-            self._uncount(event, now_ns)
+            self._mark_removed(event, now_ns)
         return given_up[::-1]
 
-    def _uncount(self, event: Event, now_ns: int) -> None:
+    def _mark_removed(self, event: Event, now_ns: int) -> None:
         event.at_ns = now_ns
         self.count -= 1
         self.bytes -= size_of(event)
 
-    def _mend_heads(self) -> None:
+    def _rebuild_heads(self) -> None:
         """Rebuild the heap from the heads of the queues."""
         self.heads[:] = [
             (progress.queue[0].ref_time_ns, source)
@@ -282,7 +282,7 @@ def source_of_run(run: list[Event]) -> str:
     return run[0].source
 
 
-def in_sequence(event: Event) -> tuple[int, int, int]:
+def sequence_key(event: Event) -> tuple[int, int, int]:
     """Return the key that sorts the events of one source: by time, then by epoch and number."""
     return (event.ref_time_ns, event.epoch, event.seq)
 

@@ -62,7 +62,7 @@ class MergeConfig(Section):
     expected_sources: Annotated[tuple[str, ...], SOURCES] = ()
     """Sources that merge waits for before their first event. It waits `max_wait` from the stream's
     first event."""
-    reorder: Annotated[ReorderConfig, Unspelled()] = ReorderConfig.by_default()
+    reorder: Annotated[ReorderConfig, Unspelled()] = ReorderConfig.make_default()
     """The order within each source, as the stream has it."""
     max_set_back_ns: Annotated[DurationNs | None, Unspelled(), Field(repr=False)] = None
     """The `max_set_back` of the stream's clocks, which merge waits for."""

@@ -93,7 +93,7 @@ class Missing:
         """Return whether the number of the event is in the range."""
         return self.epoch == event.epoch and self.first <= event.seq <= self.last
 
-    def holds(self, ref_time_ns: int) -> bool:
+    def fits_time(self, ref_time_ns: int) -> bool:
         """Return whether the time is between those of the events around the range."""
         return self.before_ns <= ref_time_ns <= self.after_ns
 
@@ -105,7 +105,7 @@ class Missing:
         epoch, before_ns, after_ns = self.epoch, self.before_ns, self.after_ns
         below = Missing(epoch, self.first, number - 1, before_ns, after_ns)
         above = Missing(epoch, number + 1, self.last, before_ns, after_ns)
-        if self.holds(ref_time_ns):
+        if self.fits_time(ref_time_ns):
             below.after_ns = above.before_ns = ref_time_ns
         return [each for each in (below, above) if each.first <= each.last]
 
@@ -256,13 +256,13 @@ class SourceProgress(KnownSource):
         state = self.state
         return state in (KEYED, AWAITED) or (state == DOZING and self.led_wait_ns == NOT_LED)
 
-    def own_queue(self) -> deque[Event]:
+    def ensure_queue(self) -> deque[Event]:
         """Return the source's own queue, to which events may be added; create it if needed."""
         if self.queue is NOTHING_QUEUED:
             self.queue = deque()
         return self.queue
 
-    def fall_silent(self) -> None:
+    def release_queue(self) -> None:
         """Release the source's own queue if it is empty, because no event is likely soon."""
         if not self.queue:
             self.queue = NOTHING_QUEUED
@@ -277,13 +277,13 @@ class SourceProgress(KnownSource):
         """
         self.delays.add(delay_ns)
         if not self.warm or self.delays.since_halved % POOL_EVERY == 0:
-            self.sample_pool(delay_ns, pool)
+            self.add_pool_delay(delay_ns, pool)
 
-    def sample_pool(self, delay_ns: int, pool: Histogram) -> None:
+    def add_pool_delay(self, delay_ns: int, pool: Histogram) -> None:
         self.warm = self.warm or self.delays.trials >= WARM_DELAYS
         pool.add(delay_ns)
 
-    def wake(self, silent_ns: int) -> None:
+    def update_silence(self, silent_ns: int) -> None:
         """Update the usual silence after a silence of more than `idle_after` has ended."""
         if silent_ns >= self.silence_ns:
             self.silence_ns = min(silent_ns, LONGEST_SILENCE_NS)
@@ -304,7 +304,7 @@ class SourceProgress(KnownSource):
 
     # -- The sequence ------------------------------------------------------------------------------
 
-    def is_copy(self, event: Event) -> bool:
+    def is_duplicate(self, event: Event) -> bool:
         """Return whether the event is a duplicate.
 
         REORDER emits each source in sequence, so no new event has a number at or below the newest.
@@ -329,7 +329,7 @@ class SourceProgress(KnownSource):
         self.tail_until_ns = NEVER
         self._tail = None
 
-    def follow(self, event: Event, ref_time_ns: int, start: int, since_ns: int) -> None:
+    def record_number(self, event: Event, ref_time_ns: int, start: int, since_ns: int) -> None:
         """Record the event's number, and any missing numbers between it and the last one.
 
         `start` is the first number of each epoch, or -1 if it is unknown. The numbers missing from
@@ -354,7 +354,7 @@ class SourceProgress(KnownSource):
         self.epoch = event.epoch
         self.seq = event.seq
 
-    def fill(self, event: Event) -> bool:
+    def fill_missing(self, event: Event) -> bool:
         """Record that a missing number has arrived, and return whether the event's time fits.
 
         The time fits if it is between those of its neighbours by number. Then the order by time
@@ -365,9 +365,9 @@ class SourceProgress(KnownSource):
         for i, missing in enumerate(ranges):
             if missing.contains(event):
                 ranges[i : i + 1] = missing.without(event.seq, event.ref_time_ns)
-                return missing.holds(event.ref_time_ns) or self.set_back_ns > 0
+                return missing.fits_time(event.ref_time_ns) or self.set_back_ns > 0
         tail = self._tail
-        return tail is not None and tail.contains(event) and tail.holds(event.ref_time_ns)
+        return tail is not None and tail.contains(event) and tail.fits_time(event.ref_time_ns)
 
     def missing_around(self, number: int) -> list[int] | None:
         """Return the first and last number of the missing range around `number`, or None.
@@ -384,12 +384,12 @@ class SourceProgress(KnownSource):
         """The time of the event after the oldest missing range, or NEVER without such a range."""
         return self._missing[0].after_ns if self._missing else NEVER
 
-    def write_off(self, before_ns: int) -> None:
+    def drop_missing_before(self, before_ns: int) -> None:
         left = [missing for missing in self._missing or () if missing.after_ns >= before_ns]
         self._missing = left or None
 
     @property
-    def lacks_numbers(self) -> bool:
+    def has_missing(self) -> bool:
         return bool(self._missing) or self._tail is not None
 
     @property

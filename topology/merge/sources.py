@@ -52,10 +52,10 @@ class KnownSources(SourceTable[SourceProgress]):
     def put(self, key: str, row: SourceProgress) -> None:
         """Add a new source, or one from a restored state."""
         super().put(key, row)
-        self.falls_silent(row)
+        self.add_silent(row)
         self.note_set_back(row)
         if max(len(self._live), len(self._silent)) > 2 * len(self.rows) + SPARE:
-            self._throw_out()
+            self._compact()
 
     def forget(self, key: str) -> None:
         super().forget(key)
@@ -96,21 +96,21 @@ class KnownSources(SourceTable[SourceProgress]):
                 self.note_set_back(progress)
         return 2 * self.set_back_ns
 
-    def revives(self, progress: SourceProgress) -> None:
+    def add_live(self, progress: SourceProgress) -> None:
         """Add a source to the live ones; the caller changes its state afterwards."""
         if progress.state >= OUT:
-            self.errors.moves(progress, is_live=True)
+            self.errors.add_entry(progress, is_live=True)
         if not progress.in_live:
             progress.in_live = True
             heappush(self._live, (progress.newest_ns, progress.source))
 
-    def falls_silent(self, progress: SourceProgress) -> None:
+    def add_silent(self, progress: SourceProgress) -> None:
         """Add a source that is not live to the silent ones.
 
         If it sent an end-of-stream marker, `least_ns` removes it again.
         """
-        progress.fall_silent()
-        self.errors.moves(progress, is_live=False)
+        progress.release_queue()
+        self.errors.add_entry(progress, is_live=False)
         if not progress.in_silent:
             progress.in_silent = True
             heappush(self._silent, (progress.newest_ns, progress.source))
@@ -137,7 +137,7 @@ class KnownSources(SourceTable[SourceProgress]):
                 return known_ns
         return NEVER
 
-    def _throw_out(self) -> None:
+    def _compact(self) -> None:
         """Remove duplicate entries of sources that were forgotten and then seen again."""
         known = self.rows.values()
         self._live = [(each.newest_ns, each.source) for each in known if each.in_live]

@@ -88,11 +88,11 @@ class Stretches(Intake):
             if not is_steady:
                 revived = True
                 if was_blocked or progress.said_bye:
-                    bounds.receive(progress, event.at_ns)
+                    bounds.record_in_sequence(progress, event.at_ns)
             delays = progress.delays
             delays.add(arrival_ns - ref_ns)
             if not progress.warm:
-                progress.sample_pool(arrival_ns - ref_ns, self._pool)
+                progress.add_pool_delay(arrival_ns - ref_ns, self._pool)
             elif not delays.since_halved % POOL_EVERY:
                 self._pool.add(arrival_ns - ref_ns)
 
@@ -116,10 +116,10 @@ class Stretches(Intake):
             if at < end and batch[at].source == source and progress.warm:
                 at = self._take_run(progress, batch, at, end)
             if progress.error_ns > progress.recorded_error_ns:
-                self._errors.grows(progress)
+                self._errors.record_growth(progress)
             # The delay was sampled first, because the sample may change the source's wait.
-            if not is_steady and (was_blocked or not bounds.bounds_nothing(progress)):
-                bounds.enter(progress, progress.newest_ns)
+            if not is_steady and (was_blocked or not bounds.is_redundant(progress)):
+                bounds.make_live(progress, progress.newest_ns)
             if not is_open and (was_blocked or self.opens(progress, was_empty, led_max_ns)):
                 is_open = True
         return at, now_ns, is_open, revived

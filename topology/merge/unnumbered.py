@@ -31,17 +31,17 @@ class UncertainWatermark(Watermark):
 
     is_mixed: bool = False
 
-    def _completeness(self, watermark_ns: int) -> int:
+    def _compute_complete_ns(self, watermark_ns: int) -> int:
         # This call also writes off missing numbers that are too old to be corrected.
-        complete_ns = super()._completeness(watermark_ns)
+        complete_ns = super()._compute_complete_ns(watermark_ns)
         corrected_ns = watermark_ns - self._correct_for_ns
         return min(complete_ns, corrected_ns) if self.is_mixed else corrected_ns
 
     def begin(self, first: Event) -> Event:
         """Set the watermark to the first event's time, and return the record that announces it."""
         self.ns = first.ref_time_ns
-        self.complete_ns = self._completeness(self.ns)
-        return self._announce(first.stream, first.at_ns)
+        self.complete_ns = self._compute_complete_ns(self.ns)
+        return self._make_announcement(first.stream, first.at_ns)
 
 
 class UncertainPassage(Passage):
@@ -58,7 +58,7 @@ class UncertainPassage(Passage):
         super().release(events, step)
 
 
-def after_unnumbered(
+def correct_after_intake(
     bounds: SourceBounds, progress: SourceProgress, kind: str, was_late: bool, was_blocked: bool
 ) -> None:
     """Correct the state of a source after one of its events was taken in.

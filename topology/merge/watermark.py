@@ -44,7 +44,7 @@ from topology.merge.source import NO_REF, WARM_DELAYS, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.model.event import WATERMARK, Event
 from topology.model.operator import NEVER
-from topology.model.ramp import ramp
+from topology.model.ramp import make_ramp
 from topology.model.saved import BIG, Saved, Shape
 
 PROMISES: Final = Shape("merge.watermark", 1, ns=BIG, complete_ns=BIG, news_ns=BIG)
@@ -78,7 +78,7 @@ class Watermark(Saved):
         """Return whether C was announced as equal to W, but does not reach `last_ns`."""
         return self.complete_ns >= self.ns and self._least_complete_ns() < last_ns
 
-    def idle_beats(
+    def find_idle_beats(
         self, beats_ns: tuple[int, int, int, int], heads: list[Bound]
     ) -> tuple[int, int]:
         """Return the first and the last heartbeat that one record can announce.
@@ -91,7 +91,7 @@ class Watermark(Saved):
         next_ns, every_ns, until_ns, wake_ns = beats_ns
         last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
         tail_ns = -(-self._tail_until_ns() // every_ns) * every_ns
-        most_ns, lag_ns = self._course(heads)
+        most_ns, lag_ns = self._projected_rise(heads)
         if most_ns <= self.ns:  # W does not move.
             last_ns = next_ns if self.news_ns < NEVER else min(last_ns, max(next_ns, tail_ns))
             return last_ns, last_ns
@@ -123,9 +123,9 @@ class Watermark(Saved):
         self._end_tails(now_ns)
         since_complete_ns = self.complete_ns
         if every_ns and since_ns < now_ns:
-            since_complete_ns = self._complete(self._promise(heads, since_ns))
-        watermark_ns = max(self.ns, last_ns, self._promise(heads, now_ns))
-        complete_ns = self._complete(watermark_ns)
+            since_complete_ns = self._advanced_complete_ns(self._allowed_watermark(heads, since_ns))
+        watermark_ns = max(self.ns, last_ns, self._allowed_watermark(heads, now_ns))
+        complete_ns = self._advanced_complete_ns(watermark_ns)
         moved = watermark_ns > self.ns
         falls_back = self.complete_ns == self.ns and complete_ns < watermark_ns
         self.ns = watermark_ns
@@ -134,9 +134,9 @@ class Watermark(Saved):
             return None
         self.news_ns = now_ns if has_news else NEVER
         self.complete_ns = complete_ns
-        event = self._announce(stream, now_ns)
+        event = self._make_announcement(stream, now_ns)
         if every_ns and since_ns < now_ns:
-            ramp(event, since_ns, every_ns, since_complete_ns)
+            make_ramp(event, since_ns, every_ns, since_complete_ns)
         return event
 
     def _tail_until_ns(self) -> int:
@@ -152,17 +152,17 @@ class Watermark(Saved):
                 self._known.mark(progress)
                 self.note(progress)
 
-    def _complete(self, watermark_ns: int) -> int:
-        return min(watermark_ns, max(self.complete_ns, self._completeness(watermark_ns)))
+    def _advanced_complete_ns(self, watermark_ns: int) -> int:
+        return min(watermark_ns, max(self.complete_ns, self._compute_complete_ns(watermark_ns)))
 
     def note(self, progress: SourceProgress) -> None:
         """Record whether the source has missing numbers, after this may have changed."""
-        if progress.lacks_numbers:
+        if progress.has_missing:
             self.lacking.add(progress.source)
         else:
             self.lacking.discard(progress.source)
 
-    def _announce(self, stream: str, now_ns: int) -> Event:
+    def _make_announcement(self, stream: str, now_ns: int) -> Event:
         """Return the control event with W, C and the errors."""
         event = Event(stream, "", 0, 0, self.ns, now_ns, kind=WATERMARK)
         event.complete_ns = self.complete_ns
@@ -174,12 +174,12 @@ class Watermark(Saved):
         event.error_all_ns = max(live_ns, errors.largest_ns(is_live=False), *lacking)
         return event
 
-    def _promise(self, heads: list[Bound], now_ns: int) -> int:
+    def _allowed_watermark(self, heads: list[Bound], now_ns: int) -> int:
         """Return the watermark that the sources allow at `now_ns`, whatever was announced."""
-        most_ns, lag_ns = self._course(heads)
+        most_ns, lag_ns = self._projected_rise(heads)
         return min(most_ns, now_ns - lag_ns)
 
-    def _course(self, heads: list[Bound]) -> tuple[int, int]:
+    def _projected_rise(self, heads: list[Bound]) -> tuple[int, int]:
         """Return the time to which W rises without input, and its distance from the clock."""
         least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
@@ -190,12 +190,12 @@ class Watermark(Saved):
         usual_ns = self._pool.edge_ns() if self._pool.trials >= WARM_DELAYS else 0
         return NEVER, max(usual_ns, self._quiet_after_ns)
 
-    def _completeness(self, watermark_ns: int) -> int:
+    def _compute_complete_ns(self, watermark_ns: int) -> int:
         expired_ns = watermark_ns - self._correct_for_ns
         for source in sorted(self.lacking):
             progress = self._sources[source]
             if progress.lost_ns < expired_ns:
-                progress.write_off(expired_ns)
+                progress.drop_missing_before(expired_ns)
                 self._known.mark(progress)
                 self.note(progress)
         complete_ns = self._least_complete_ns()

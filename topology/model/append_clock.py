@@ -101,7 +101,7 @@ class AppendClock:
         steps_ns: list[int] = list(map(sub, appended_ns, (self.now_ns, *appended_ns)))
         return min(steps_ns) >= 0 and max(steps_ns) <= LEAST_NS
 
-    def went_on(self, appended_ns: int, stamped: Iterable[tuple[int, int]], count: int) -> None:
+    def advance_to(self, appended_ns: int, stamped: Iterable[tuple[int, int]], count: int) -> None:
         """Advance the clock to `appended_ns`, the last of the records that `goes_on` has accepted.
 
         `count` is the number of these records that have their own timestamp. `stamped` has the
@@ -133,17 +133,17 @@ class AppendClock:
         elif step_ns >= -BACK_NS:
             self.now_ns += max(step_ns, 0)
         elif self.doubted_ns:
-            self._take_back(append_ns)
+            self._reduce_doubt(append_ns)
         else:
             self.now_ns += max(append_ns - last_ns, 0) // 2
-        if self.doubted_ns and self._is_borne_out(append_ns, stamp_ns):
+        if self.doubted_ns and self._is_confirmed(append_ns, stamp_ns):
             self.doubted_ns = 0
             self.now_ns = max(self.now_ns, append_ns)
         if not self.doubted_ns:
             self._note(stamp_ns)
         return self.now_ns
 
-    def _take_back(self, append_ns: int) -> None:
+    def _reduce_doubt(self, append_ns: int) -> None:
         assert self.now_ns is not None
         left_ns = append_ns - self.now_ns
         self.doubted_ns = left_ns if left_ns > LEAST_NS else 0
@@ -158,9 +158,9 @@ class AppendClock:
             return False
         if GRAIN_NS * self._sorted_leads()[0] >= step_ns // 2:
             return False
-        return not self._goes_along(step_ns, stamp_ns)
+        return not self._agrees_with_stamp(step_ns, stamp_ns)
 
-    def _goes_along(self, step_ns: int, stamp_ns: int | None) -> bool:
+    def _agrees_with_stamp(self, step_ns: int, stamp_ns: int | None) -> bool:
         if stamp_ns is None:
             return False
         assert self.now_ns is not None
@@ -178,10 +178,10 @@ class AppendClock:
             self._leads = sorted([*first[1:], *second[1:]])
         return self._leads
 
-    def _is_borne_out(self, append_ns: int, stamp_ns: int | None) -> bool:
+    def _is_confirmed(self, append_ns: int, stamp_ns: int | None) -> bool:
         if append_ns - self._since_ns >= self.doubted_ns:
             return True
-        return self._goes_along(self.doubted_ns, stamp_ns)
+        return self._agrees_with_stamp(self.doubted_ns, stamp_ns)
 
     def _note(self, stamp_ns: int | None) -> None:
         if stamp_ns is not None:

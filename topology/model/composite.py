@@ -57,7 +57,7 @@ class Composite(Operator):
     def prefix_of(self, key: str) -> str:
         return key[: key.find(SEPARATOR, 1) + 1]
 
-    def takers(self, event: Event) -> Sequence[CompositePart]:
+    def holders_of(self, event: Event) -> Sequence[CompositePart]:
         """Return the parts that get a held event back on restore: all of them, by default."""
         return self._parts
 
@@ -104,7 +104,7 @@ class Composite(Operator):
                 self._stale[key] = None
         events: dict[str, list[Event]] = {part.prefix: [] for part in self._parts}
         for number, event in enumerate(held):
-            for part in self.takers(event):
+            for part in self.holders_of(event):
                 events[part.prefix].append(part.event_for(event))
             if not number % TURN:
                 yield 0

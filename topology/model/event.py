@@ -148,7 +148,7 @@ class Event:
         )
 
 
-def twin(event: Event) -> Event:
+def copy_event(event: Event) -> Event:
     """Return a copy of the event with all its current values."""
     other = Event(
         event.stream,

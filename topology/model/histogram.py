@@ -78,7 +78,7 @@ class Histogram(Saved):
         if self.since_halved >= HALVE_EVERY:
             self._halve()
 
-    def sample_in(self, bucket: int) -> None:
+    def add_to_bucket(self, bucket: int) -> None:
         """Add a sample to the bucket of its value; its trial must have been counted before."""
         counts = self._counts
         counts[bucket] = counts.get(bucket, 0) + UNIT

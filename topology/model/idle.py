@@ -34,7 +34,7 @@ class LongestIdle:
         if heard_ns < self._first_ns:
             self._first_ns = heard_ns
 
-    def longest(self, table: dict[str, Any], keep: str, before_ns: int) -> str | None:
+    def pop_longest(self, table: dict[str, Any], keep: str, before_ns: int) -> str | None:
         """Return the name of the entry that has been idle longest, except `keep`; remove its note.
 
         Return None if the last input of every other entry was at or after `before_ns`. Entries with

@@ -88,7 +88,7 @@ class Malformed:
     """The kind of the event if it is a control event; otherwise empty."""
 
 
-def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed:
+def make_dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed:
     """Return the dead letter of an event that was read but cannot be used."""
     return Malformed(
         at_ns,
@@ -149,10 +149,10 @@ class Step:
     def add(self, other: Step) -> None:
         """Add the step of another part; the sum is complete up to the earlier of both times."""
         self.released += other.released
-        self.add_found(other)
+        self.add_outcomes(other)
         self.now_ns = min(self.now_ns, other.now_ns)
 
-    def add_found(self, other: Step) -> None:
+    def add_outcomes(self, other: Step) -> None:
         """Add everything in `other` except its released events."""
         self.kept += other.kept
         self.freed += other.freed

@@ -5,7 +5,7 @@
     a.`b c`    backquotes enclose a name with other signs; a backquote in it is doubled
 
 A name without backquotes has no blank, dot, bracket or backquote. Queries read names only, below
-`payload` (`payload_path`).
+`payload` (`parse_payload_path`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REMEDY: Final = (
     " another sign, like payload.`a b`"
 )
 PATTERN: Final = rf"payload(?:\.(?:{_NAME})){{0,{MAX_STEPS}}}"
-"""A regular expression for the paths that `payload_path` reads."""
+"""A regular expression for the paths that `parse_payload_path` reads."""
 
 
 def parse_path(text: str, at: int = 0) -> Path:
@@ -48,12 +48,12 @@ def parse_path(text: str, at: int = 0) -> Path:
             reason = f"is deeper than {MAX_STEPS} steps" if found else "is not a path"
             raise ValueError(f"`{text}` {reason} at character {at + 1}; {REMEDY}")
         index, name = found.groups()
-        steps.append(int(index) if index else unquot(name))
+        steps.append(int(index) if index else unquote(name))
         at = found.end()
     return tuple(steps)
 
 
-def payload_path(text: str) -> Names | None:
+def parse_payload_path(text: str) -> Names | None:
     """Return the names of a path into the payload, with `payload` first, or None for other texts.
 
     A list item is no name, so such a path is not one of a query.
@@ -68,40 +68,40 @@ def payload_path(text: str) -> Names | None:
     return (PAYLOAD, *names) if len(names) == len(steps) else None
 
 
-def likely_path(text: object) -> str:
+def guess_path(text: object) -> str:
     """Return the path into the payload that a wrong text probably means, for a remedy."""
     first, _, rest = str(text).partition(".") if isinstance(text, str) else ("", "", "")
     names = rest if get_close_matches(first.lower(), [PAYLOAD]) else text
     if not isinstance(names, str) or not (parts := [part for part in names.split(".") if part]):
         return f"it like {PAYLOAD}.player"
     plain = (part.replace("`", "") for part in parts)
-    found = spelled_path((PAYLOAD, *filter(None, plain)))
-    return found if payload_path(found) else f"it like {PAYLOAD}.player"
+    found = format_path((PAYLOAD, *filter(None, plain)))
+    return found if parse_payload_path(found) else f"it like {PAYLOAD}.player"
 
 
-def spelled_path(path: Iterable[str | int]) -> str:
+def format_path(path: Iterable[str | int]) -> str:
     """Return the text of a path, which `parse_path` reads after a dot."""
     return "".join(
-        f"[{step}]" if isinstance(step, int) else f".{quoted_if_needed(step)}" for step in path
+        f"[{step}]" if isinstance(step, int) else f".{quote_if_needed(step)}" for step in path
     ).removeprefix(".")
 
 
-def quoted_if_needed(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else in_backquotes(name)
+def quote_if_needed(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else backquote(name)
 
 
-def in_backquotes(name: str) -> str:
+def backquote(name: str) -> str:
     """Return the name in backquotes; those in it are doubled."""
     doubled = name.replace("`", "``")
     return f"`{doubled}`"
 
 
-def unquot(name: str) -> str:
+def unquote(name: str) -> str:
     """Return the name that a text means, with or without backquotes."""
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
-def arguments_of(text: str) -> list[str]:
+def split_arguments(text: str) -> list[str]:
     """Return the parts of a text between commas; those in backquotes separate nothing."""
     parts: list[str] = []
     at = 0

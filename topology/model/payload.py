@@ -82,7 +82,7 @@ class Payloads:
         self._readers = 0
         self._known: dict[Event, Any] = {}
 
-    def will_read(self, paths: Iterable[Sequence[str]] | None) -> None:
+    def register_paths(self, paths: Iterable[Sequence[str]] | None) -> None:
         """Note that a query reads these paths, or any path (None)."""
         self._readers += 1
         wanted = [()] if paths is None else [*paths]  # The empty path is the whole payload.
@@ -116,14 +116,14 @@ class Payloads:
             self._known = {}
 
 
-def writable(value: Any, depth: int = 0) -> Any:
+def to_writable(value: Any, depth: int = 0) -> Any:
     """Return the value with null for integers beyond 64 bits and for parts nested too deeply."""
     if isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
         return None
     if isinstance(value, dict | list | tuple) and depth == MAX_DEPTH:
         return None
     if isinstance(value, dict):
-        return {str(name): writable(part, depth + 1) for name, part in value.items()}
+        return {str(name): to_writable(part, depth + 1) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [writable(part, depth + 1) for part in value]
+        return [to_writable(part, depth + 1) for part in value]
     return value if isinstance(value, int | float | str | None) else str(value)

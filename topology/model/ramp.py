@@ -12,8 +12,9 @@ the watermark of its last beat, with these fields:
   clock, at most to `complete_ns`.
 
 An operator that decides by watermarks must behave as if each of them had arrived at its own
-instant. Otherwise its results would depend on how much time passed in one call. `climb` yields the
-beats at which something has to be decided. It may yield more beats, which changes nothing.
+instant. Otherwise its results would depend on how much time passed in one call. `iter_due_beats`
+yields the beats at which something has to be decided. It may yield more beats, which changes
+nothing.
 
 A record on a topic may be a ramp or the watermark of one beat. Readers must not rely on the number
 of records.
@@ -39,7 +40,7 @@ def is_ramp(event: Event) -> bool:
     return event.kind == WATERMARK and event.seq > 0
 
 
-def ramp(watermark: Event, since_ns: int, every_ns: int, complete_ns: int) -> None:
+def make_ramp(watermark: Event, since_ns: int, every_ns: int, complete_ns: int) -> None:
     """Turn the watermark into a ramp whose first beat is `since_ns`.
 
     The completeness frontier was `complete_ns` at that beat.
@@ -49,11 +50,11 @@ def ramp(watermark: Event, since_ns: int, every_ns: int, complete_ns: int) -> No
     watermark.ts_ns = complete_ns
 
 
-def step_ns(event: Event) -> int:
+def beat_interval_ns(event: Event) -> int:
     return (event.at_ns - event.arrival_ns) // event.seq
 
 
-def at_beat(event: Event, beat_ns: int) -> Event:
+def watermark_at(event: Event, beat_ns: int) -> Event:
     """Return the watermark of the ramp at one of its beats."""
     watermark_ns = event.ref_time_ns - (event.at_ns - beat_ns)
     watermark = Event(event.stream, "", 0, 0, watermark_ns, beat_ns, kind=WATERMARK)
@@ -62,21 +63,23 @@ def at_beat(event: Event, beat_ns: int) -> Event:
     return watermark
 
 
-def part(event: Event, first_ns: int, last_ns: int) -> Event:
+def cut_part(event: Event, first_ns: int, last_ns: int) -> Event:
     """Return the part of the ramp from the beat `first_ns` to the beat `last_ns`."""
-    watermark = at_beat(event, last_ns)
+    watermark = watermark_at(event, last_ns)
     if first_ns < last_ns:
-        ramp(watermark, first_ns, step_ns(event), at_beat(event, first_ns).complete_ns)
+        make_ramp(
+            watermark, first_ns, beat_interval_ns(event), watermark_at(event, first_ns).complete_ns
+        )
     return watermark
 
 
-def climb(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
+def iter_due_beats(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
     """Yield the watermarks of each beat at which something is due, one beat at a time.
 
     The caller must process each list before it asks for the next. `ramps` are ramps of several
     streams, with beats at the same times.
     """
-    every_ns = min([step_ns(event) for event in ramps if event.seq], default=1)
+    every_ns = min([beat_interval_ns(event) for event in ramps if event.seq], default=1)
     left = list(ramps)
     beat_ns = min(event.arrival_ns for event in left)
     while left:
@@ -87,16 +90,16 @@ def climb(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
         beat_ns += every_ns * bisect_left(
             range(count),
             DUE,
-            key=lambda n: is_due([at_beat(event, beat_ns + n * every_ns) for event in active]),
+            key=lambda n: is_due([watermark_at(event, beat_ns + n * every_ns) for event in active]),
         )
-        yield [at_beat(event, beat_ns) for event in active]
+        yield [watermark_at(event, beat_ns) for event in active]
         beat_ns += every_ns
         left = [event for event in left if event.at_ns >= beat_ns]
         if left:
             beat_ns = max(beat_ns, min(event.arrival_ns for event in left))
 
 
-def pieces(
+def iter_pieces(
     events: Sequence[Event], now_ns: int, is_due: IsDue
 ) -> Iterator[tuple[Sequence[Event], int]]:
     """Yield the batch of one stream in pieces, each with the time at its end.
@@ -110,7 +113,7 @@ def pieces(
         if event.kind == WATERMARK and event.seq > 0:
             if begun < at:
                 yield events[begun:at], events[at - 1].at_ns
-            for watermarks in climb([event], is_due):
+            for watermarks in iter_due_beats([event], is_due):
                 yield watermarks, watermarks[0].at_ns
             begun = at + 1
     yield events[begun:] if begun else events, now_ns
@@ -119,15 +122,15 @@ def pieces(
 def side_by_side(events: Sequence[Event]) -> Iterator[tuple[list[Event], list[Event]]]:
     """Yield the events of several streams in the order of `at_ns`, as pairs of ramps and others.
 
-    A pair has either parts of ramps (for `climb`), or the other events that follow. No part of a
-    ramp extends beyond the instant of another event.
+    A pair has either parts of ramps (for `iter_due_beats`), or the other events that follow. No
+    part of a ramp extends beyond the instant of another event.
     """
     others = [event for event in events if not is_ramp(event)]
     instants_ns = [event.at_ns for event in others]
     parts: dict[int, list[Event]] = {}
     for event in events:
         if is_ramp(event):
-            for at, piece in _cut(event, instants_ns):
+            for at, piece in _split_ramp(event, instants_ns):
                 parts.setdefault(at, []).append(piece)
     begun = 0
     for at in sorted(parts):
@@ -137,13 +140,13 @@ def side_by_side(events: Sequence[Event]) -> Iterator[tuple[list[Event], list[Ev
     yield [], others[begun:]
 
 
-def _cut(event: Event, instants_ns: Sequence[int]) -> Iterator[tuple[int, Event]]:
+def _split_ramp(event: Event, instants_ns: Sequence[int]) -> Iterator[tuple[int, Event]]:
     """Cut a ramp at the instants; yield each part with the number of instants before it."""
-    first_ns, every_ns = event.arrival_ns, step_ns(event)
+    first_ns, every_ns = event.arrival_ns, beat_interval_ns(event)
     while first_ns <= event.at_ns:
         last_ns = event.at_ns
         at = bisect_left(instants_ns, first_ns)
         if at < len(instants_ns) and instants_ns[at] < last_ns:
             last_ns = first_ns + (instants_ns[at] - first_ns) // every_ns * every_ns
-        yield at, part(event, first_ns, last_ns)
+        yield at, cut_part(event, first_ns, last_ns)
         first_ns = last_ns + every_ns

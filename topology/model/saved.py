@@ -94,19 +94,20 @@ class ValueKind:
 
     def dump(self, value: Any) -> Plain:
         """Return the value in a form that every codec supports."""
-        return value if self.is_plain else self.dumper()(value)
+        return value if self.is_plain else self.make_dumper()(value)
 
     def dump_all(self, values: Iterable[Any]) -> list[Plain]:
         """Return a list of the values in a form that every codec supports."""
         if self.is_plain:
             return list(values)
-        dump = self.dumper()
+        dump = self.make_dumper()
         return [dump(value) for value in values]
 
-    def dumper(self) -> Callable[[Any], Plain]:
+    def make_dumper(self) -> Callable[[Any], Plain]:
         """Return a function with the effect of `dump`.
 
-        A subclass that is not plain must override `dump` or `dumper`, since each uses the other.
+        A subclass that is not plain must override `dump` or `make_dumper`, since each uses the
+        other.
         """
         return self.dump
 
@@ -137,7 +138,7 @@ class Scalar(ValueKind):
     Codecs do not support integers beyond 64 bits, so these are packed as text.
     """
 
-    def dumper(self) -> Callable[[Any], Plain]:
+    def make_dumper(self) -> Callable[[Any], Plain]:
         return pack
 
     def load(self, plain: Plain, owner: Any, field: str) -> Any:
@@ -198,7 +199,11 @@ class Many(MadeKind):
         return self.kinds[0].dump_all(sorted(value) if self._make is set else value)
 
     def lines(self) -> list[str]:
-        return [*checking("plain"), "v0 = plain", f"return make({all_loaded(0, self.kinds[0])})"]
+        return [
+            *row_check_lines("plain"),
+            "v0 = plain",
+            f"return make({load_all_expression(0, self.kinds[0])})",
+        ]
 
 
 class ByKey(MadeKind):
@@ -213,9 +218,9 @@ class ByKey(MadeKind):
         return key.dump_all(value), kind.dump_all(value.values())
 
     def lines(self) -> list[str]:
-        keys, values = [all_loaded(at, kind) for at, kind in enumerate(self.kinds)]
-        checks = [*checking("v0"), *checking("v1", " or len(v0) != len(v1)")]
-        return [*unpacking(2), *checks, f"return make(zip({keys}, {values}))"]
+        keys, values = [load_all_expression(at, kind) for at, kind in enumerate(self.kinds)]
+        checks = [*row_check_lines("v0"), *row_check_lines("v1", " or len(v0) != len(v1)")]
+        return [*unpack_lines(2), *checks, f"return make(zip({keys}, {values}))"]
 
 
 class Parts(Many):
@@ -250,7 +255,7 @@ class Fielded(MadeKind):
         self.fields = tuple(fields)
         self._dump: Callable[[Any], Plain] | None = None
 
-    def dumper(self) -> Callable[[Any], Plain]:
+    def make_dumper(self) -> Callable[[Any], Plain]:
         if self._dump is None:
             row = [f"one.{field}" for field in self.fields]
             row = row or [f"one[{at}]" for at in range(len(self.kinds))]
@@ -277,7 +282,7 @@ class RecordKind(Fielded):
     def lines(self) -> list[str]:
         values = [f"{load_expression(at, kind)}, " for at, kind in enumerate(self.kinds)]
         made = f"return {'make' if self._make else ''}({''.join(values)})"
-        return [*unpacking(len(values)), made]
+        return [*unpack_lines(len(values)), made]
 
 
 INT: Final = ValueKind("int", int)
@@ -341,25 +346,25 @@ def function(
     for at, each in enumerate(kind.kinds):
         names |= {one.__name__: one for one in each.types}
         names[f"types{at}"], names[f"kind{at}"] = each.types, each
-        names[f"dump{at}"], names[f"load{at}"] = each.dumper(), each.loader()
+        names[f"dump{at}"], names[f"load{at}"] = each.make_dumper(), each.loader()
     exec(_compile("\n ".join([f"def made({arguments}):", *lines])), names)
     made: Callable[..., Any] = names["made"]
     return made
 
 
-def checking(name: str, also: str = "") -> list[str]:
+def row_check_lines(name: str, also: str = "") -> list[str]:
     """Return the source lines that raise ShapeRefused unless a value is a row."""
     is_no_row = f"type({name}) is not list and type({name}) is not tuple{also}"
     return [f"if {is_no_row}:", "  raise kind.refusal(plain)"]
 
 
-def unpacking(count: int) -> list[str]:
+def unpack_lines(count: int) -> list[str]:
     """Return the source lines that unpack a row into `v0`, `v1` and so on."""
     values = "".join(f"v{at}, " for at in range(count))
-    return [*checking("plain", f" or len(plain) != {count}"), f"({values}) = plain"]
+    return [*row_check_lines("plain", f" or len(plain) != {count}"), f"({values}) = plain"]
 
 
-def all_loaded(at: int, kind: ValueKind) -> str:
+def load_all_expression(at: int, kind: ValueKind) -> str:
     """Return an expression that reads all values of the list `v<at>`."""
     read = f"[load{at}(one, {REST}) for one in v{at}]"
     return f"v{at} if types{at}.issuperset(map(type, v{at})) else {read}" if kind.types else read
@@ -393,7 +398,7 @@ class Shape(Fielded):
         self.title = name
         self.number = number
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
-        self._read: Callable[[Any, Plain], None] = self._first_read
+        self._read: Callable[[Any, Plain], None] = self._compile_and_read
         self.digest = crc32(repr(describe(self)).encode())
         """A checksum of the shape and of all shapes within it.
 
@@ -420,8 +425,8 @@ class Shape(Fielded):
             # This second attempt raises an error that names the field.
             self._put_by_field(one, plain)
 
-    def _first_read(self, one: Any, plain: Plain) -> None:
-        lines = unpacking(len(self.kinds))
+    def _compile_and_read(self, one: Any, plain: Plain) -> None:
+        lines = unpack_lines(len(self.kinds))
         for at, (name, kind) in enumerate(self.by_name.items()):
             if isinstance(kind, Shape):
                 lines.append(f"kind{at}.put(one.{name}, v{at})")

@@ -16,7 +16,7 @@ class SavedOperator(Operator):
 
     An operator that is never saved by itself needs no `_saved`. A subclass that holds events, or
     computes something from its state, extends `restoring`. A subclass with state outside its
-    `SavedState` overrides `_take_others`.
+    `SavedState` overrides `_restore_others`.
     """
 
     _saved: SavedState
@@ -31,8 +31,8 @@ class SavedOperator(Operator):
         """Restore the state in steps; raise ShapeRefused if it cannot be read."""
         others: State = {}
         yield from self._saved.restoring(self, state, others)
-        self._take_others(others)
+        self._restore_others(others)
 
-    def _take_others(self, others: State) -> None:
+    def _restore_others(self, others: State) -> None:
         """Restore the state that is not in the `SavedState`; the default refuses any such state."""
         refuse_others(others)

@@ -77,7 +77,7 @@ class SourceTable(Table[str, S]):
     def fresh(self, key: str) -> S:
         return self._make(key)
 
-    def first_heard(self, source: str, at_ns: int) -> S:
+    def make_source(self, source: str, at_ns: int) -> S:
         """Return a new row for a source that is not in the table; the caller adds the row."""
         row = self._make(source)
         row.last_arrival_ns = at_ns
@@ -90,7 +90,7 @@ class SourceTable(Table[str, S]):
         forgotten: list[S] = []
         while True:
             before_ns = NEVER if len(self.rows) > self._max_sources else silent_since_ns
-            longest = self._longest_idle.longest(self.rows, row.source, before_ns)
+            longest = self._longest_idle.pop_longest(self.rows, row.source, before_ns)
             if longest is None:
                 self.forgotten += len(forgotten)
                 self.mark(row)

@@ -105,7 +105,7 @@ class Table(Generic[K, V]):
         changed, self._changed = self._changed, {}
         return {self.prefix + self.name_of(key): self.peek(key) for key in changed}
 
-    def follow(self, *, is_written: bool) -> None:
+    def reset_changes(self, *, is_written: bool) -> None:
         """Discard the record of changes. If `is_written`, the changelog already has all rows."""
         self.is_followed = is_written
         self._changed = {}
@@ -247,7 +247,7 @@ def read_rows(
             yield 0
     for table in tables:
         yield from table.read(found[table.prefix])
-        table.follow(is_written=True)
+        table.reset_changes(is_written=True)
 
 
 def refuse_others(others: Mapping[str, Plain]) -> None:

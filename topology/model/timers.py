@@ -64,7 +64,7 @@ class Timers(Generic[K]):
         if at_ns < self.next_ns:
             self.next_ns = at_ns
         if len(heap) > self._most:
-            self._throw_out()
+            self._compact()
 
     def disarm(self, key: K) -> None:
         """Disarm the key; do nothing if it is not armed."""
@@ -89,7 +89,7 @@ class Timers(Generic[K]):
         self.next_ns = heap[0][0] if heap else NEVER
         return taken
 
-    def _throw_out(self) -> None:
+    def _compact(self) -> None:
         """Remove the entries that have no effect.
 
         One entry remains for each armed key. The next removal comes only after the heap has

@@ -48,7 +48,7 @@ from topology.model.meter import Meter
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, Payloads
-from topology.model.ramp import climb, is_ramp, pieces
+from topology.model.ramp import is_ramp, iter_due_beats, iter_pieces
 from topology.model.saved import FLAG, INT, Shape
 from topology.model.tables import SavedState
 from topology.pattern.run.admit import (
@@ -68,7 +68,7 @@ from topology.pattern.settings import PatternQuery
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import SAVED_TARGETS
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_midstream
-from topology.query.queries import worst
+from topology.query.queries import combine_figures
 
 TARGETS: Final = "promises"
 """The key, beside the engine's keys, of the state of the frontier and of the quality targets."""
@@ -126,7 +126,7 @@ class Pattern(InstantOperator):
     ) -> None:
         super().__init__()
         self._payloads = payloads or Payloads()
-        self._payloads.will_read(None)
+        self._payloads.register_paths(None)
         one = next(iter(queries.values()))
         self._targets = {
             name: QualityTarget(query.quality, reach_ns=engine.compiled[name].reach_ns)
@@ -160,9 +160,9 @@ class Pattern(InstantOperator):
         if self._engine.is_plain and not self._targets and not self._beginning.is_unknown:
             self._take_all(events, now_ns, step)
             return step
-        for piece, until_ns in pieces(events, now_ns, self._is_due):
+        for piece, until_ns in iter_pieces(events, now_ns, self._is_due):
             part = super().on_batch(piece, until_ns)
-            step.add_found(part)
+            step.add_outcomes(part)
         return step
 
     def _take_all(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
@@ -172,7 +172,7 @@ class Pattern(InstantOperator):
             if event.at_ns > last_ns:
                 last_ns, is_open = event.at_ns, False
             if event.kind == DATA:
-                word = self._word_of(event)
+                word = self._pass_to_engine(event)
                 if word == STORED:
                     step.kept.append(event)
                     is_open = True
@@ -180,7 +180,9 @@ class Pattern(InstantOperator):
                     is_open = True
             else:
                 self._instant_open = is_open
-                for beat in climb([event], self._is_due) if is_ramp(event) else ((event,),):
+                for beat in (
+                    iter_due_beats([event], self._is_due) if is_ramp(event) else ((event,),)
+                ):
                     self._take(beat[0], step)
                 is_open = self._instant_open
         self._now_ns, self._instant_open = last_ns, is_open
@@ -189,16 +191,16 @@ class Pattern(InstantOperator):
         self._finish(step)
 
     def _take(self, event: Event, step: Step) -> None:
-        if self._beginning.is_unknown and not self._begins_with(event):
+        if self._beginning.is_unknown and not self._find_beginning(event):
             return
         if event.kind == DATA:
             self._accept(event, step)
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
-            self._engine.advance(self._decided_ns(), event.at_ns)
-            self._engine.pass_time(self._frontier.passed_ns, event.at_ns)
+            self._engine.advance(self._choose_frontier_ns(), event.at_ns)
+            self._engine.advance_clock(self._frontier.passed_ns, event.at_ns)
             for name in self._emitted_when_received:
-                self._engine.raise_target(name, self._frontier.heard_ns, event.at_ns)
+                self._engine.raise_target(name, self._frontier.decided_by_known_ns, event.at_ns)
             self._instant_open = True
         elif event.kind == PASSED:
             self._frontier.observe(event)
@@ -206,7 +208,7 @@ class Pattern(InstantOperator):
         elif event.kind in (HEARTBEAT, BYE):
             self._observe_other(event)
 
-    def _begins_with(self, event: Event) -> bool:
+    def _find_beginning(self, event: Event) -> bool:
         """Derive from the event, if possible, the instant after which matches are reported.
 
         Pass the instant to the engine, and return whether it is now known.
@@ -229,11 +231,11 @@ class Pattern(InstantOperator):
         if self._beginning.is_unknown or any(each.is_waiting for each in self._targets.values()):
             return True
         after = self._frontier.after(watermarks)
-        decided_ns = after.heard_ns if self._engine.is_crowded else after.decided_ns
-        heard_ns = after.heard_ns if self._emitted_when_received else decided_ns
+        decided_ns = after.decided_by_known_ns if self._engine.is_crowded else after.decided_ns
+        heard_ns = after.decided_by_known_ns if self._emitted_when_received else decided_ns
         return self._engine.is_due(decided_ns, heard_ns, after.passed_ns)
 
-    def _decided_ns(self) -> int:
+    def _choose_frontier_ns(self) -> int:
         """Return the frontier; if the store is nearly full, without the new-source allowance.
 
         This leaves room in the store for events of known sources.
@@ -241,10 +243,10 @@ class Pattern(InstantOperator):
         if not self._engine.is_crowded:
             return self._frontier.decided_ns
         self._given_up += 1
-        return self._frontier.heard_ns
+        return self._frontier.decided_by_known_ns
 
     def _accept(self, event: Event, step: Step) -> None:
-        if self._word_of(event) == STORED:
+        if self._pass_to_engine(event) == STORED:
             step.kept.append(event)
             self._instant_open = True
             margin_ns = 2 * self._engine.margin_ns
@@ -253,16 +255,16 @@ class Pattern(InstantOperator):
         elif not event.late:
             self._observe_other(event)
 
-    def _word_of(self, event: Event) -> str:
+    def _pass_to_engine(self, event: Event) -> str:
         """Pass the event to the engine, and return its outcome, one of `admit.WORDS`."""
         engine = self._engine
         if self._is_ordered and not event.late:
             self._frontier.observe(event)
         asks = self._asked.get(event.type)
         if asks is None:
-            asks = self._ask(event.type)
+            asks = self._is_type_used(event.type)
         if not asks:  # This check comes first, even before the payload is decoded.
-            return engine.pass_by(event)
+            return engine.accept_unused(event)
         return engine.accept(Entry(event, self._payload_of(event), self._play), event.at_ns)
 
     def _payload_of(self, event: Event) -> Any:
@@ -272,8 +274,8 @@ class Pattern(InstantOperator):
             return None
         return payload
 
-    def _ask(self, type_: str) -> bool:
-        asks = self._engine.asks_for(type_)
+    def _is_type_used(self, type_: str) -> bool:
+        asks = self._engine.uses_type(type_)
         if len(self._asked) < MAX_TYPES:
             self._asked[type_] = asks
         return asks
@@ -361,7 +363,7 @@ class Pattern(InstantOperator):
 
     def begin_late(self, since_ns: int, error_ns: int) -> None:
         if self._beginning.is_unknown:
-            self._beginning.begin_at(since_ns)
+            self._beginning.begin_if_unknown(since_ns)
             self._exclude_missed(error_ns)
 
     def measure(self, meter: Meter) -> None:
@@ -395,5 +397,5 @@ class Pattern(InstantOperator):
             "without_key": self._engine.unpartitioned,
             "unreadable": self._unreadable,
             "given_up": self._given_up,
-            **worst(target.figures() for target in self._targets.values()),
+            **combine_figures(target.figures() for target in self._targets.values()),
         }

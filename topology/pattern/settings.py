@@ -14,7 +14,7 @@ from pydantic import PlainSerializer, ValidationInfo
 
 from topology.answer.settings import OfStream, WithTarget
 from topology.clock.settings import ClockConfig
-from topology.spelling.problem import Fault, format_value, refuse, refused_at
+from topology.spelling.problem import Fault, format_value, make_refusal, make_refusal_at
 from topology.spelling.section import Unspelled
 from topology.spelling.values import Given, user_functions_of
 
@@ -56,22 +56,22 @@ def _pattern(value: Any, info: ValidationInfo) -> Query:
     if isinstance(value, syntax.Query):
         return _without_parameters(value)
     if not isinstance(value, str) or not value.strip():
-        raise refuse(f"{format_value(value)} is not a pattern", LIKE)
+        raise make_refusal(f"{format_value(value)} is not a pattern", LIKE)
     try:
         return pattern(value, user_functions_of(info).functions)
     except QueryRefused as problem:
-        raise refused_at(*(_fault(error) for error in problem.errors)) from None
+        raise make_refusal_at(*(_fault(error) for error in problem.errors)) from None
 
 
 def _without_parameters(query: Query) -> Query:
     from topology.pattern.tree.syntax import Param
-    from topology.pattern.tree.walk import expressions, walk
+    from topology.pattern.tree.walk import find_expressions, walk
 
-    for expr in expressions(query):
+    for expr in find_expressions(query):
         for part in walk(expr):
             if isinstance(part, Param):
                 message = f"the parameter `${part.name}` has no value"
-                raise refuse(message, "write the value itself: a topology has no parameters")
+                raise make_refusal(message, "write the value itself: a topology has no parameters")
     return query
 
 
@@ -97,7 +97,7 @@ class PatternQuery(WithTarget, OfStream):
     ]
     """A pattern (docs/guides/patterns.md), or a MATCH_RECOGNIZE clause of SQL whose FROM names the
     stream (docs/guides/match_recognize.md)."""
-    clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
+    clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.make_default()
     """How the clocks of its stream are trusted."""
 
     @property

@@ -73,18 +73,20 @@ class QueryBeginning:
     def observe(self, event: Event) -> None:
         """Derive the instant from an event, if it is still unknown."""
         if event.kind == WATERMARK and self._ordered:
-            self.follow(event.ref_time_ns + max(event.error_all_ns, self._margin_ns))
+            self.begin_after(event.ref_time_ns + max(event.error_all_ns, self._margin_ns))
         elif event.kind == DATA and not self._ordered:
-            self.follow(event.at_ns + self._max_ahead_ns + max(event.error_ns, self._margin_ns))
+            self.begin_after(
+                event.at_ns + self._max_ahead_ns + max(event.error_ns, self._margin_ns)
+            )
         elif event.kind == DATA and not event.late and not self._announced:
-            self.follow(event.ref_time_ns + max(event.error_ns, self._margin_ns))
+            self.begin_after(event.ref_time_ns + max(event.error_ns, self._margin_ns))
 
-    def follow(self, newest_ns: int) -> None:
+    def begin_after(self, newest_ns: int) -> None:
         """Begin after `newest_ns`, the latest possible time of an event that was not seen."""
         if self.is_unknown:
             self.begin(newest_ns + 1)
 
-    def begin_at(self, since_ns: int) -> None:
+    def begin_if_unknown(self, since_ns: int) -> None:
         """Begin at an instant after all earlier events, if the query's own one is unknown.
 
         ALWAYS means that there are none, and UNKNOWN changes nothing.
@@ -92,7 +94,7 @@ class QueryBeginning:
         if self.is_unknown and since_ns != UNKNOWN:
             self.begin(since_ns if since_ns == ALWAYS else since_ns + self._margin_ns)
 
-    def came_before(self, event: Event) -> bool:
+    def is_before(self, event: Event) -> bool:
         """Return whether the event is certainly before the instant."""
         return event.ref_time_ns + event.error_ns < self.since_ns
 

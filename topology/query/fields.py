@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from topology.query.numbers import distinguish, list_text, text_of
+from topology.query.numbers import join_texts, text_of, to_exact_scalar
 
 KeyPath = tuple[Any, ...]
 """The names on the path to a key, or such a path for each part of a key that is a list."""
@@ -35,7 +35,7 @@ def at(payload: Any, path: tuple[str, ...]) -> Any:
     return payload
 
 
-def path_of(words: tuple[str, ...]) -> tuple[str, ...]:
+def strip_payload(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the path without a leading `payload`."""
     return words[1:] if words and words[0] == "payload" else words
 
@@ -45,7 +45,7 @@ def is_list(path: KeyPath) -> bool:
     return bool(path) and isinstance(path[0], tuple)
 
 
-def payload_paths(path: KeyPath | None) -> list[tuple[str, ...]]:
+def find_payload_paths(path: KeyPath | None) -> list[tuple[str, ...]]:
     """Return the paths in the payload from which the key is read."""
     if path is None:
         return []
@@ -73,7 +73,7 @@ class KeyTexts:
             return NO_KEY
         if path and type(path[0]) is tuple:  # As `is_list`, without a call for each event.
             texts = [text for each in path if (text := self.of(source, payload, each)) is not None]
-            return list_text(texts) if len(texts) == len(path) else None
+            return join_texts(texts) if len(texts) == len(path) else None
         return self.text(source if path == SOURCE_KEY else at(payload, path))
 
     def text(self, value: Any) -> str | None:
@@ -84,7 +84,7 @@ class KeyTexts:
             known = self._texts.get(value)
             if known is not None:
                 return known
-        named = distinguish(value)
+        named = to_exact_scalar(value)
         if named is None:
             return None
         text = text_of(named)

@@ -4,12 +4,12 @@ A number is a finite float, or an integer whose magnitude does not exceed the la
 and false are not numbers. A scalar is a number, a text of at most `MAX_TEXT_CHARS` characters, or a
 truth value. Aggregates skip all other values of a payload, and count how many they skipped.
 
-Keys must be distinguishable (`distinguish`), so a float outside the 64-bit integer range cannot
+Keys must be distinguishable (`to_exact_scalar`), so a float outside the 64-bit integer range cannot
 be a key. JSON parsers turn integers that need more than 64 bits into floats, and several
 neighbouring integers become the same float.
 
 Aggregates add values as integers that represent every double exactly. So results do not depend on
-the order of arrival, and only the last step rounds (`quotient`, `root`).
+the order of arrival, and only the last step rounds (`divide`, `root`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def number(value: Any) -> Any:
     return value if kind is int and -_LARGEST <= value <= _LARGEST else None
 
 
-def scalar(value: Any) -> Any:
+def to_scalar(value: Any) -> Any:
     """Return the value if it is a scalar, else None."""
     kind = type(value)
     if kind is str:
@@ -50,10 +50,10 @@ def scalar(value: Any) -> Any:
     return value if kind is bool else number(value)
 
 
-def distinguish(value: Any) -> Any:
+def to_exact_scalar(value: Any) -> Any:
     """Return the scalar, or None if a JSON parser may have made other integers the same float."""
     is_merged = type(value) is float and not _LAST_MERGED < value < _FIRST_MERGED
-    return None if is_merged else scalar(value)
+    return None if is_merged else to_scalar(value)
 
 
 def is_text(value: str) -> bool:
@@ -81,7 +81,7 @@ def text_of(value: Any) -> str:
     return f"{_ESCAPE}i{int(value):x}"
 
 
-def list_text(texts: list[str]) -> str:
+def join_texts(texts: list[str]) -> str:
     """Return a text for several scalars, by their texts; it differs from that of other scalars.
 
     Each text follows its length, so no sign in it can shift the next one.
@@ -90,7 +90,7 @@ def list_text(texts: list[str]) -> str:
 
 
 def scalar_of(text: str) -> Any:
-    """Return what `text_of` or `list_text` was given; a whole float comes back as an integer."""
+    """Return what `text_of` or `join_texts` was given; a whole float comes back as an integer."""
     if not text.startswith(_ESCAPE):
         return text
     kind, rest = text[1], text[2:]
@@ -105,15 +105,15 @@ def scalar_of(text: str) -> Any:
         return found
     if kind == "r":
         return float(rest)
-    return json_number(int(rest, 16)) if kind == "i" else kind == "t"
+    return to_json_number(int(rest, 16)) if kind == "i" else kind == "t"
 
 
-def json_number(value: Any) -> Any:
+def to_json_number(value: Any) -> Any:
     """Return a scalar as JSON can represent it: an integer beyond 64 bits as the nearest float."""
-    return value if type(value) is not int or -_FITS <= value < _FITS else quotient(value, 1)
+    return value if type(value) is not int or -_FITS <= value < _FITS else divide(value, 1)
 
 
-def quotient(total: int, divisor: int) -> float | None:
+def divide(total: int, divisor: int) -> float | None:
     """Return the double nearest to total / divisor; None beyond the range of doubles."""
     try:
         # Compiled code converts both operands of `/` to doubles first, and so rounds twice.
@@ -122,7 +122,7 @@ def quotient(total: int, divisor: int) -> float | None:
         return None
 
 
-def root(total: int, divisor: int) -> float | None:
+def root_of_quotient(total: int, divisor: int) -> float | None:
     """Return the square root of total / divisor (>= 0); it never decreases as the ratio grows."""
     if total <= 0:
         return 0.0

@@ -22,7 +22,7 @@ from topology.model.meter import Meter
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Step
-from topology.model.ramp import climb, pieces, side_by_side
+from topology.model.ramp import iter_due_beats, iter_pieces, side_by_side
 from topology.model.result import Finding
 from topology.query.beginning import QueryBeginning, begin_midstream
 
@@ -96,7 +96,7 @@ class Queries(Composite, Generic[Q]):
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
-        for piece, until_ns in pieces(events, now_ns, self.is_due):
+        for piece, until_ns in iter_pieces(events, now_ns, self.is_due):
             step.results += self._find(piece, until_ns)
         if len(self._queries) > 1:  # Each query emits its results in order.
             step.results.sort(key=at_ns)
@@ -132,14 +132,14 @@ class Queries(Composite, Generic[Q]):
 
     def figures(self) -> Figures:
         """Return the sums of the queries' figures, or the worst of them (`worst`)."""
-        return worst(query.figures() for query in self._queries)
+        return combine_figures(query.figures() for query in self._queries)
 
     # -- State -------------------------------------------------------------------------------------
 
     def begin_late(self, since_ns: int, error_ns: int) -> None:
         for query in self._queries:
             for beginning in query.beginnings:
-                beginning.begin_at(since_ns)
+                beginning.begin_if_unknown(since_ns)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -177,10 +177,10 @@ class KeepingQueries(Queries[K]):
 
     def _find(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         found = super()._find(events, now_ns)
-        self._settle()
+        self._record_kept()
         return found
 
-    def _settle(self) -> None:
+    def _record_kept(self) -> None:
         """Record the events that the queries have started and stopped keeping."""
         for query in self._queries:
             for event in query.kept:
@@ -189,10 +189,10 @@ class KeepingQueries(Queries[K]):
             query.kept.clear()
         for query in self._queries:
             for event in query.released:
-                self._drop(event)
+                self._stop_keeping(event)
             query.released.clear()
 
-    def _drop(self, event: Event) -> None:
+    def _stop_keeping(self, event: Event) -> None:
         times = self._times.pop(event)
         if times > 1:
             self._times[event] = times - 1
@@ -200,16 +200,16 @@ class KeepingQueries(Queries[K]):
         self._moved[event] = None
 
     def _finish(self, step: Step) -> Step:
-        self._settle()
+        self._record_kept()
         for event in self._moved:
             (step.kept if event in self._times else step.freed).append(event)
         self._moved.clear()
         return step
 
-    def _climb(self, events: Sequence[Event], step: Step) -> None:
+    def _add_results(self, events: Sequence[Event], step: Step) -> None:
         """Add the results of these events; watermarks of several streams advance side by side."""
         for ramps, between in side_by_side(events):
-            for watermarks in climb(ramps, self.is_due) if ramps else ():
+            for watermarks in iter_due_beats(ramps, self.is_due) if ramps else ():
                 step.results += self._find(watermarks, watermarks[0].at_ns)
             if between:
                 step.results += self._find(between, between[-1].at_ns)
@@ -219,11 +219,11 @@ class KeepingQueries(Queries[K]):
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
-        self._settle()
+        self._record_kept()
         self._moved.clear()
 
 
-def worst(figures: Iterable[Figures]) -> Figures:
+def combine_figures(figures: Iterable[Figures]) -> Figures:
     """Return the figures of several queries together: sums, or the worst value (`WORST`)."""
     found: dict[str, list[int]] = {}
     for each in figures:

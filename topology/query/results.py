@@ -97,7 +97,7 @@ class ResultEmitter:
         self.counts[result.op] += 1
         self.results.append(result)
 
-    def finish(self, step: Step) -> None:
+    def flush(self, step: Step) -> None:
         """Move the collected results into the step."""
         step.results += self.results
         self.results.clear()

@@ -84,7 +84,7 @@ class SourceBuffer(KnownSource):
     def waiting(self) -> Iterable[Event]:
         raise NotImplementedError
 
-    def hold_again(self, held: list[Event]) -> None:
+    def buffer_again(self, held: list[Event]) -> None:
         """Buffer the restored events `held` again, in log order, after the state has been read."""
         raise NotImplementedError
 
@@ -129,7 +129,7 @@ class Fullest(Generic[Buffer]):
 
     def note(self, grown: Buffer) -> None:
         if self.heap is not None:
-            heappush(self.heap, (-self._fill(grown), grown.source))
+            heappush(self.heap, (-self._fill_of(grown), grown.source))
 
     def over(self) -> Buffer | None:
         """Return the source that must make room, or None if no bound is exceeded."""
@@ -138,7 +138,7 @@ class Fullest(Generic[Buffer]):
             totals.held_bytes > self.max_bytes and totals.held > 0
         )
         if not is_over:
-            if self.heap is not None and self._well_below():
+            if self.heap is not None and self._is_well_below():
                 self.heap = None
             return None
         by_bytes = totals.held <= self.max_held
@@ -147,23 +147,23 @@ class Fullest(Generic[Buffer]):
             self.heap = None
         return self._most()
 
-    def _well_below(self) -> bool:
+    def _is_well_below(self) -> bool:
         totals = self._totals
         return totals.held * 10 < self.max_held * 9 and totals.held_bytes * 10 < self.max_bytes * 9
 
     def _most(self) -> Buffer:
         if self.heap is None:
-            self.heap = [(-self._fill(buffer), source) for source, buffer in self._table.items()]
+            self.heap = [(-self._fill_of(buffer), source) for source, buffer in self._table.items()]
             heapify(self.heap)
         while True:
             minus_fill, source = self.heap[0]
             buffer = self._table.get(source)
-            fill = self._fill(buffer) if buffer is not None else 0
+            fill = self._fill_of(buffer) if buffer is not None else 0
             if buffer is not None and fill == -minus_fill:
                 return buffer
             heappop(self.heap)
             if buffer is not None and fill < -minus_fill:
                 heappush(self.heap, (-fill, source))
 
-    def _fill(self, buffer: Buffer) -> int:
+    def _fill_of(self, buffer: Buffer) -> int:
         return buffer.held_bytes if self._by_bytes else buffer.held

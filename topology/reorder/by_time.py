@@ -90,28 +90,28 @@ class TimedBuffer(SourceBuffer):
         self.next_number = 0
 
     def take(self, event: Event, step: Step) -> None:
-        self._follow(self._order.on_batch((event,), event.at_ns), step)
+        self._number_emitted(self._order.on_batch((event,), event.at_ns), step)
 
     def deadline_ns(self) -> int:
         due_ns = self._order.next_deadline_ns()
         return NEVER if due_ns is None else due_ns
 
     def fire(self, now_ns: int, step: Step) -> None:
-        self._follow(self._order.on_time(now_ns), step)
-        self._report(now_ns, step)
+        self._number_emitted(self._order.on_time(now_ns), step)
+        self._report_buffered(now_ns, step)
 
     def end(self, now_ns: int, step: Step) -> None:
-        self._follow(self._order.on_end(now_ns), step)
-        self._report(now_ns, step)
+        self._number_emitted(self._order.on_end(now_ns), step)
+        self._report_buffered(now_ns, step)
 
-    def push_out(self, now_ns: int, step: Step) -> None:
+    def emit_oldest(self, now_ns: int, step: Step) -> None:
         """Emit the first eighth of the buffered events, to make room."""
         said = Step(now_ns)
-        self._order.push_out(-(-self.held // PUSHED_OUT), now_ns, said)
-        self._follow(said, step)
-        self._report(now_ns, step)
+        self._order.emit_oldest(-(-self.held // PUSHED_OUT), now_ns, said)
+        self._number_emitted(said, step)
+        self._report_buffered(now_ns, step)
 
-    def _follow(self, said: Step, step: Step) -> None:
+    def _number_emitted(self, said: Step, step: Step) -> None:
         """Assign numbers to the events emitted in `said`, and add all its results to `step`."""
         for event in said.released:
             event.epoch = 0
@@ -119,7 +119,7 @@ class TimedBuffer(SourceBuffer):
             self.next_number += 1
             self._totals.waited_ns += event.at_ns - event.arrival_ns
         step.released += said.released
-        step.add_found(said)
+        step.add_outcomes(said)
         self._count()
 
     def _count(self) -> None:
@@ -130,7 +130,7 @@ class TimedBuffer(SourceBuffer):
         self._totals.overflows += self._order.overflows - self._overflows
         self._overflows = self._order.overflows
 
-    def _report(self, now_ns: int, step: Step) -> None:
+    def _report_buffered(self, now_ns: int, step: Step) -> None:
         """Inform MERGE if events of this source are now buffered here, or no longer are."""
         waits = self.held > 0
         if waits != self.blocked:
@@ -156,9 +156,9 @@ class TimedBuffer(SourceBuffer):
             "strategy": self._order.explain(),
         }
 
-    def hold_again(self, held: list[Event]) -> None:
-        self._order.hold_again(held)
-        self.is_open = self._order.instant_open
+    def buffer_again(self, held: list[Event]) -> None:
+        self._order.buffer_again(held)
+        self.is_open = self._order.is_instant_open
         self._count()
 
 
@@ -182,7 +182,7 @@ class ReorderByTime(Shell[TimedBuffer]):
         timed = timed_shape(make_policy().SHAPE)
         totals = Totals()
 
-        def empty(source: str) -> TimedBuffer:
+        def make_buffer(source: str) -> TimedBuffer:
             order = TimeBuffer(
                 make_policy(),
                 config,
@@ -194,16 +194,16 @@ class ReorderByTime(Shell[TimedBuffer]):
         bounds = config.max_sources, config.forget_after_ns
         self._ids = RememberedIds(config)
         self._max_ahead_ns = NEVER if max_ahead_ns is None else max_ahead_ns
-        table = SourceTable(BUFFER, timed, empty, *bounds)
+        table = SourceTable(BUFFER, timed, make_buffer, *bounds)
         super().__init__(table, totals, BY_TIME, (self._ids,))
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
         for event in events:
-            self._pass_time(event.at_ns, step)
+            self._advance_time(event.at_ns, step)
             if event.kind in (DATA, HEARTBEAT, BYE):
                 self._take(event, step)
-        self._pass_time(now_ns, step)
+        self._advance_time(now_ns, step)
         return step
 
     def on_end(self, now_ns: int) -> Step:
@@ -214,23 +214,23 @@ class ReorderByTime(Shell[TimedBuffer]):
     def _take(self, event: Event, step: Step) -> None:
         buffer = self._table.get(event.source)
         if buffer is None:
-            buffer = self._add(event)
+            buffer = self._add_buffer(event)
         buffer.last_arrival_ns = event.at_ns
         self._sources.mark(buffer)
         if event.digest and event.kind == DATA:
-            if self._ids.is_copy(event.digest, event.at_ns):
+            if self._ids.is_duplicate(event.digest, event.at_ns):
                 step.reports.append(Duplicate(self._now_ns, event))
                 return
             if event.ref_time_ns <= event.at_ns + self._max_ahead_ns:  # Otherwise it is dead.
                 self._ids.remember(event.digest, event.at_ns)
         self._await_end_of_instant(buffer)
         buffer.take(event, step)
-        while (by := self._over()) is not None:
+        while (by := self._find_sort_key()) is not None:
             fullest = max(self._table.values(), key=by)
             if not fullest.held:
                 return
             self._sources.mark(fullest)
-            fullest.push_out(self._now_ns, step)
+            fullest.emit_oldest(self._now_ns, step)
 
     def figures(self) -> Figures:
         figures = super().figures()
@@ -246,7 +246,7 @@ class ReorderByTime(Shell[TimedBuffer]):
         where = PASSED if seq < buffer.next_number else NOT_COME
         return {"where": where, "epoch": 0, "next": buffer.next_number, "waiting": buffer.held}
 
-    def _over(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
+    def _find_sort_key(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
         """Return the sort key for the bound that is exceeded, or None if none is."""
         if self._totals.held > self._config.max_held_total:
             return count_held

@@ -44,7 +44,7 @@ from topology.model.event import DEAD, Event
 from topology.model.native import mypyc_attr
 from topology.reorder.buffer import SourceBuffer
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
-from topology.reorder.shared import Shared, extend
+from topology.reorder.shared import Shared, unwrap_number
 
 FALLS: Final = 2
 """A timestamp may be older by as many of the usual falls of its source."""
@@ -95,9 +95,9 @@ class Epochs(SourceBuffer):
         self.fall_ns = 0
         self.deepest_fall_ns = 0
         self.tail: list[int] = []
-        self.current = self.new_sequence(0, active=True)
+        self.current = self.make_sequence(0, active=True)
 
-    def new_sequence(self, epoch: int, active: bool) -> Sequence:
+    def make_sequence(self, epoch: int, active: bool) -> Sequence:
         start = self.shared.start
         sequence = Sequence(self.shared.lost, self.source, epoch, active)
         if start != UNSTARTED:
@@ -105,7 +105,7 @@ class Epochs(SourceBuffer):
             sequence.hi = start - 1
         return sequence
 
-    def sequences(self) -> list[Sequence]:
+    def list_sequences(self) -> list[Sequence]:
         """Return all sequences, in the order of their epochs."""
         over = [self.retired] if self.retired is not None else []
         return [*over, self.current, *self.later]
@@ -114,7 +114,7 @@ class Epochs(SourceBuffer):
         """Return the sequence of the newest epoch."""
         return self.later[-1] if self.later else self.current
 
-    def newest_epoch(self) -> int:
+    def find_newest_epoch(self) -> int:
         return self.newest().epoch
 
     def settle(self, event: Event) -> Sequence | None:
@@ -124,21 +124,21 @@ class Epochs(SourceBuffer):
         finished epoch, and for an epoch that is below the newest and was never seen.
         """
         if event.epoch < 0:
-            event.epoch = self.newest_epoch() - self.is_of_before(event)
+            event.epoch = self.find_newest_epoch() - self.is_of_previous_epoch(event)
             if event.ts_ns < self.ended_ns and event.kind != DEAD:
-                event.epoch = self.newest_epoch() - 2
-        target = self._sequence_of(event.epoch, event.at_ns)
+                event.epoch = self.find_newest_epoch() - 2
+        target = self._ensure_sequence(event.epoch, event.at_ns)
         known = target if target is not None else self.retired
         modulus = self.shared.modulus
         if modulus and known is not None:
             event.seq = complete_number(known, event.seq, modulus)
             if event.seq < self.shared.first and known.next == UNSTARTED:
-                known.raise_by(modulus)
+                known.raise_numbers(modulus)
                 self.shared.recents.raise_numbers(self.source, modulus)
                 event.seq += modulus
         return target
 
-    def restart_ns(self, event: Event, number: int, newest: Sequence) -> int | None:
+    def find_restart_ns(self, event: Event, number: int, newest: Sequence) -> int | None:
         """Return the last timestamp before a restart, or None if the event shows no restart.
 
         Its number in the newest epoch would be `number`, which is not above all others.
@@ -149,10 +149,10 @@ class Epochs(SourceBuffer):
         if (
             event.is_stamped
             and number >= max(self.shared.start, self.shared.first)
-            and newest.is_begun_anew_by(number, least_ns)
+            and newest.is_restarted_by(number, least_ns)
         ):
             return newest.newest_ts_ns
-        return newest.refuted_by(number, least_ns, self.shared.max_wait_ns)
+        return newest.find_restart_ns(number, least_ns, self.shared.max_wait_ns)
 
     def note_fall(self, fall_ns: int) -> None:
         """Record that the timestamp fell from one number to the next."""
@@ -161,13 +161,13 @@ class Epochs(SourceBuffer):
         elif fall_ns > self.fall_ns:
             self.fall_ns = fall_ns
 
-    def is_of_before(self, event: Event) -> bool:
+    def is_of_previous_epoch(self, event: Event) -> bool:
         """Return whether an event was sent in the epoch before the last inferred restart."""
         if not self.shared.infers or event.kind == DEAD or event.ts_ns >= self.begun_ns:
             return False
         if event.ts_ns <= self.boundary_ns:
             return True
-        before, newest = self.before_newest(), self.newest()
+        before, newest = self.find_previous(), self.newest()
         if before is None or event.at_ns > self.until_ns:
             return False
         number = complete_number(before, event.seq, self.shared.modulus)
@@ -175,20 +175,20 @@ class Epochs(SourceBuffer):
             return False
         return number > before.hi or (self.fall_ns > 0 and before.lacks(number))
 
-    def _sequence_of(self, epoch: int, now_ns: int) -> Sequence | None:
+    def _ensure_sequence(self, epoch: int, now_ns: int) -> Sequence | None:
         if epoch == self.current.epoch:
             return self.current
         for later in self.later:
             if later.epoch == epoch:
                 return later
-        if epoch < self.newest_epoch():
+        if epoch < self.find_newest_epoch():
             return None
-        self.later = (*self.later, self.new_sequence(epoch, active=False))
+        self.later = (*self.later, self.make_sequence(epoch, active=False))
         self.until_ns, self.tail = now_ns + self.shared.max_wait_ns, []
         self.shared.recents.restart(self.source)
         return self.later[-1]
 
-    def before_newest(self) -> Sequence | None:
+    def find_previous(self) -> Sequence | None:
         """Return the sequence of the epoch before the newest, if it is known."""
         return [self.retired, self.current, *self.later][-2]
 
@@ -199,4 +199,4 @@ def complete_number(sequence: Sequence, sent: int, modulus: int) -> int:
     The same holds if `modulus` is 0, since the counter does not wrap.
     """
     near = sequence.next if sequence.next != UNSTARTED else sequence.hi
-    return extend(sent, modulus, near) if modulus and near >= 0 else sent
+    return unwrap_number(sent, modulus, near) if modulus and near >= 0 else sent

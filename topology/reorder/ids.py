@@ -49,7 +49,7 @@ class RememberedIds(Table[int, list[int]]):
         self.count = 0
         self.forgotten = 0
 
-    def is_copy(self, digest: int, now_ns: int) -> bool:
+    def is_duplicate(self, digest: int, now_ns: int) -> bool:
         """Return whether an event with this id came within `id_memory`."""
         came_ns = self._came_ns.get(digest)
         return came_ns is not None and now_ns - came_ns < self._memory_ns
@@ -65,10 +65,10 @@ class RememberedIds(Table[int, list[int]]):
         self.count += 1
         self._came_ns[digest] = now_ns
         self.note(self._last)
-        while self._is_over(now_ns - self._memory_ns):
+        while self._is_first_page_expired(now_ns - self._memory_ns):
             self._drop_first(now_ns - self._memory_ns)
 
-    def _is_over(self, expired_ns: int) -> bool:
+    def _is_first_page_expired(self, expired_ns: int) -> bool:
         """Return whether the first page is to be forgotten."""
         return self.count > self._most or self._pages[self._first][-2] <= expired_ns
 

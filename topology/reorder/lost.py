@@ -98,7 +98,7 @@ class Ledger(Saved):
         self.floor = 0
         self._ranges = NO_RANGES
 
-    def lose(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
+    def record_lost(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
         if self._ranges is NO_RANGES:
             self._ranges = self._pages.ledgers[self._source, self.epoch] = []
         self._ranges.append(Lost(first, last, known_at_ns, now_ns))
@@ -148,6 +148,6 @@ class Ledger(Saved):
         for lost in self._pages.ledgers.pop((self._source, self.epoch), NO_RANGES):
             self._note(lost.first)
 
-    def find_ledger(self) -> None:
+    def find_ranges(self) -> None:
         """Find the ranges of this ledger in the restored pages."""
         self._ranges = self._pages.ledgers.get((self._source, self.epoch), NO_RANGES)

@@ -28,7 +28,7 @@ from typing import Any, Final
 from topology.model.composite import Composite, CompositePart
 from topology.model.event import BLOCKED, DEAD, UNBLOCKED, Event, at_ns
 from topology.model.operator import Figures, Plain
-from topology.model.outcome import Step, dead_letter
+from topology.model.outcome import Step, make_dead_letter
 from topology.reorder.by_time import BUFFER, ReorderByTime
 from topology.reorder.operator import Reorder
 
@@ -63,29 +63,29 @@ class MixedReorder(Composite):
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
-        for (instant_ns, is_timed), group in groupby(events, key=_kind):
+        for (instant_ns, is_timed), group in groupby(events, key=_kind_of):
             # Both parts advance here, so that the order does not depend on the batches.
-            self._pass(instant_ns - 1, step)
+            self._advance_time(instant_ns - 1, step)
             batch = [event for event in group if self._takes(event, is_timed, step)]
             part = self._timed if is_timed else self._numbered
-            self._add(part.on_batch(batch, instant_ns), step)
-        self._pass(now_ns - 1, step)
-        return _in_order(step)
+            self._add_step(part.on_batch(batch, instant_ns), step)
+        self._advance_time(now_ns - 1, step)
+        return _sort_step(step)
 
     def on_time(self, now_ns: int) -> Step:
         step = Step(now_ns)
-        self._pass(now_ns, step)
-        return _in_order(step)
+        self._advance_time(now_ns, step)
+        return _sort_step(step)
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
         for part in self._parts:
-            self._add(part.operator.on_end(now_ns), step)
-        return _in_order(step)
+            self._add_step(part.operator.on_end(now_ns), step)
+        return _sort_step(step)
 
-    def _pass(self, now_ns: int, step: Step) -> None:
+    def _advance_time(self, now_ns: int, step: Step) -> None:
         for part in self._parts:
-            self._add(part.operator.on_time(now_ns), step)
+            self._add_step(part.operator.on_time(now_ns), step)
 
     def _takes(self, event: Event, is_timed: bool, step: Step) -> bool:
         """Return whether the event is the first of its source or of the same kind as the first.
@@ -93,18 +93,18 @@ class MixedReorder(Composite):
         If not, report it as a dead letter, unless it is one already. A dead letter is passed on
         only if its source has numbers.
         """
-        if not (self._numbered if is_timed else self._timed).knows(event.source):
+        if not (self._numbered if is_timed else self._timed).has_source(event.source):
             event.seq = ~event.seq if is_timed else event.seq
             return True
         if event.kind != DEAD:
-            step.reports.append(dead_letter(event, event.at_ns, "seq_mixed", UNLIKE_THE_FIRST))
+            step.reports.append(make_dead_letter(event, event.at_ns, "seq_mixed", UNLIKE_THE_FIRST))
         return False
 
-    def _add(self, said: Step, step: Step) -> None:
-        step.add_found(said)
+    def _add_step(self, said: Step, step: Step) -> None:
+        step.add_outcomes(said)
         for event in said.released:
             step.released.append(event)
-            if event.kind == BLOCKED and self._numbered.knows(event.source):
+            if event.kind == BLOCKED and self._numbered.has_source(event.source):
                 self._blocked.add(event.source)
             elif event.source in self._blocked and not event.late:
                 self._blocked.discard(event.source)
@@ -123,7 +123,7 @@ class MixedReorder(Composite):
         return {**self.figures(), "waiting": sorted(waiting, key=lambda each: str(each["source"]))}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        part = self._timed if self._timed.knows(source) else self._numbered
+        part = self._timed if self._timed.has_source(source) else self._numbered
         return part.locate(source, epoch, seq)
 
     # -- State -------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class MixedReorder(Composite):
     def prefix_of(self, key: str) -> str:
         return BY_TIME if key.startswith(BY_TIME) else ""
 
-    def takers(self, event: Event) -> Sequence[CompositePart]:
+    def holders_of(self, event: Event) -> Sequence[CompositePart]:
         event.seq = max(event.seq, ~event.seq)
         is_timed = BY_TIME + BUFFER + event.source in self._before
         return self._parts[is_timed : is_timed + 1]
@@ -143,11 +143,11 @@ class MixedReorder(Composite):
         self._blocked = set(self._numbered.list_blocked())
 
 
-def _kind(event: Event) -> tuple[int, bool]:
+def _kind_of(event: Event) -> tuple[int, bool]:
     return event.at_ns, event.seq < 0
 
 
-def _in_order(step: Step) -> Step:
+def _sort_step(step: Step) -> Step:
     step.released.sort(key=at_ns)
     step.reports.sort(key=at_ns)
     return step

@@ -32,7 +32,7 @@ from zlib import crc32
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
 from topology.model.operator import Changes, Figure, Figures, Plain, total
-from topology.model.outcome import OVERFLOW, Step, dead_letter
+from topology.model.outcome import OVERFLOW, Step, make_dead_letter
 from topology.model.saved import INT, Shape, ShapeRefused
 from topology.model.sources import SourceTable
 from topology.model.tables import Table
@@ -141,7 +141,7 @@ class Reorder(Shell[NumberedBuffer]):
                 self._now_ns = at_ns
             buffer = buffers.get(event.source)
             if buffer is None:
-                buffer = self._add(event)
+                buffer = self._add_buffer(event)
             event.source = buffer.source  # All events of a source share one string.
             buffer.last_arrival_ns = at_ns
             if not buffer.dirty:
@@ -185,7 +185,7 @@ class Reorder(Shell[NumberedBuffer]):
                 if recent is None:
                     continue
                 if number < recent.quick_from:
-                    recent.note_last(event)
+                    recent.remember_last(event)
                     continue
                 # The effect is that of `note`, whose page need not be recorded here.
                 place = PAGE + (number & LAST)
@@ -204,7 +204,7 @@ class Reorder(Shell[NumberedBuffer]):
                 current.gaps[-1].behind.append(event)
                 current.hi = number
             elif 1 < ahead <= max_jump:  # The event reveals one more gap.
-                deadline_ns = at_ns + buffer.estimator().open()
+                deadline_ns = at_ns + buffer.ensure_timeout().open()
                 gap = OpenGap(current.hi + 1, number - 1, at_ns, deadline_ns, behind=[event])
                 current.gaps.append(gap)
                 current.hi = number
@@ -214,9 +214,9 @@ class Reorder(Shell[NumberedBuffer]):
                 self._arm(buffer)
                 continue
             # The event fills another number.
-            elif ahead < 0 and (known_ns := current.fill(event)) != UNKNOWN:
+            elif ahead < 0 and (known_ns := current.fill_gap(event)) != UNKNOWN:
                 shared.filled += 1
-                buffer.estimator().note_filled(at_ns - known_ns)
+                buffer.ensure_timeout().note_filled(at_ns - known_ns)
             else:
                 self._take(buffer, event, step)
                 continue
@@ -258,7 +258,7 @@ class Reorder(Shell[NumberedBuffer]):
             ):
                 self._check_bound(buffer, at_ns, step)
                 self._arm(buffer)
-        self._pass_time(now_ns, step)
+        self._advance_time(now_ns, step)
         self._list_kept(step)
         return step
 
@@ -268,7 +268,7 @@ class Reorder(Shell[NumberedBuffer]):
         for buffer in self._sources.iter_changed():
             recent, hi = buffer.recent, buffer.newest().hi
             if recent is not None:
-                self._shared.recents.note_pages(buffer.source, recent.unsaved, hi)
+                self._shared.recents.mark_pages_changed(buffer.source, recent.unsaved, hi)
                 recent.unsaved = hi + 1
                 if recent.is_first_unsaved:
                     self._shared.recents.note((FIRST_PAGE, buffer.source))
@@ -306,7 +306,7 @@ class Reorder(Shell[NumberedBuffer]):
                 f"number {event.seq:d} is not in the stream's reorder.seq_range"
                 f" ({shared.config.seq_range}); correct seq_range or the source"
             )
-        step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
+        step.reports.append(make_dead_letter(event, event.at_ns, "seq_range", detail))
 
     def _begin(self, buffer: NumberedBuffer, event: Event) -> None:
         if not self._table:
@@ -314,7 +314,7 @@ class Reorder(Shell[NumberedBuffer]):
                 self._shared.blocking_until_ns, event.at_ns + self._shared.max_wait_ns
             )
         if event.epoch > 0 and not self._shared.ignores_epoch:
-            buffer.current = buffer.new_sequence(event.epoch, active=True)
+            buffer.current = buffer.make_sequence(event.epoch, active=True)
 
     def _remember(self, buffer: NumberedBuffer, event: Event) -> Recent:
         """Begin to remember a source; at the bound, drop the half that was silent longest."""
@@ -326,7 +326,7 @@ class Reorder(Shell[NumberedBuffer]):
                 self._sources.mark(each)
                 each.recent = None
                 recents.drop(each.source)
-        return buffer.remember(event)
+        return buffer.begin_remembering(event)
 
     # -- Bounds ------------------------------------------------------------------------------------
 
@@ -347,7 +347,7 @@ class Reorder(Shell[NumberedBuffer]):
         yield from super().restoring(state, held)
         for source, epoch in self._shared.lost.ledgers:
             buffer = self._table.get(source)
-            if buffer is None or all(each.epoch != epoch for each in buffer.sequences()):
+            if buffer is None or all(each.epoch != epoch for each in buffer.list_sequences()):
                 raise ShapeRefused(f"source {source:.60} lacks epoch {epoch} of its lost numbers")
         for source in self._shared.recents.by_source:
             buffer = self._table.get(source)

@@ -86,7 +86,7 @@ class Recent:
     Attributes:
         since: The smallest number that is remembered if it came.
         first: The first number that an epoch usually begins with.
-        quick_from: The smallest number that `note_last` need not handle.
+        quick_from: The smallest number that `remember_last` need not handle.
         unsaved: The smallest number whose page has changed since the last checkpoint.
         is_first_unsaved: Whether the page of the first numbers has changed.
     """
@@ -113,7 +113,7 @@ class Recent:
         self.unsaved = self.first + PAGE
         self.is_first_unsaved = True
 
-    def has(self, number: int, highest: int) -> bool:
+    def covers(self, number: int, highest: int) -> bool:
         """Return whether the number is remembered if it came."""
         return number >= self.since and (
             number > highest - SIZE or self.first <= number < self.first + PAGE
@@ -128,10 +128,10 @@ class Recent:
         """Remember an event, unless its number is too far below the highest one that came."""
         number = event.seq
         if number > highest - SIZE or 0 <= number - self.first < PAGE:
-            self.note_last(event)
+            self.remember_last(event)
             self.unsaved = min(self.unsaved, max(number, self.first + PAGE))
 
-    def note_last(self, event: Event) -> None:
+    def remember_last(self, event: Event) -> None:
         """Remember an event whose number is among the first or the last ones."""
         place = self.place_of(event.seq)
         if place < PAGE:
@@ -188,26 +188,26 @@ class Recents(NumberedTable[list[int]]):
         recent = self.by_source.get(source)
         if recent is not None:
             recent.forget()
-            self.note_all(source)
+            self.mark_changed(source)
 
     def drop(self, source: str) -> None:
         """Drop the memory of a source, if there is one."""
         if self.by_source.pop(source, None) is not None:
-            self.note_all(source)
+            self.mark_changed(source)
 
     def raise_numbers(self, source: str, cycle: int) -> None:
         """Treat the numbers of a source as later ones by a cycle, if they are remembered."""
         recent = self.by_source.get(source)
         if recent is not None:
             recent.raise_numbers(cycle)
-            self.note_all(source)
+            self.mark_changed(source)
 
-    def note_all(self, source: str) -> None:
+    def mark_changed(self, source: str) -> None:
         """Record all pages of a source as changed."""
-        self.note_pages(source, 0, LAST)
+        self.mark_pages_changed(source, 0, LAST)
         self.note((FIRST_PAGE, source))
 
-    def note_pages(self, source: str, first: int, last: int) -> None:
+    def mark_pages_changed(self, source: str, first: int, last: int) -> None:
         """Record the pages of the numbers `first`..`last` as changed."""
         for page in range(max(first, last - LAST) // PAGE, last // PAGE + 1):
             self.note((page % PAGES, source))

@@ -122,7 +122,7 @@ class Sequence(Ledger):
         self.start = number
         self.floor = number
 
-    def raise_by(self, amount: int) -> None:
+    def raise_numbers(self, amount: int) -> None:
         """Add `amount` to all numbers received so far. Call this only before the start."""
         self.low += amount
         self.hi += amount
@@ -134,7 +134,7 @@ class Sequence(Ledger):
 
     # -- Buffered events ---------------------------------------------------------------------------
 
-    def has_waiting(self) -> bool:
+    def has_buffered(self) -> bool:
         """Return whether any events other than suspects are buffered."""
         return bool(self.front) or bool(self.gaps)
 
@@ -144,23 +144,23 @@ class Sequence(Ledger):
         for gap in self.gaps:
             yield from gap.behind
 
-    def last_piece(self) -> list[Event]:
+    def find_last_piece(self) -> list[Event]:
         """Return the piece to which an event with the number `hi` + 1 is appended."""
         return self.gaps[-1].behind if self.gaps else self.front
 
-    def _gap_at(self, number: int) -> int:
+    def _index_of_gap(self, number: int) -> int:
         """Return the index of the last gap that begins at or below a number, or -1."""
         last = len(self.gaps) - 1
         if last < 0 or number >= self.gaps[last].first:
             return last  # The usual case, which needs no search.
         return bisect_right(self.gaps, number, key=first_of) - 1
 
-    def waiting_as(self, number: int) -> Event | None:
+    def find_buffered(self, number: int) -> Event | None:
         """Return the buffered event with this number, or None."""
         low = self.base
         if not low <= number <= self.hi:
             return None
-        i = self._gap_at(number)
+        i = self._index_of_gap(number)
         if i < 0:
             return self.front[number - low]
         gap = self.gaps[i]
@@ -169,14 +169,14 @@ class Sequence(Ledger):
     def came(self, number: int) -> bool:
         """Return whether a number surely came: it is buffered, or was emitted in order or late."""
         if number >= self.base:
-            return self.waiting_as(number) is not None
+            return self.find_buffered(number) is not None
         is_known = self.next != UNSTARTED and number >= max(self.start, self.floor)
         return is_known and self.find_lost(number) is None
 
     def lacks(self, number: int) -> bool:
         """Return whether a number is missing, and not yet given up."""
         if self.base <= number <= self.hi:
-            return self.waiting_as(number) is None
+            return self.find_buffered(number) is None
         return self.next == UNSTARTED and 0 <= number < self.low
 
     @property
@@ -184,13 +184,13 @@ class Sequence(Ledger):
         """The smallest number from which every number up to `hi` is buffered or missing."""
         return self.low if self.next == UNSTARTED else self.next
 
-    def fill(self, event: Event) -> int:
+    def fill_gap(self, event: Event) -> int:
         """Put an event into the gap of its number, and return when that gap became known.
 
         If the number is not missing, change nothing and return UNKNOWN.
         """
         gaps, number = self.gaps, event.seq
-        i = self._gap_at(number)
+        i = self._index_of_gap(number)
         if i < 0:
             return UNKNOWN
         gap = gaps[i]
@@ -222,7 +222,7 @@ class Sequence(Ledger):
             gaps.insert(i, lower)
         return gap.known_at_ns
 
-    def pass_first(self) -> int:
+    def drop_first_missing(self) -> int:
         """Take the first number out of the first gap, and return when that gap became known.
 
         The caller emits the event with that number at once, and may then emit the events directly
@@ -236,7 +236,7 @@ class Sequence(Ledger):
             gap.first += 1
         return gap.known_at_ns
 
-    def give_up_first(self) -> OpenGap:
+    def give_up_first_gap(self) -> OpenGap:
         """Remove and return the first gap, so that the events directly after it may be emitted."""
         gap = self.gaps.pop(0)
         self.front = gap.behind
@@ -256,11 +256,11 @@ class Sequence(Ledger):
 
     # -- Restore -----------------------------------------------------------------------------------
 
-    def awaits(self, number: int) -> bool:
+    def is_recorded_as_buffered(self, number: int) -> bool:
         """Return whether the saved state records a buffered event with this number."""
         if not self.base <= number <= self.hi:
             return False
-        i = self._gap_at(number)
+        i = self._index_of_gap(number)
         return i < 0 or number > self.gaps[i].last
 
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
@@ -282,11 +282,11 @@ class Sequence(Ledger):
                 due_ns = min([gap.deadline_ns for gap in parts], default=now_ns)
                 is_jump = any(gap.is_jump for gap in parts)
                 self.gaps.append(OpenGap(low, number - 1, since_ns, due_ns, is_jump))
-            self.last_piece().append(found[number])
+            self.find_last_piece().append(found[number])
             low = number + 1
         self.hi = low - 1
 
-    def note_stamp(self, event: Event) -> None:
+    def note_newest(self, event: Event) -> None:
         """Update the newest timestamp with an event that is emitted or buffered."""
         if event.ts_ns > self.newest_ts_ns and event.kind != DEAD:
             self.newest_ts_ns = event.ts_ns
@@ -296,7 +296,7 @@ class Sequence(Ledger):
         if event.ts_ns < self.oldest_ts_ns and event.kind != DEAD:
             self.oldest_ts_ns = event.ts_ns
 
-    def is_begun_anew_by(self, number: int, ts_ns: int) -> bool:
+    def is_restarted_by(self, number: int, ts_ns: int) -> bool:
         """Return whether a number begins a new epoch although it is not the highest.
 
         The timestamp decides. With one clock and one counter, such a number cannot have the newest
@@ -306,13 +306,13 @@ class Sequence(Ledger):
         if number > self.hi or not NO_STAMP < self.newest_ts_ns < ts_ns:
             return False
         if number >= self.base:
-            return self.waiting_as(number) is not None
+            return self.find_buffered(number) is not None
         # Before the start, any number below all others may be missing, too.
         if self.next == UNSTARTED:
             return self.hi - self.low >= SEVERAL
         return self.find_lost(number) is None
 
-    def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
+    def find_restart_ns(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
         """Return the last timestamp before a restart, or None if the number shows no restart.
 
         A late event has an older timestamp than the events that follow it. A lower number with too

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import Fault, format_value, refuse
+from topology.spelling.problem import Fault, format_value, make_refusal
 from topology.spelling.section import Section, Unspelled, key_of
 from topology.spelling.values import (
     MAX_INT,
@@ -37,7 +37,7 @@ def _start(value: Any, _: ValidationInfo) -> Any:
         return 0
     if value == "auto" or (type(value) is int and 0 <= value <= MAX_INT):
         return value
-    raise refuse(
+    raise make_refusal(
         f"{format_value(value)} is not a start", "write auto, zero or the first sequence number"
     )
 
@@ -87,7 +87,7 @@ def _seq_range(value: Any, _: ValidationInfo) -> SeqRange:
         return seq_range_of(str(value))
     except ValueError as wrong:
         message, remedy = str(wrong).split("; ")
-        raise refuse(f"{format_value(value)} {message}", remedy) from None
+        raise make_refusal(f"{format_value(value)} {message}", remedy) from None
 
 
 LEAST_BITS: Final = 8

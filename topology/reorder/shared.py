@@ -52,7 +52,7 @@ def size_of(event: Event) -> int:
     return len(value) if isinstance(value, bytes) else 0
 
 
-def extend(raw: int, modulus: int, near: int) -> int:
+def unwrap_number(raw: int, modulus: int, near: int) -> int:
     """Return the number congruent to `raw` that is nearest to `near`, upward on a tie.
 
     It is below the first number of the counter if `raw` was sent before a wrap and `near` after it.

@@ -126,7 +126,7 @@ class Shell(SavedOperator, Generic[Buffer]):
             self._open.append(buffer)
             self._due_ns = min(self._due_ns, self._now_ns)
 
-    def _pass_time(self, now_ns: int, step: Step) -> None:
+    def _advance_time(self, now_ns: int, step: Step) -> None:
         """Process all that is due before `now_ns`, and make `now_ns` the current time."""
         if self._due_ns < now_ns:
             self._fire(now_ns - 1, step)
@@ -158,15 +158,15 @@ class Shell(SavedOperator, Generic[Buffer]):
 
     # -- Sources -----------------------------------------------------------------------------------
 
-    def knows(self, source: str) -> bool:
+    def has_source(self, source: str) -> bool:
         return source in self._table
 
     def list_blocked(self) -> list[str]:
         """Return the sources that are blocked, as far as MERGE knows."""
         return [source for source, buffer in self._table.items() if buffer.blocked]
 
-    def _add(self, event: Event) -> Buffer:
-        buffer = self._sources.first_heard(event.source, event.at_ns)
+    def _add_buffer(self, event: Event) -> Buffer:
+        buffer = self._sources.make_source(event.source, event.at_ns)
         self._begin(buffer, event)
         for forgotten in self._sources.add(buffer):
             if forgotten.is_open:
@@ -206,7 +206,7 @@ class Shell(SavedOperator, Generic[Buffer]):
         yield from super().restoring(state, held)
         for source, buffer in self._table.items():
             mine = by_source.get(source, [])
-            buffer.hold_again(mine)
+            buffer.buffer_again(mine)
             if buffer.is_open:
                 buffer.is_open = False
                 self._await_end_of_instant(buffer)

@@ -46,12 +46,12 @@ from topology.model.outcome import (
     Gap,
     Late,
     Step,
-    dead_letter,
+    make_dead_letter,
 )
 from topology.model.saved import FLAG, INT, Saved, Shape, list_of, optional, tuple_of
 from topology.reorder.epochs import MAX_TAIL
 from topology.reorder.sequence import NO_STAMP, SEQUENCE, UNSTARTED, OpenGap, Sequence
-from topology.reorder.shared import Shared, extend, size_of
+from topology.reorder.shared import Shared, size_of, unwrap_number
 from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
 from topology.reorder.trial import Trials
 
@@ -147,24 +147,24 @@ class NumberedBuffer(Trials):
         number = event.seq
         if number < sequence.next:
             self._past(sequence, event, step)
-        elif (first := sequence.waiting_as(number)) is not None:
+        elif (first := sequence.find_buffered(number)) is not None:
             self.take_duplicate(event, step, first)
-        elif number > sequence.hi and sequence.epoch < self.newest_epoch():
-            self._above(sequence, event, step)
+        elif number > sequence.hi and sequence.epoch < self.find_newest_epoch():
+            self._take_above(sequence, event, step)
         elif sequence.next != UNSTARTED and number - sequence.hi > self.shared.max_jump:
-            self._suspect(sequence, event, step)
+            self._set_aside(sequence, event, step)
         else:
             self.accept(sequence, event, step)
 
     def accept(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
-        sequence.note_stamp(event)
+        sequence.note_newest(event)
         self.note(sequence, event)
         if number == sequence.next and sequence.active:
             if number > sequence.hi:
                 sequence.hi = number
             else:
-                self._count_filled(now_ns - sequence.pass_first())
+                self._count_filled(now_ns - sequence.drop_first_missing())
             self._release(sequence, event, now_ns, step)
             self._drain(sequence, now_ns, step)
             self._expire_overdue(sequence, now_ns, step)
@@ -174,25 +174,25 @@ class NumberedBuffer(Trials):
             sequence.start_deadline_ns = now_ns + self.shared.max_wait_ns
             sequence.low, sequence.hi = number, number - 1
         if number == sequence.hi + 1:
-            sequence.last_piece().append(event)
+            sequence.find_last_piece().append(event)
             sequence.hi = number
         elif number > sequence.hi:
-            sequence.gaps.append(self._gap(sequence.hi + 1, number - 1, now_ns, [event]))
+            sequence.gaps.append(self._make_gap(sequence.hi + 1, number - 1, now_ns, [event]))
             sequence.hi = number
         elif is_unstarted and number < sequence.low:
             if number < sequence.low - 1:
-                gap = self._gap(number + 1, sequence.low - 1, now_ns, sequence.front)
+                gap = self._make_gap(number + 1, sequence.low - 1, now_ns, sequence.front)
                 sequence.gaps.insert(0, gap)
                 sequence.front = []
             sequence.front.insert(0, event)
             sequence.low = number
         else:
-            self._count_filled(now_ns - sequence.fill(event))
-        self.count_held(event)
+            self._count_filled(now_ns - sequence.fill_gap(event))
+        self.count_buffered(event)
         if is_unstarted and number == self.shared.first:
             self._start(sequence, now_ns, step)
         elif is_unstarted or not self.blocked:
-            self.report(now_ns, step)
+            self.report_buffered(now_ns, step)
 
     def _past(self, sequence: Sequence | None, event: Event, step: Step) -> None:
         """Report an event with a number below `next`, or of a finished epoch, as late or duplicate.
@@ -201,36 +201,36 @@ class NumberedBuffer(Trials):
         """
         now_ns = event.at_ns
         if sequence is None or event.epoch != sequence.epoch:
-            self.late_by(event, OLD_EPOCH, 0, step)
+            self.report_late(event, OLD_EPOCH, 0, step)
             return
         found = sequence.take_lost(event.seq, now_ns)
         if found is not None:
             self.shared.outlived += 1
-            self.estimator().note_filled(now_ns - found.known_at_ns)
+            self.ensure_timeout().note_filled(now_ns - found.known_at_ns)
             self.note(sequence, event)
-            self.late_by(event, GAP, now_ns - found.lost_at_ns, step)
+            self.report_late(event, GAP, now_ns - found.lost_at_ns, step)
         elif event.seq > sequence.hi:
-            self._above(sequence, event, step)
+            self._take_above(sequence, event, step)
         elif event.seq < sequence.start:
-            self.late_by(event, BEFORE_START, 0, step)
+            self.report_late(event, BEFORE_START, 0, step)
         elif event.seq < sequence.floor:
-            self.late_by(event, BEYOND_MEMORY, 0, step)
+            self.report_late(event, BEYOND_MEMORY, 0, step)
         elif event.ts_ns < self.ended_ns:  # Its epoch is a guess, so its number proves nothing.
-            self.late_by(event, OLD_EPOCH, 0, step)
+            self.report_late(event, OLD_EPOCH, 0, step)
         elif self.recent is not None and event.ts_ns < sequence.oldest_ts_ns:
             # The clock of its run was set back, so no other event has its number and timestamp.
             is_newest = sequence is self.newest()
-            self.late_by(event, CONFLICT if is_newest else OLD_EPOCH, 0, step)
+            self.report_late(event, CONFLICT if is_newest else OLD_EPOCH, 0, step)
         else:
             self.take_duplicate(event, step, None)
 
-    def _above(self, sequence: Sequence, event: Event, step: Step) -> None:
+    def _take_above(self, sequence: Sequence, event: Event, step: Step) -> None:
         """Process an event with a number above all that came in its epoch, which is not the newest.
 
         It may be the end of a run that arrives after the first event of the next epoch. It is in
         order while its epoch is not finished; its gap then delays the next epoch no further.
         """
-        is_before_newest = sequence is self.before_newest()
+        is_before_newest = sequence is self.find_previous()
         is_tail = is_before_newest and event.at_ns <= self.until_ns
         is_finished = sequence is self.retired
         if is_tail and not is_finished and event.seq - sequence.hi <= self.shared.max_jump:
@@ -243,11 +243,11 @@ class NumberedBuffer(Trials):
         elif is_tail and is_finished and len(self.tail) < MAX_TAIL:
             if event.kind == DATA:
                 self.tail.append(event.seq)
-            self.late_by(event, GAP, 0, step)
+            self.report_late(event, GAP, 0, step)
         else:
-            self.late_by(event, OLD_EPOCH, 0, step)
+            self.report_late(event, OLD_EPOCH, 0, step)
 
-    def late_by(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
+    def report_late(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
         if event.kind != DATA:
             return  # A late control event has no effect.
         if event.seq < self.shared.first:
@@ -272,7 +272,7 @@ class NumberedBuffer(Trials):
 
     # -- Jumps of the number -----------------------------------------------------------------------
 
-    def _suspect(self, sequence: Sequence, event: Event, step: Step) -> None:
+    def _set_aside(self, sequence: Sequence, event: Event, step: Step) -> None:
         """Set aside an event whose number jumps, unless it repeats or confirms an earlier one."""
         max_jump = self.shared.max_jump
         for other in sequence.suspects:
@@ -287,7 +287,7 @@ class NumberedBuffer(Trials):
         if len(sequence.suspects) >= MAX_SUSPECTS:
             self._give_up_suspect(sequence, event.at_ns, step)
         sequence.suspects.append(event)
-        self.count_held(event)
+        self.count_buffered(event)
 
     def _confirm(self, sequence: Sequence, first: Event, second: Event, step: Step) -> None:
         now_ns = second.at_ns
@@ -330,7 +330,7 @@ class NumberedBuffer(Trials):
                 f"number {event.seq:d} is more than max_jump above {sequence.hi:d} and no second"
                 " one confirmed it; raise reorder.max_jump if the source really skips that far"
             )
-            step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
+            step.reports.append(make_dead_letter(event, now_ns, "seq_jump", detail))
 
     def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """Keep aside the numbers that jump, because the start hold has accepted any number."""
@@ -340,7 +340,7 @@ class NumberedBuffer(Trials):
                 beyond = sequence.take_from(at)
                 if self.recent is not None:
                     # Their places were those of numbers that are still remembered.
-                    self.shared.recents.note_all(self.source)
+                    self.shared.recents.mark_changed(self.source)
                     self.recent.since = sequence.hi + 1
                 for event in beyond:
                     self.count_taken_out(event)
@@ -350,31 +350,31 @@ class NumberedBuffer(Trials):
 
     # -- Gaps, buffering, emission -----------------------------------------------------------------
 
-    def estimator(self) -> Timeout:
+    def ensure_timeout(self) -> Timeout:
         """Return the rule that decides how long to wait for gaps, creating it at the first gap.
 
         Most sources of a large fleet never have one.
         """
         if self.timeout is None:
-            self.timeout = self.new_timeout()
+            self.timeout = self.make_timeout()
         return self.timeout
 
     def _count_filled(self, fill_ns: int) -> None:
         """Count a missing number that arrived in time, `fill_ns` after its gap became known."""
         self.shared.filled += 1
-        self.estimator().note_filled(fill_ns)
+        self.ensure_timeout().note_filled(fill_ns)
 
-    def new_timeout(self) -> Timeout:
+    def make_timeout(self) -> Timeout:
         shared = self.shared
         if shared.config.rule == "fixed":
             return Timeout(shared.max_wait_ns)
         return Miss(shared.max_wait_ns, shared.times)
 
-    def _gap(self, first: int, last: int, now_ns: int, behind: list[Event]) -> OpenGap:
-        deadline_ns = now_ns + self.estimator().open()
+    def _make_gap(self, first: int, last: int, now_ns: int, behind: list[Event]) -> OpenGap:
+        deadline_ns = now_ns + self.ensure_timeout().open()
         return OpenGap(first, last, now_ns, deadline_ns, behind=behind)
 
-    def count_held(self, event: Event) -> None:
+    def count_buffered(self, event: Event) -> None:
         shared, size = self.shared, size_of(event)
         shared.kept.append(event)
         self.words += event.kind != DATA
@@ -440,9 +440,9 @@ class NumberedBuffer(Trials):
             self.held -= len(events)
             self.released += data
             sequence.next += len(events)
-        self.report(now_ns, step)
+        self.report_buffered(now_ns, step)
 
-    def report(self, now_ns: int, step: Step) -> None:
+    def report_buffered(self, now_ns: int, step: Step) -> None:
         """Inform MERGE if events of this source are now buffered here, or no longer are.
 
         For MERGE, an event emitted in order implies that none is. BLOCKED after it means that some
@@ -464,12 +464,12 @@ class NumberedBuffer(Trials):
         )
         if waits:
             if spoke or not self.blocked:
-                step.released.append(self._control(BLOCKED, now_ns))
+                step.released.append(self._make_control(BLOCKED, now_ns))
         elif self.blocked and not spoke:
-            step.released.append(self._control(UNBLOCKED, now_ns))
+            step.released.append(self._make_control(UNBLOCKED, now_ns))
         self.blocked = waits
 
-    def _control(self, kind: str, now_ns: int) -> Event:
+    def _make_control(self, kind: str, now_ns: int) -> Event:
         current = self.current
         place = self.source, current.epoch, max(current.next, 0)
         return Event(self.shared.stream, *place, 0, now_ns, kind=kind)
@@ -480,7 +480,7 @@ class NumberedBuffer(Trials):
         current = self.current
         due_ns = NEVER
         if current.next == UNSTARTED:
-            if current.has_waiting():
+            if current.has_buffered():
                 due_ns = current.start_deadline_ns
         elif current.gaps:
             due_ns = current.gaps[0].deadline_ns
@@ -499,7 +499,7 @@ class NumberedBuffer(Trials):
         due_ns = current.start_deadline_ns
         if current.next != UNSTARTED and current.gaps:
             due_ns = current.gaps[0].deadline_ns
-        self._give_up(current.has_waiting() and due_ns <= now_ns, TIMEOUT, now_ns, step)
+        self._give_up(current.has_buffered() and due_ns <= now_ns, TIMEOUT, now_ns, step)
 
     def end(self, now_ns: int, step: Step) -> None:
         while self.held:
@@ -512,7 +512,7 @@ class NumberedBuffer(Trials):
         if self.held == len(self.trial):
             self.decide(None, now_ns, step)
         else:
-            self._give_up(self.current.has_waiting(), why, now_ns, step)
+            self._give_up(self.current.has_buffered(), why, now_ns, step)
 
     def _give_up(self, is_awaited: bool, why: str, now_ns: int, step: Step) -> None:
         """End the start hold or the first gap if `is_awaited`, else give up the oldest suspect."""
@@ -542,7 +542,7 @@ class NumberedBuffer(Trials):
             self._expire(sequence, TIMEOUT, now_ns, step)
 
     def _expire(self, sequence: Sequence, why: str, now_ns: int, step: Step) -> None:
-        gap = sequence.give_up_first()
+        gap = sequence.give_up_first_gap()
         after = gap.behind[0]
         step.reports.append(
             Gap(
@@ -558,15 +558,15 @@ class NumberedBuffer(Trials):
                 after.ts_ns if after.kind != DEAD else None,
             )
         )
-        sequence.lose(gap.first, gap.last, gap.known_at_ns, now_ns)
+        sequence.record_lost(gap.first, gap.last, gap.known_at_ns, now_ns)
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
         """Advance to later epochs while the current one has no gap and is not in its start hold."""
-        while self.later and not self.current.has_waiting():
+        while self.later and not self.current.has_buffered():
             while self.current.suspects:
                 self._give_up_suspect(self.current, now_ns, step)
-            if self.current.has_waiting():
+            if self.current.has_buffered():
                 return
             if self.retired is not None:
                 self.retired.forget_lost()
@@ -580,7 +580,7 @@ class NumberedBuffer(Trials):
             elif sequence.start_deadline_ns <= now_ns:
                 self._start(sequence, now_ns, step)
             else:
-                self.report(now_ns, step)
+                self.report_buffered(now_ns, step)
 
     # -- State -------------------------------------------------------------------------------------
 
@@ -612,10 +612,10 @@ class NumberedBuffer(Trials):
 
     def fresh(self, field: str) -> Saved:
         if field == "measured":
-            return self.estimator().measure() or FillTimes(0)
-        return self.new_sequence(0, active=True)
+            return self.ensure_timeout().measure() or FillTimes(0)
+        return self.make_sequence(0, active=True)
 
-    def hold_again(self, held: list[Event]) -> None:
+    def buffer_again(self, held: list[Event]) -> None:
         """Buffer the restored events `held` again, after the state has been read.
 
         An event that is not in `named` belongs to the current sequence, in which each buffered
@@ -623,8 +623,8 @@ class NumberedBuffer(Trials):
         If the event of a buffered number is absent from the log, the number becomes missing again.
         """
         current = self.current
-        for each in self.sequences():
-            each.find_ledger()
+        for each in self.list_sequences():
+            each.find_ranges()
         if self.recent is not None:
             self.recent.unsaved = self.newest().hi + 1
             self.recent.is_first_unsaved = False
@@ -633,7 +633,7 @@ class NumberedBuffer(Trials):
         sequences = [current, *self.later]
         found: list[dict[int, Event]] = [{} for _ in sequences]
         others = {event.offset: event for event in held}
-        self.suspect_again(others)
+        self.restore_trial(others)
         for at, offset, number, is_aside in self._named:
             event = others.pop(offset, None)
             if event is None:
@@ -641,27 +641,27 @@ class NumberedBuffer(Trials):
             if is_aside:
                 event.epoch, event.seq = sequences[at].epoch, number
                 sequences[at].suspects.append(event)
-                self.count_held(event)
+                self.count_buffered(event)
             else:
-                self._hold_again(sequences[at], event, number, found[at])
+                self._buffer_again(sequences[at], event, number, found[at])
         self._named = NONE_NAMED
         modulus = self.shared.modulus
         for event in others.values():
-            number = extend(event.seq, modulus, current.next) if modulus else event.seq
-            self._hold_again(current, event, number, found[0])
+            number = unwrap_number(event.seq, modulus, current.next) if modulus else event.seq
+            self._buffer_again(current, event, number, found[0])
         for sequence, waiting in zip(sequences, found, strict=True):
             sequence.settle(waiting, self.last_arrival_ns)
 
-    def _hold_again(
+    def _buffer_again(
         self, sequence: Sequence, event: Event, number: int, found: dict[int, Event]
     ) -> None:
-        if number not in found and sequence.awaits(number):
+        if number not in found and sequence.is_recorded_as_buffered(number):
             event.epoch, event.seq = sequence.epoch, number
             found[number] = event
-            self.count_held(event)
+            self.count_buffered(event)
 
     def forget(self) -> None:
-        for sequence in self.sequences():
+        for sequence in self.list_sequences():
             sequence.forget_lost()
         self.shared.recents.drop(self.source)
 

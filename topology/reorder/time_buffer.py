@@ -42,7 +42,7 @@ from topology.model.event import BYE, DATA, HEARTBEAT, Event
 from topology.model.instant import InstantOperator
 from topology.model.late import OVERTAKEN
 from topology.model.operator import NEVER, Figures, Plain
-from topology.model.outcome import Duplicate, Late, Step, dead_letter
+from topology.model.outcome import Duplicate, Late, Step, make_dead_letter
 from topology.model.saved import FLAG, INT, TEXT, Shape, tuple_of
 from topology.model.tables import SavedState
 from topology.reorder.settings import ReorderConfig
@@ -113,7 +113,7 @@ class TimeBuffer(InstantOperator):
         step = self.on_time(now_ns)
         self._policy.end()
         while self.heap:
-            self._let_go(step)
+            self._emit_oldest(step)
         self._due_ns = NEVER
         return step
 
@@ -128,7 +128,7 @@ class TimeBuffer(InstantOperator):
         elif event.kind in (HEARTBEAT, BYE):
             self._policy.observe(event, self._now_ns)
             if event.kind == BYE:
-                self._policy.leave(event.source, self._now_ns)
+                self._policy.note_end(event.source, self._now_ns)
             self._instant_open = True
 
     def _hold(self, event: Event, step: Step) -> None:
@@ -143,7 +143,7 @@ class TimeBuffer(InstantOperator):
                 f"its time is {event.ref_time_ns - now_ns} ns ahead of its arrival;"
                 " set the source's clock right or raise clock.max_ahead"
             )
-            step.reports.append(dead_letter(event, now_ns, AHEAD, detail))
+            step.reports.append(make_dead_letter(event, now_ns, AHEAD, detail))
             return
         self._policy.observe(event, now_ns)
         self._instant_open = True
@@ -159,19 +159,19 @@ class TimeBuffer(InstantOperator):
             self._arrivals.append((now_ns, key))
         while len(self.heap) > self._max_held or self.held_bytes > self._max_held_bytes:
             self.overflows += 1
-            self._let_go(step)
+            self._emit_oldest(step)
 
     @property
-    def instant_open(self) -> bool:
+    def is_instant_open(self) -> bool:
         """Whether an event has arrived in the current instant, which is not over yet."""
         return self._instant_open
 
-    def push_out(self, count: int, now_ns: int, step: Step) -> None:
+    def emit_oldest(self, count: int, now_ns: int, step: Step) -> None:
         """Emit up to `count` of the smallest events, to make room."""
         self._now_ns = max(self._now_ns, now_ns)
         for _ in range(min(count, len(self.heap))):
             self.overflows += 1
-            self._let_go(step)
+            self._emit_oldest(step)
 
     def _late(self, event: Event, step: Step) -> None:
         self.late += 1
@@ -184,7 +184,7 @@ class TimeBuffer(InstantOperator):
         else:
             step.reports.append(Late(self._now_ns, event, OVERTAKEN, by_ns))
 
-    def _let_go(self, step: Step) -> None:
+    def _emit_oldest(self, step: Step) -> None:
         """Emit the smallest event."""
         key, event = heappop(self.heap)
         self._keys.discard(key)
@@ -205,16 +205,16 @@ class TimeBuffer(InstantOperator):
         policy = self._policy
         heap = self.heap
         while heap and policy.passes(heap[0][0][0], now_ns):
-            self._let_go(step)
+            self._emit_oldest(step)
         self._due_ns = NEVER
         if self.max_wait_ns < NEVER:
-            self._let_go_overdue(now_ns, step)
+            self._emit_overdue(now_ns, step)
         if heap:
             due_ns = policy.deadline_ns(heap[0][0][0], now_ns)
             if due_ns is not None:
                 self._due_ns = min(self._due_ns, due_ns)
 
-    def _let_go_overdue(self, now_ns: int, step: Step) -> None:
+    def _emit_overdue(self, now_ns: int, step: Step) -> None:
         arrivals = self._arrivals
         while arrivals:
             came_ns, key = arrivals[0]
@@ -223,7 +223,7 @@ class TimeBuffer(InstantOperator):
                     self._due_ns = came_ns + self.max_wait_ns
                     return
                 while key in self._keys:
-                    self._let_go(step)
+                    self._emit_oldest(step)
             arrivals.popleft()
 
     # -- Diagnosis ---------------------------------------------------------------------------------
@@ -257,10 +257,10 @@ class TimeBuffer(InstantOperator):
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
-        self.hold_again(held)
+        self.buffer_again(held)
         yield len(held)
 
-    def hold_again(self, held: Iterable[Event]) -> None:
+    def buffer_again(self, held: Iterable[Event]) -> None:
         """Buffer the restored events `held` again, in log order."""
         for event in held:
             key = (event.ref_time_ns, event.source, event.epoch, event.seq)

@@ -79,9 +79,9 @@ class FillTimes(Saved):
             self._opened += 1
             self.warm = self._opened >= WARM_OPENED
 
-    def filled_in(self, bucket: int) -> None:
+    def record_fill(self, bucket: int) -> None:
         """Record a fill time, given by its bucket in the histogram."""
-        self.histogram.sample_in(bucket)
+        self.histogram.add_to_bucket(bucket)
         if not self.warm:
             self._filled += 1
             self.warm = self._filled >= WARM_FILLED
@@ -118,8 +118,8 @@ class Miss(Timeout):
 
     def note_filled(self, fill_ns: int) -> None:
         bucket = bucket_of(fill_ns)
-        self._own.filled_in(bucket)
-        self._pool.filled_in(bucket)
+        self._own.record_fill(bucket)
+        self._pool.record_fill(bucket)
 
     def wait_ns(self) -> int:
         times = self._own if self._own.warm else self._pool

@@ -88,13 +88,13 @@ class Trials(Epochs):
         """Process an event of which its epoch is known or cannot be a new one."""
         raise NotImplementedError
 
-    def late_by(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
+    def report_late(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
         raise NotImplementedError
 
-    def count_held(self, event: Event) -> None:
+    def count_buffered(self, event: Event) -> None:
         raise NotImplementedError
 
-    def report(self, now_ns: int, step: Step) -> None:
+    def report_buffered(self, now_ns: int, step: Step) -> None:
         raise NotImplementedError
 
     def give_up_oldest(self, why: str, now_ns: int, step: Step) -> None:
@@ -108,30 +108,30 @@ class Trials(Epochs):
     def take(self, event: Event, step: Step) -> None:
         """Process an arriving event of any kind."""
         if self.trial:
-            self._take_during(event, step)
+            self._take_in_trial(event, step)
         elif self._is_suspect(event):
             now_ns = event.at_ns
             if self.asked_ns == NO_STAMP or now_ns >= self.asked_ns + QUIET_NS:
                 self.asked_ns = now_ns
             self.trial = [event]
-            self.count_held(event)
-            self.report(now_ns, step)
+            self.count_buffered(event)
+            self.report_buffered(now_ns, step)
         else:
             self.arrive(event, step)
 
-    def _take_during(self, event: Event, step: Step) -> None:
+    def _take_in_trial(self, event: Event, step: Step) -> None:
         now_ns, newest = event.at_ns, self.newest()
         if event.epoch < 0 and event.kind != DEAD:
-            if self._passes(event, newest):
+            if self._is_of_old_run(event, newest):
                 self.arrive(event, step)
                 # An event that waits may be the next number of the old run only now.
                 shown = [
-                    begins for e in self.trial[1:] if (begins := self._shown_by(e)) is not None
+                    begins for e in self.trial[1:] if (begins := self._find_verdict(e)) is not None
                 ]
                 if shown:
                     self.decide(shown[0], now_ns, step)
                 return
-            begins = self._shown_by(event)
+            begins = self._find_verdict(event)
             if begins is not None:
                 self.decide(begins, now_ns, step, event)
                 return
@@ -139,9 +139,9 @@ class Trials(Epochs):
             self.decide(None, now_ns, step, event)
             return
         self.trial.append(event)
-        self.count_held(event)
+        self.count_buffered(event)
 
-    def _passes(self, event: Event, newest: Sequence) -> bool:
+    def _is_of_old_run(self, event: Event, newest: Sequence) -> bool:
         """Return whether an event is of the old run, and not a repeated number of it."""
         number = complete_number(newest, event.seq, self.shared.modulus)
         is_older = event.ts_ns < self.trial[0].ts_ns
@@ -157,32 +157,34 @@ class Trials(Epochs):
         (suspect, *behind), self.trial = self.trial, []
         newest = self.newest()
         number = complete_number(newest, suspect.seq, self.shared.modulus)
-        boundary_ns = self.restart_ns(suspect, number, newest)
+        boundary_ns = self.find_restart_ns(suspect, number, newest)
         if begins is None:
             if boundary_ns is None and self._is_first_of_gateway(suspect, number, newest):
                 boundary_ns = suspect.ts_ns - 1
             begins = boundary_ns is not None and now_ns >= self.until_ns
-            begins = begins and (bool(behind) or not self._may_be_copy(suspect, number, newest))
+            begins = begins and (
+                bool(behind) or not self._may_be_duplicate(suspect, number, newest)
+            )
         until_ns = suspect.at_ns + self.shared.max_wait_ns
         kept = self.shared.kept
         before = len(kept)
-        self._leave(suspect, now_ns)
+        self._remove(suspect, now_ns)
         suspect.epoch = newest.epoch + begins
         if begins:
             self._begin_epoch(suspect, boundary_ns, until_ns, step)
         elif newest.came(number):
             suspect.seq = number
-            self.late_by(suspect, CONFLICT, 0, step)
+            self.report_late(suspect, CONFLICT, 0, step)
         else:
             self.arrive(suspect, step)
         for event in behind:
-            self._leave(event, now_ns)
+            self._remove(event, now_ns)
             self.take(event, step)
         again = set(kept[before:])
         self.shared.freed += [event for event in (suspect, *behind) if event not in again]
         if last is not None:
             self.take(last, step)
-        self.report(now_ns, step)
+        self.report_buffered(now_ns, step)
 
     def _begin_epoch(
         self, first: Event, boundary_ns: int | None, until_ns: int, step: Step
@@ -210,7 +212,7 @@ class Trials(Epochs):
         if begun.next == UNSTARTED:  # The trial is part of the start hold.
             begun.start_deadline_ns = until_ns
 
-    def _leave(self, event: Event, now_ns: int) -> None:
+    def _remove(self, event: Event, now_ns: int) -> None:
         """Take an event out of the trial, so that it can be processed as if it arrived now."""
         self.shared.waited_ns += now_ns - event.at_ns
         self.count_taken_out(event)
@@ -222,19 +224,19 @@ class Trials(Epochs):
         if event.epoch >= 0 or event.kind == DEAD or not self.shared.infers:
             return False
         newest = self.newest()
-        if self.is_of_before(event):
+        if self.is_of_previous_epoch(event):
             return False
         number = complete_number(newest, event.seq, self.shared.modulus)
         if number > newest.hi:
             return False
         if self._remembers(number, newest):
-            if self._is_copy(event, number, newest):
+            if self._is_duplicate(event, number, newest):
                 return False
-            if event.is_stamped or self._is_other(event, number):
+            if event.is_stamped or self._has_other_payload(event, number):
                 return True
-        return self.restart_ns(event, number, newest) is not None
+        return self.find_restart_ns(event, number, newest) is not None
 
-    def _shown_by(self, event: Event) -> bool | None:
+    def _find_verdict(self, event: Event) -> bool | None:
         """Return whether an event shows that an epoch began with the suspect; None if neither."""
         if event.epoch >= 0 or event.kind == DEAD:
             return None
@@ -246,18 +248,18 @@ class Trials(Epochs):
         if is_newer and number == newest.hi + 1:
             return follows and self._may_be_new(suspect, newest)
         is_known = self._remembers(number, newest)
-        if self._is_copy(event, number, newest):
+        if self._is_duplicate(event, number, newest):
             return None
-        if is_newer and follows and not (is_known and self._is_like(event, number)):
+        if is_newer and follows and not (is_known and self._has_same_payload(event, number)):
             return True
         is_other = event.ts_ns != suspect.ts_ns and digest_of(event) != digest_of(suspect)
         return True if event.seq == suspect.seq and is_other else None
 
     def _remembers(self, number: int, newest: Sequence) -> bool:
         recent = self.recent
-        return recent is not None and recent.has(number, newest.hi) and newest.came(number)
+        return recent is not None and recent.covers(number, newest.hi) and newest.came(number)
 
-    def _is_copy(self, event: Event, number: int, newest: Sequence) -> bool:
+    def _is_duplicate(self, event: Event, number: int, newest: Sequence) -> bool:
         """Return whether an event is a copy of the remembered one of its number."""
         recent = self.recent
         if recent is None or not self._remembers(number, newest):
@@ -265,7 +267,7 @@ class Trials(Epochs):
         place = recent.place_of(number)
         if recent.stamps[place] == event.ts_ns:
             return True
-        if not self._is_like(event, number):
+        if not self._has_same_payload(event, number):
             return False
         known = range(newest.hi, newest.hi - SIZE, -1)
         varied = islice((n for n in known if self._remembers(n, newest)), VARIED)
@@ -280,11 +282,11 @@ class Trials(Epochs):
             for n in known
         )
 
-    def _is_like(self, event: Event, number: int) -> bool:
+    def _has_same_payload(self, event: Event, number: int) -> bool:
         """Return whether an event has the payload of the remembered one of this number."""
         return 0 != digest_of(event) == self._digest_of(number)
 
-    def _is_other(self, event: Event, number: int) -> bool:
+    def _has_other_payload(self, event: Event, number: int) -> bool:
         """Return whether an event has another payload than the remembered one of this number."""
         digests = digest_of(event), self._digest_of(number)
         return 0 not in digests and digests[0] != digests[1]
@@ -293,7 +295,7 @@ class Trials(Epochs):
         recent = self.recent
         return 0 if recent is None else recent.digests[recent.place_of(number)]
 
-    def _may_be_copy(self, suspect: Event, number: int, newest: Sequence) -> bool:
+    def _may_be_duplicate(self, suspect: Event, number: int, newest: Sequence) -> bool:
         """Return whether a suspect that nothing has followed may be a copy with a new timestamp.
 
         A restart is not known by what follows if its source sends rarely. Then it must begin with
@@ -304,13 +306,13 @@ class Trials(Epochs):
         if newest.oldest_ts_ns == newest.newest_ts_ns:
             return False  # A counter that stands still makes an epoch of each event.
         is_first = newest.next == UNSTARTED or suspect.seq < newest.start + EARLY
-        return not is_first or self._is_like(suspect, number)
+        return not is_first or self._has_same_payload(suspect, number)
 
     def _may_be_new(self, suspect: Event, newest: Sequence) -> bool:
         """Return whether an epoch may begin with a suspect that repeats the highest number."""
         number = complete_number(newest, suspect.seq, self.shared.modulus)
-        is_copied = self._remembers(number, newest) and self._is_like(suspect, number)
-        return not is_copied and self.restart_ns(suspect, number, newest) is not None
+        is_copied = self._remembers(number, newest) and self._has_same_payload(suspect, number)
+        return not is_copied and self.find_restart_ns(suspect, number, newest) is not None
 
     def _is_first_of_gateway(self, suspect: Event, number: int, newest: Sequence) -> bool:
         """Return whether numbers alone show that a gateway has restarted.
@@ -321,13 +323,13 @@ class Trials(Epochs):
             self.fall_ns > 0
             and self._remembers(number, newest)
             and suspect.seq < newest.start + EARLY
-            and self._is_other(suspect, number)
+            and self._has_other_payload(suspect, number)
             and suspect.ts_ns >= newest.newest_ts_ns - FALLS * self.fall_ns
         )
 
     # -- Memory ------------------------------------------------------------------------------------
 
-    def remember(self, event: Event) -> Recent:
+    def begin_remembering(self, event: Event) -> Recent:
         """Begin to remember the numbers of the newest epoch from `event` on."""
         newest = self.newest()
         self.recent = self.shared.recents.of(self.source)
@@ -354,14 +356,14 @@ class Trials(Epochs):
     def suspected(self, offsets: list[int]) -> None:
         self._suspected = offsets
 
-    def suspect_again(self, held: dict[int, Event]) -> None:
+    def restore_trial(self, held: dict[int, Event]) -> None:
         """Take the restored events of the trial out of `held`, which has events by offset."""
         self.trial = [held.pop(offset) for offset in self._suspected if offset in held]
         self._suspected = []
         for event in self.trial:
             if self.shared.ignores_epoch:
                 event.epoch = NO_EPOCH
-            self.count_held(event)
+            self.count_buffered(event)
 
     @property
     def remembered(self) -> int:

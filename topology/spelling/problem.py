@@ -72,14 +72,14 @@ class Fault(NamedTuple):
 
     def text_in_code(self) -> str:
         """Return the message for people who write Python."""
-        place = f"{spell(self.path)}: " if self.path else ""
+        place = f"{format_key_path(self.path)}: " if self.path else ""
         before, write, written = self.remedy.partition("write ")
         if self.is_yaml:
-            written = re.sub(f"`[^`]*`|{_YAML}", _in_python, written)
+            written = re.sub(f"`[^`]*`|{_YAML}", _to_python, written)
         return f"{place}{self.message}; {before}{write}{written}"
 
 
-def _in_python(yaml_text: re.Match[str]) -> str:
+def _to_python(yaml_text: re.Match[str]) -> str:
     """Convert a match of `_YAML` to Python; quoted text stays unchanged."""
     import yaml  # A valid topology does not need this import.
 
@@ -93,12 +93,12 @@ def _in_python(yaml_text: re.Match[str]) -> str:
     return f"{key}={value}" if key else value
 
 
-def refuse(message: str, remedy: str) -> PydanticCustomError:
+def make_refusal(message: str, remedy: str) -> PydanticCustomError:
     """Return the error to raise for the value that is being read."""
-    return refused_at(Fault((), message, remedy))
+    return make_refusal_at(Fault((), message, remedy))
 
 
-def refused_at(*faults: Fault) -> PydanticCustomError:
+def make_refusal_at(*faults: Fault) -> PydanticCustomError:
     """Return the error to raise for faults at or below the value that is being read."""
     text = "\n  ".join(fault.text_in_code() for fault in faults)
     return PydanticCustomError("refused", "{text}", {"text": text, "faults": list(faults)})
@@ -121,23 +121,23 @@ def format_value(value: Any) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
 
 
-def nearest(word: Any, known: Iterable[str]) -> str | None:
+def find_nearest(word: Any, known: Iterable[str]) -> str | None:
     """Return the known word that was probably meant, or None if none is similar."""
     by_lower = {each.lower(): each for each in known}
     close = get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 
-def meant(word: Any, known: Sequence[str]) -> str:
+def suggest(word: Any, known: Sequence[str]) -> str:
     """Return a remedy for an unknown word: the likely word, and all known words if they are few."""
-    close = nearest(word, known)
+    close = find_nearest(word, known)
     every = ", ".join(known)
     if close is None:
         return f"write one of: {every}"
     return f"did you mean `{close}`?" + (f" known: {every}" if len(known) <= MANY else "")
 
 
-def spell(path: Path) -> str:
+def format_key_path(path: Path) -> str:
     """Return the path in the usual notation, with quotes around a name that contains a dot."""
     text = ""
     for part in path:

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, PydanticOmit, core_schema
 
-from topology.spelling.problem import Fault, refused_at
+from topology.spelling.problem import Fault, make_refusal_at
 from topology.spelling.values import is_from_file
 
 UNITS: Final = ("_ppb", "_ppm", "_ns")
@@ -78,7 +78,7 @@ class Section(BaseModel):
     )
 
     @classmethod
-    def by_default(cls) -> Self:
+    def make_default(cls) -> Self:
         """Return the section with all defaults, without building its validator, which takes ms."""
         return cls.model_construct()
 
@@ -103,9 +103,9 @@ class Section(BaseModel):
         return ()
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_faults(self) -> Self:
         if found := [*self.faults()]:
-            raise refused_at(*found)
+            raise make_refusal_at(*found)
         return self
 
     @model_validator(mode="before")

@@ -27,9 +27,9 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 from inorder import contract
-from topology.model.paths import spelled_path
+from topology.model.paths import format_path
 from topology.model.user_functions import NOTHING, UserFunctions
-from topology.spelling.problem import Fault, format_value, meant, refuse, refused_at
+from topology.spelling.problem import Fault, format_value, make_refusal, make_refusal_at, suggest
 
 
 class FromFile(NamedTuple):
@@ -122,7 +122,7 @@ class Given:
 
     def _read_given(self, value: Any, info: ValidationInfo) -> Any:
         if value is None:
-            raise refuse("has no value", self.instead)
+            raise make_refusal("has no value", self.instead)
         return self.read(value, info)
 
 
@@ -144,8 +144,8 @@ def one_of(literal: Any) -> Given:
         texts = [str(w).lower() if of_yaml and isinstance(w, bool) else str(w) for w in words]
         for word, spelled in zip(words, texts, strict=True):
             if isinstance(word, bool) and spelled.lower() == str(value).lower():
-                raise refuse(said, f"write {spelled}, without quotes")
-        raise refuse(said, meant(value, texts))
+                raise make_refusal(said, f"write {spelled}, without quotes")
+        raise make_refusal(said, suggest(value, texts))
 
     is_flag = all(isinstance(word, bool) for word in words)
     return Given(read, {"type": "boolean"} if is_flag else {"enum": list(words)})
@@ -162,11 +162,13 @@ def whole(low: int, high: int = MAX_INT) -> Given:
 
 def whole_number(value: Any, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise refuse(
+        raise make_refusal(
             f"{format_value(value)} is not a whole number", f"write one from {low} to {high}"
         )
     if not low <= value <= high:
-        raise refuse(f"{format_value(value)} is out of range", f"write one from {low} to {high}")
+        raise make_refusal(
+            f"{format_value(value)} is out of range", f"write one from {low} to {high}"
+        )
     return value
 
 
@@ -175,32 +177,36 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
     found = _AMOUNT.fullmatch(text.strip())
     units = ", ".join(unit_sizes)
     if found is None:
-        raise refuse(
+        raise make_refusal(
             f"{format_value(text)} is not a number with a unit", f"write it like {example}"
         )
     number, unit = found.groups()
     if not unit:
-        raise refuse(f"{format_value(text)} has no unit", f"write {number}{_likely(unit_sizes)}")
+        raise make_refusal(
+            f"{format_value(text)} has no unit", f"write {number}{_likely(unit_sizes)}"
+        )
     if unit not in unit_sizes:
         ours = ELSEWHERE.get(unit.lower())
         likely = f"write {number}{ours}; " if ours in unit_sizes else ""
         wrong = f"{format_value(text)} has an unknown unit `{unit}`"
-        raise refuse(wrong, f"{likely}use one of: {units}")
+        raise make_refusal(wrong, f"{likely}use one of: {units}")
     amount = Decimal(number) * unit_sizes[unit]
     smallest = next(iter(unit_sizes))
     if amount != int(amount):
-        raise refuse(
+        raise make_refusal(
             f"{format_value(text)} is not a whole number of {smallest}", "use fewer decimals"
         )
     if amount > MAX_INT:
-        raise refuse(f"{format_value(text)} is too large", f"write at most {MAX_INT} {smallest}")
+        raise make_refusal(
+            f"{format_value(text)} is too large", f"write at most {MAX_INT} {smallest}"
+        )
     return int(amount)
 
 
 def join_path(path: Any) -> str:
     """Return a path as text; the text for a malformed path is not a valid path either."""
     if isinstance(path, tuple | list) and all(isinstance(part, str) and part for part in path):
-        return spelled_path(path)
+        return format_path(path)
     return f"path {path}"
 
 
@@ -228,11 +234,11 @@ class Named:
     def _check(self, value: Any) -> Any:
         found = {} if value is None else value
         if not isinstance(found, Mapping):
-            raise refuse(f"{format_value(value)} is not a mapping", f"write {self.example}")
+            raise make_refusal(f"{format_value(value)} is not a mapping", f"write {self.example}")
         if len(found) < self.least:
-            raise refuse("is empty", f"write at least one, like {self.example}")
+            raise make_refusal("is empty", f"write at least one, like {self.example}")
         if len(found) > self.most:
-            raise refuse(f"{len(found)} are too many", f"write at most {self.most}")
+            raise make_refusal(f"{len(found)} are too many", f"write at most {self.most}")
         return found
 
 
@@ -263,9 +269,9 @@ def names(
 
     def read(value: Any, _: ValidationInfo) -> tuple[str, ...]:
         if not isinstance(value, list | tuple) or len(value) < least:
-            raise refuse(f"{format_value(value)} is not a list of {of}", remedy)
+            raise make_refusal(f"{format_value(value)} is not a list of {of}", remedy)
         if len(value) > most:
-            raise refuse(f"{len(value)} {of} are too many", f"name at most {most}")
+            raise make_refusal(f"{len(value)} {of} are too many", f"name at most {most}")
         faults: list[Fault] = []
         known: set[str] = set()
         for at, name in enumerate(value):
@@ -279,7 +285,7 @@ def names(
             else:
                 known.add(name)
         if faults:
-            raise refused_at(*faults)
+            raise make_refusal_at(*faults)
         return tuple(value)
 
     items = {"type": "string", "minLength": 1}
@@ -298,19 +304,21 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
         if isinstance(value, str):
             amount = in_unit(value, unit_sizes, example)
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise refuse(
+            raise make_refusal(
                 f"{format_value(value)} is not a number with a unit", f"write it like {example}"
             )
         elif isinstance(value, float) and not is_from_file(info):
             remedy = f"write a whole number of {smallest}"
-            raise refuse(f"{format_value(value)} is not a whole number", remedy)
+            raise make_refusal(f"{format_value(value)} is not a whole number", remedy)
         elif is_from_file(info):
             bare = format_value(abs(value)).strip("`")
-            raise refuse(f"{format_value(value)} has no unit", f"write {bare}{_likely(unit_sizes)}")
+            raise make_refusal(
+                f"{format_value(value)} has no unit", f"write {bare}{_likely(unit_sizes)}"
+            )
         else:
             amount = whole_number(value, low, MAX_INT)
         if amount < low:
-            raise refuse(
+            raise make_refusal(
                 f"{format_value(value)} is too small", f"write more than 0, like {example}"
             )
         return amount
@@ -345,13 +353,15 @@ def share_ppm(value: Any, low: int, high: int, remedy: str) -> int:
     # `repr` gives the shortest decimals that represent the float, which are those in the file.
     found = None if isinstance(value, bool) else _DECIMAL.fullmatch(str(value).strip())
     if found is None:
-        raise refuse(f"{format_value(value)} is not a share", remedy)
+        raise make_refusal(f"{format_value(value)} is not a share", remedy)
     number, percent = found.groups()
     ppm = Decimal(number) * (MILLION // 100 if percent else MILLION)
     if not low <= ppm <= high:
-        raise refuse(f"{format_value(value)} is out of range", remedy)
+        raise make_refusal(f"{format_value(value)} is out of range", remedy)
     if ppm != int(ppm):
-        raise refuse(f"{format_value(value)} is finer than a millionth", "use at most six decimals")
+        raise make_refusal(
+            f"{format_value(value)} is finer than a millionth", "use at most six decimals"
+        )
     return int(ppm)
 
 
@@ -361,9 +371,11 @@ def text(pattern: str, rule: str, remedy: str) -> Given:
 
     def read(value: Any, _: ValidationInfo) -> str:
         if not isinstance(value, str):
-            raise refuse(f"{format_value(value)} is not text", f"{remedy}, in quotes if necessary")
+            raise make_refusal(
+                f"{format_value(value)} is not text", f"{remedy}, in quotes if necessary"
+            )
         if matching.fullmatch(value) is None:
-            raise refuse(f"{format_value(value)} is not {rule}", remedy)
+            raise make_refusal(f"{format_value(value)} is not {rule}", remedy)
         return value
 
     return Given(read, {"type": "string", "pattern": f"^(?:{pattern})$", "title": rule})
@@ -381,7 +393,7 @@ def text_names(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
     wrong = [name for name in value if not isinstance(name, str)]
     if wrong:
         remedy = "write it in quotes"
-        raise refused_at(
+        raise make_refusal_at(
             *(Fault((str(n),), f"{format_value(n)} is not text", remedy) for n in wrong)
         )
     return value

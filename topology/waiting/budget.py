@@ -23,10 +23,10 @@ from typing import Final
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures
 from topology.model.saved import INT, Saved, Shape
-from topology.waiting.miss import ONE, share
+from topology.waiting.miss import ONE, to_fixed_point
 from topology.waiting.policy import PROBABLE, PROMISED
 
-MOST = share(0.999)
+MOST = to_fixed_point(0.999)
 RATE = 0.005
 PPM = 1_000_000
 
@@ -42,14 +42,14 @@ class AccuracyBudget(Saved):
 
     def __init__(self, delta: float, *, rate: float = RATE) -> None:
         self._delta_ppm = round(delta * PPM)
-        self._up = share(rate * delta)
-        self._down = share(rate)
+        self._up = to_fixed_point(rate * delta)
+        self._down = to_fixed_point(rate)
         self._theta = self._delta_ppm * ONE // PPM
         self._closed = 0
         self._missed = 0
         self._pending = 0  # Windows that were closed on probability and whose outcome is open.
 
-    def threshold(self) -> int:
+    def compute_threshold(self) -> int:
         """Return the largest risk at which the next window may close, in units of 2^-32.
 
         If this is 0 or less, the window may not close at any risk.

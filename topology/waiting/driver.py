@@ -154,7 +154,7 @@ class WindowDriver(Saved):
         """
         if bound_ns > self._announced_ns:
             self._announced_ns = bound_ns
-            self.heed(now_ns)
+            self.open_instant(now_ns)
 
     # -- events and time ---------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class WindowDriver(Saved):
         for event in events:
             self.take(event, event.ref_time_ns, decisions)
         if now_ns > self._now_ns:
-            self._pass_time(now_ns, decisions)
+            self._advance_time(now_ns, decisions)
         return decisions
 
     def take(
@@ -181,26 +181,26 @@ class WindowDriver(Saved):
         event, which shows how far its source has advanced.
         """
         if event.at_ns > self._now_ns:
-            self._pass_time(event.at_ns, decisions)
+            self._advance_time(event.at_ns, decisions)
         if speaks:
             self.policy.observe(event, event.at_ns)
         self._open = True
         ts_ns = event.ref_time_ns
-        first = self._first_with(ts_ns)
+        first = self._first_window_of(ts_ns)
         if self._next is None:
             self._next = self._next_pending = first
-        last = self._last_with(until_ns)
+        last = self._last_window_of(until_ns)
         if self.filled is not None:
-            last_filled = self._last_with(until_ns + more_ns)
+            last_filled = self._last_window_of(until_ns + more_ns)
             if last_filled >= self._next:
                 self.filled.add(max(first, self._next), last_filled)
         if first < self._next:
             last = min(self._next - 1, last)
             decisions.append(Missed(first, last, self._now_ns, event))
-            self._missed_an_event(first, last)
+            self._record_missed(first, last)
             self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
 
-    def heed(self, now_ns: int) -> None:
+    def open_instant(self, now_ns: int) -> None:
         """Open the instant `now_ns`, because the strategy has received something besides an event.
 
         The caller must have made the decisions that were due before `now_ns`.
@@ -211,7 +211,7 @@ class WindowDriver(Saved):
     def on_time(self, now_ns: int) -> list[Decision]:
         decisions: list[Decision] = []
         if now_ns >= self._now_ns:
-            self._pass_time(now_ns + 1, decisions)
+            self._advance_time(now_ns + 1, decisions)
             self._now_ns = now_ns
         return decisions
 
@@ -226,20 +226,20 @@ class WindowDriver(Saved):
         newest_ns = self.policy.newest_ns()
         self.policy.end()
         if self._next is not None:
-            last = self._first_with(newest_ns)
+            last = self._first_window_of(newest_ns)
             if last >= self._next:
                 self._close(last, END, decisions)
             self._resolve(NEVER)
         self._due_ns = NEVER
         return decisions
 
-    def _pass_time(self, until_ns: int, decisions: list[Decision]) -> None:
+    def _advance_time(self, until_ns: int, decisions: list[Decision]) -> None:
         if self._open:
             self._open = False
-            self._decide(decisions)
+            self._close_due(decisions)
         while self._due_ns < until_ns:
             self._now_ns = self._due_ns
-            self._decide(decisions)
+            self._close_due(decisions)
         self._now_ns = until_ns
 
     # -- windows -----------------------------------------------------------------------------------
@@ -248,14 +248,14 @@ class WindowDriver(Saved):
         """Return the last instant in the window."""
         return number * self._every_ns - self._shift_ns
 
-    def _first_with(self, ts_ns: int) -> int:
+    def _first_window_of(self, ts_ns: int) -> int:
         """Return the first window that contains `ts_ns`."""
         return -(-(ts_ns + self._shift_ns) // self._every_ns)
 
-    def _last_with(self, ts_ns: int) -> int:
+    def _last_window_of(self, ts_ns: int) -> int:
         return -(-(ts_ns + self._shift_ns + self._length_ns) // self._every_ns) - 1
 
-    def _missed_an_event(self, first: int, last: int) -> None:
+    def _record_missed(self, first: int, last: int) -> None:
         # Only the newest `max_pending` windows are visited, because older ones are not pending. An
         # event with a wrong time may miss any number of windows.
         for number in range(max(first, last + 1 - self._max_pending), last + 1):
@@ -276,7 +276,7 @@ class WindowDriver(Saved):
         if len(self._missed) > 2 * self._max_pending:
             self._missed = set(sorted(self._missed)[self._max_pending :])
 
-    def _decide(self, decisions: list[Decision]) -> None:
+    def _close_due(self, decisions: list[Decision]) -> None:
         """Close the windows that may close at `_now_ns`, and set the time of the next decision."""
         now_ns = self._now_ns
         policy = self.policy
@@ -288,22 +288,22 @@ class WindowDriver(Saved):
         while self._is_due(now_ns):
             number = self._next
             bound_ns = number * self._every_ns - self._shift_ns
-            if self._patient and self._waits_for_idle(self._first_that_counts(), now_ns):
-                self._due_ns = self.bound_ns(self._first_that_counts()) + self._cap_ns
+            if self._patient and self._waits_for_idle(self._find_first_counted(), now_ns):
+                self._due_ns = self.bound_ns(self._find_first_counted()) + self._cap_ns
                 return
             if bound_ns <= confirmed_ns:
                 until_ns = min(confirmed_ns, now_ns + self._early_ns)
                 last = (until_ns + self._shift_ns) // self._every_ns
                 if self._patient:
-                    last = self._last_whole(last, now_ns)
+                    last = self._find_last_whole(last, now_ns)
                 is_certain = policy.certain or self.bound_ns(last) <= self._announced_ns
                 by = CONFIRMED if is_certain else PROBABLE
-                if policy.waives(self.bound_ns(last), now_ns):
+                if policy.ignores_idle(self.bound_ns(last), now_ns):
                     by = IDLE
                 self._close(last, by, decisions, is_sure=True)
             elif policy.passes(bound_ns, now_ns):
-                by = IDLE if policy.waives(bound_ns, now_ns) else PROBABLE
-                last = self._first_that_counts() if by == IDLE else number
+                by = IDLE if policy.ignores_idle(bound_ns, now_ns) else PROBABLE
+                last = self._find_first_counted() if by == IDLE else number
                 if last > number and not policy.passes(self.bound_ns(last), now_ns):
                     last = number  # Otherwise empty windows close with the next filled one.
                 self._close(last, by, decisions)
@@ -325,13 +325,13 @@ class WindowDriver(Saved):
         """
         if self.filled is not None and self.filled.first is None:
             return False
-        earliest_ns = self.bound_ns(self._first_that_counts()) - self._early_ns
+        earliest_ns = self.bound_ns(self._find_first_counted()) - self._early_ns
         if now_ns < earliest_ns:
             self._due_ns = earliest_ns
             return False
         return True
 
-    def _first_that_counts(self) -> int:
+    def _find_first_counted(self) -> int:
         assert self._next is not None
         if self.filled is None or self.filled.first is None:
             return self._next
@@ -341,15 +341,15 @@ class WindowDriver(Saved):
         """Return whether a window lacks only idle sources, and must wait for them."""
         bound_ns = self.bound_ns(number)
         is_over = bound_ns <= self._announced_ns or now_ns >= bound_ns + self._cap_ns
-        return not is_over and self.policy.waives(bound_ns, now_ns)
+        return not is_over and self.policy.ignores_idle(bound_ns, now_ns)
 
-    def _last_whole(self, last: int, now_ns: int) -> int:
+    def _find_last_whole(self, last: int, now_ns: int) -> int:
         """Return the last window, up to `last`, that need not wait for an idle source.
 
         A binary search finds it, because if one window waits, so do all later ones. There may be
         more windows than `bisect` accepts.
         """
-        low, high = min(self._first_that_counts(), last), last
+        low, high = min(self._find_first_counted(), last), last
         while low < high:
             middle = (low + high + 1) // 2
             if self._waits_for_idle(middle, now_ns):
@@ -388,14 +388,14 @@ class WindowDriver(Saved):
         self._next_pending = max(self._next_pending, self._next - len(self._pending))
         self.policy.note_closed(bound_ns, now_ns, by, windows)
         while len(self._pending) > self._max_pending:
-            self._settle(missed=True)
+            self._resolve_oldest(missed=True)
 
     def _resolve(self, confirmed_ns: int) -> None:
         pending = self._pending
         while pending and self._next_pending * self._every_ns - self._shift_ns <= confirmed_ns:
-            self._settle(missed=False)
+            self._resolve_oldest(missed=False)
 
-    def _settle(self, missed: bool) -> None:
+    def _resolve_oldest(self, missed: bool) -> None:
         """Resolve the oldest window that is closed and not resolved."""
         number = self._next_pending
         by = self._pending.popleft()
@@ -404,7 +404,7 @@ class WindowDriver(Saved):
             self._apart.add(number, number)
         if number in self._empty:
             self._empty.discard(number)
-            self.policy.void(by)
+            self.policy.note_void(by)
         elif number not in self._missed:
             self.policy.note_resolved(missed=missed, by=by)
 

@@ -95,9 +95,9 @@ class DelayTables(Saved):
         both.events = self.events + other.events
         both.stragglers = self.stragglers + other.stragglers
         both.span_ns = self.span_ns + other.span_ns
-        both.apart = _sum(self.apart, other.apart)
-        both.delays = _sum(self.delays, other.delays)
-        both.straggled = _sum(self.straggled, other.straggled)
+        both.apart = _add_counts(self.apart, other.apart)
+        both.delays = _add_counts(self.delays, other.delays)
+        both.straggled = _add_counts(self.straggled, other.straggled)
         return both
 
 
@@ -135,7 +135,7 @@ class Fitting(Saved):
         now.span_ns = min(MAX_SPAN_NS, now.span_ns + apart_ns)
         now.apart[apart] = now.apart.get(apart, 0) + 1
         now.delays[delay] = now.delays.get(delay, 0) + 1
-        return self._due()
+        return self._take_due()
 
     def count_straggler(self, delay_ns: int) -> None:
         """Count an event that arrived after a later one of its source."""
@@ -146,7 +146,7 @@ class Fitting(Saved):
         now.stragglers += 1
         now.straggled[delay] = now.straggled.get(delay, 0) + 1
 
-    def _due(self) -> DelayTables | None:
+    def _take_due(self) -> DelayTables | None:
         raise NotImplementedError
 
 
@@ -161,7 +161,7 @@ class Rotating(Fitting):
         self._before: DelayTables | None = None
         self._until_due = READY
 
-    def _due(self) -> DelayTables | None:
+    def _take_due(self) -> DelayTables | None:
         self._until_due -= 1
         if self._until_due > 0:
             return None
@@ -179,7 +179,7 @@ class Rotating(Fitting):
         return DelayTables()
 
 
-def _sum(one: Counts, other: Counts) -> Counts:
+def _add_counts(one: Counts, other: Counts) -> Counts:
     both = dict(one)  # A `Counter` is five times as slow.
     for key, count in other.items():
         both[key] = both.get(key, 0) + count

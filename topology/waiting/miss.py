@@ -23,7 +23,7 @@ ONE: Final = 1 << 32
 """The probability 1."""
 
 
-def share(part: float) -> int:
+def to_fixed_point(part: float) -> int:
     """Return the probability as an integer, in units of 2^-32."""
     return int(part * ONE)
 
@@ -62,7 +62,7 @@ class Joint:
             row.append(row[-1] + count * above[bisect_right(delays, beta - top)])
         return row
 
-    def residual(self, beta: int) -> int:
+    def residual_of(self, beta: int) -> int:
         """Return the sum of count(g) count(d) (g + d - beta) where g + d is above `beta`.
 
         Infinite delays (`never`) are left out.

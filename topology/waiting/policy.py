@@ -15,8 +15,8 @@ strategy has no I/O and no clock: `now_ns` is an argument and never goes back.
 * `confirmed_ns(now_ns)` is the frontier of certainty: every live source has sent something after
   it. A source is live if it has been silent for less than `idle_ns`, and its last event was not an
   end-of-stream marker. A strategy without certainty returns its frontier.
-* `note_closed`, `note_resolved`, `void` and `late` tell the strategy what became of windows and
-  events. `leave` tells it about a source's end-of-stream marker.
+* `note_closed`, `note_resolved`, `note_void` and `late` tell the strategy what became of windows
+  and events. `note_end` tells it about a source's end-of-stream marker.
 
 Asking does not change the strategy. So two drivers that ask at different instants decide alike, if
 each asks at the deadlines. tests/topology/waiting/test_laws.py has the laws for all strategies.
@@ -93,7 +93,7 @@ class SlackPolicy(Saved):
         """Return the frontier of certainty, or the frontier if the strategy has no certainty."""
         raise NotImplementedError
 
-    def waives(self, bound_ns: int, now_ns: int) -> bool:
+    def ignores_idle(self, bound_ns: int, now_ns: int) -> bool:
         """Return whether a source that has sent nothing after `bound_ns` is left out as idle."""
         return False
 
@@ -103,13 +103,13 @@ class SlackPolicy(Saved):
     def note_resolved(self, missed: bool, by: str, windows: int = 1) -> None:
         """Handle the outcome of closed windows, once it is certain whether they missed an event."""
 
-    def void(self, by: str) -> None:
+    def note_void(self, by: str) -> None:
         """Handle a closed window that does not count, because no event was in it."""
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
         """Handle an event that arrived after the frontier had passed its time."""
 
-    def leave(self, source: str, now_ns: int) -> None:
+    def note_end(self, source: str, now_ns: int) -> None:
         """Handle a source's end-of-stream marker: do not wait for it until it sends again."""
 
     def end(self) -> None:
@@ -133,7 +133,8 @@ class SlackPolicy(Saved):
 class FlooredSlack(SlackPolicy):
     """A strategy whose frontier never falls below its value before the current instant.
 
-    `_raw_ns` returns the frontier without this floor, and only an arrival may lower that value.
+    `_find_frontier_ns` returns the frontier without this floor, and only an arrival may lower that
+    value.
     """
 
     SHAPE = FLOORED
@@ -144,24 +145,24 @@ class FlooredSlack(SlackPolicy):
         self._floor_ns = BEFORE_ALL
         self._now_ns = BEFORE_ALL
 
-    def _observe(self, event: Event, now_ns: int) -> None:
+    def _observe_event(self, event: Event, now_ns: int) -> None:
         raise NotImplementedError
 
-    def _raw_ns(self, now_ns: int) -> int:
+    def _find_frontier_ns(self, now_ns: int) -> int:
         raise NotImplementedError
 
     def observe(self, event: Event, now_ns: int) -> None:
         if now_ns > self._now_ns:
             if self._now_ns != BEFORE_ALL:
-                self._floor_ns = max(self._floor_ns, self._raw_ns(now_ns - 1))
+                self._floor_ns = max(self._floor_ns, self._find_frontier_ns(now_ns - 1))
             self._now_ns = now_ns
-        self._observe(event, now_ns)
+        self._observe_event(event, now_ns)
 
     def passes(self, bound_ns: int, now_ns: int) -> bool:
-        return bound_ns <= self._floor_ns or bound_ns <= self._raw_ns(now_ns)
+        return bound_ns <= self._floor_ns or bound_ns <= self._find_frontier_ns(now_ns)
 
     def confirmed_ns(self, now_ns: int) -> int:
-        return max(self._floor_ns, self._raw_ns(now_ns))
+        return max(self._floor_ns, self._find_frontier_ns(now_ns))
 
     def end(self) -> None:
         super().end()

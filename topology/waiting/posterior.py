@@ -58,11 +58,11 @@ class Posterior:
         self._pace = pace
         self._rows: dict[int, list[int]] = {}
         self._span = max(1, sample.span_ns // step_ns)
-        self._straggled = _tails(sample.straggled)
+        self._straggled = _sum_tails(sample.straggled)
         self.last = self._joint.last
         """From this beta on, no probability changes any more."""
 
-    def risk(self, alpha: int, beta: int) -> int:
+    def risk_of(self, alpha: int, beta: int) -> int:
         """Return p for a window that ends `alpha` steps after the last event.
 
         The current time is `beta` steps after that event (a bin). If there is a pace, p is weighed
@@ -70,10 +70,10 @@ class Posterior:
         """
         row = self._rows.get(beta)
         if row is None:
-            row = self._rows[beta] = self._row(beta)
+            row = self._rows[beta] = self._row_of(beta)
         return row[self._joint.index(alpha)]
 
-    def first_beta(self, alpha: int, beta: int, theta: int) -> int | None:
+    def find_first_beta(self, alpha: int, beta: int, theta: int) -> int | None:
         """Return the first bin after `beta` whose risk is at most `theta`, or None."""
         at = self._joint.index(alpha)
         rows, last = self._rows, self.last
@@ -81,19 +81,19 @@ class Posterior:
             beta = beta + 1 if -EXACT < beta < EXACT else grid_next(beta)
             row = rows.get(beta)
             if row is None:
-                row = rows[beta] = self._row(beta)
+                row = rows[beta] = self._row_of(beta)
             if row[at] <= theta:
                 return beta
         return None
 
-    def _row(self, beta: int) -> list[int]:
+    def _row_of(self, beta: int) -> list[int]:
         pace = self._pace
         joint = self._joint.row(beta)
         whole = joint[-1] + self._never
         if pace is None:
             return [-(-part * ONE // whole) for part in joint]
         # Here m is steps / events, and E is residual / whole.
-        cost = 4 * pace.events * self._joint.residual(beta) + whole * pace.steps
+        cost = 4 * pace.events * self._joint.residual_of(beta) + whole * pace.steps
         return [-(-2 * part * pace.steps * ONE // cost) for part in joint]
 
     def stragglers(self, age: int) -> int:
@@ -109,7 +109,7 @@ class Posterior:
         return min(ONE, -(-(sums[at] - age * counts[at]) * ONE // self._span))
 
 
-def _tails(straggled: Counts) -> tuple[list[int], list[int], list[int]]:
+def _sum_tails(straggled: Counts) -> tuple[list[int], list[int], list[int]]:
     """Return the values in order, and for each the number and sum of the values not below it."""
     edges = sorted(straggled)
     counts = [*accumulate([straggled[edge] for edge in reversed(edges)])]

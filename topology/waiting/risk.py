@@ -229,9 +229,9 @@ class RiskSlack(SlackPolicy):
             due = source.own.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
             if due is not None:
                 source.own.make(due, self._all.pace if self._weigh else None)
-                source.alone = due.events >= READY and self._differs(source.own)
+                source.alone = due.events >= READY and self._differs_from_all(source.own)
 
-    def _differs(self, own: Modelled) -> bool:
+    def _differs_from_all(self, own: Modelled) -> bool:
         mine, others = own.made_of, self._all.made_of
         if mine is None or others is None or own.model is None or self._all.model is None:
             return False
@@ -247,13 +247,13 @@ class RiskSlack(SlackPolicy):
     def note_resolved(self, missed: bool, by: str, windows: int = 1) -> None:
         self.budget.note_resolved(missed, by, windows)
 
-    def void(self, by: str) -> None:
+    def note_void(self, by: str) -> None:
         # The window no longer counts as closed. The target is still met, because the number of
         # missed windows is unchanged and this one cannot miss an event.
         self.budget.note_closed(by, -1)
 
-    def leave(self, source: str, now_ns: int) -> None:
-        self._sources.leave(source)
+    def note_end(self, source: str, now_ns: int) -> None:
+        self._sources.note_end(source)
 
     # -- the frontier ------------------------------------------------------------------------------
 
@@ -267,70 +267,72 @@ class RiskSlack(SlackPolicy):
         certain = (source.certain_ns() for source in self._sources.live(now_ns))
         return min(certain, default=self._newest_ns - 1)
 
-    def waives(self, bound_ns: int, now_ns: int) -> bool:
-        return self._sources.idle_is_behind(bound_ns, now_ns)
+    def ignores_idle(self, bound_ns: int, now_ns: int) -> bool:
+        return self._sources.is_idle_behind(bound_ns, now_ns)
 
     def passes(self, bound_ns: int, now_ns: int) -> bool:
         if bound_ns <= self.confirmed_ns(now_ns):
             return True
-        threshold = self.budget.threshold()
+        threshold = self.budget.compute_threshold()
         if threshold <= 0 or self._all.model is None:
             return False
-        return self._risk(self._behind(bound_ns, now_ns), bound_ns, now_ns) <= threshold
+        return self._risk_of(self._find_behind(bound_ns, now_ns), bound_ns, now_ns) <= threshold
 
-    def _behind(self, bound_ns: int, now_ns: int) -> list[ModelledSource]:
+    def _find_behind(self, bound_ns: int, now_ns: int) -> list[ModelledSource]:
         """Return the live sources that may still send an event at or below the bound."""
         return [source for source in self._sources.live(now_ns) if source.certain_ns() < bound_ns]
 
-    def _model(self, source: ModelledSource) -> Posterior | None:
+    def _model_of(self, source: ModelledSource) -> Posterior | None:
         return source.own.model if source.alone else self._all.model
 
-    def _risk(self, sources: list[ModelledSource], bound_ns: int, now_ns: int) -> int:
+    def _risk_of(self, sources: list[ModelledSource], bound_ns: int, now_ns: int) -> int:
         step_ns = self._step_ns
         risk = 0
         for source in sources:
-            model = self._model(source)
+            model = self._model_of(source)
             if model is None:
                 return ONE
             last_ns = source.last_ns
             beta = (now_ns - last_ns - model.base_ns) // step_ns
             alpha = -((last_ns - bound_ns) // step_ns)
-            risk += model.risk(alpha, grid_floor(beta))
+            risk += model.risk_of(alpha, grid_floor(beta))
             if source.lateness_ns[0] or source.lateness_ns[1]:
                 risk += model.stragglers((now_ns - bound_ns - model.base_ns) // step_ns)
         return risk
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
         idle_ns = self._sources.next_idle_ns(now_ns)
-        at_ns = min(idle_ns, self._by_risk_ns(bound_ns, now_ns, idle_ns))
+        at_ns = min(idle_ns, self._find_risk_deadline_ns(bound_ns, now_ns, idle_ns))
         return at_ns if at_ns < AFTER_ALL else None
 
-    def _by_risk_ns(self, bound_ns: int, now_ns: int, until_ns: int) -> int:
-        threshold = self.budget.threshold()
+    def _find_risk_deadline_ns(self, bound_ns: int, now_ns: int, until_ns: int) -> int:
+        threshold = self.budget.compute_threshold()
         if threshold <= 0 or self._all.model is None:
             return AFTER_ALL
-        sources = self._behind(bound_ns, now_ns)
+        sources = self._find_behind(bound_ns, now_ns)
         if len(sources) == 1 and self._ordered:
-            return self._of_one_ns(sources[0], bound_ns, now_ns, threshold)
+            return self._find_single_deadline_ns(sources[0], bound_ns, now_ns, threshold)
         at_ns = now_ns
         for _ in range(LOOK_AHEAD):
             at_ns = self._next_change_ns(sources, bound_ns, at_ns)
-            if at_ns >= until_ns or self._risk(sources, bound_ns, at_ns) <= threshold:
+            if at_ns >= until_ns or self._risk_of(sources, bound_ns, at_ns) <= threshold:
                 break
         return at_ns
 
-    def _of_one_ns(self, source: ModelledSource, bound_ns: int, now_ns: int, threshold: int) -> int:
+    def _find_single_deadline_ns(
+        self, source: ModelledSource, bound_ns: int, now_ns: int, threshold: int
+    ) -> int:
         """Return the deadline for the only source that is behind, faster than in the general case.
 
         In most streams at most one source is behind.
         """
-        model = self._model(source)
+        model = self._model_of(source)
         if model is None:
             return AFTER_ALL
         step_ns = self._step_ns
         origin_ns = source.last_ns + model.base_ns
         beta = grid_floor((now_ns - origin_ns) // step_ns)
-        first = model.first_beta(-((source.last_ns - bound_ns) // step_ns), beta, threshold)
+        first = model.find_first_beta(-((source.last_ns - bound_ns) // step_ns), beta, threshold)
         return AFTER_ALL if first is None else origin_ns + first * step_ns
 
     def _next_change_ns(self, sources: list[ModelledSource], bound_ns: int, now_ns: int) -> int:
@@ -338,7 +340,7 @@ class RiskSlack(SlackPolicy):
         step_ns = self._step_ns
         next_ns = AFTER_ALL
         for source in sources:
-            model = self._model(source)
+            model = self._model_of(source)
             if model is None:
                 continue
             origins = [source.last_ns + model.base_ns]

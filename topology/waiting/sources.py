@@ -58,7 +58,7 @@ class Sources(SourceTable[S]):
         """Return the source of that name, which has just sent, and record its arrival."""
         source = self.rows.get(name)
         if source is None:
-            source = self.first_heard(name, now_ns)
+            source = self.make_source(name, now_ns)
             self.add(source)
             return source
         source.said_bye = False
@@ -66,7 +66,7 @@ class Sources(SourceTable[S]):
         self.mark(source)
         return source
 
-    def leave(self, name: str) -> None:
+    def note_end(self, name: str) -> None:
         """Record the end-of-stream marker of a source."""
         source = self.rows.get(name)
         if source is not None:
@@ -88,7 +88,7 @@ class Sources(SourceTable[S]):
                 least_ns = one.last_ns
         return least_ns
 
-    def idle_is_behind(self, bound_ns: int, now_ns: int) -> bool:
+    def is_idle_behind(self, bound_ns: int, now_ns: int) -> bool:
         """Return whether an idle source, which may still send, has sent nothing after the bound."""
         since_ns = now_ns - self._idle_ns
         departed_ns = now_ns - GONE_AFTER * self._idle_ns

@@ -72,14 +72,14 @@ class Allowance(Saved):
         # Late events that no allowed wait could have saved; they are not in `late`.
         self.beyond = 0
 
-    def q_ppm(self) -> int:
+    def allowed_ppm(self) -> int:
         """Return the share of events that may become late now, in ppm."""
         left = self.delta_ppm * (self.events - self.beyond) - PPM * self.late
         return max(0, min(PPM, self.delta_ppm * left // (RESERVE * PPM)))
 
     def figures(self) -> Figures:
         own = {"events": self.events, "late": self.late, "beyond": self.beyond}
-        return {**own, "q_ppm": self.q_ppm()}
+        return {**own, "q_ppm": self.allowed_ppm()}
 
 
 class Tails(Saved):
@@ -142,7 +142,7 @@ class OwnTail(FlooredSlack):
         self._newest_ns = BEFORE_ALL
         self._newest_at_ns = BEFORE_ALL
 
-    def _observe(self, event: Event, now_ns: int) -> None:
+    def _observe_event(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns
         lateness_ns = silence_ns = 0
         if ts_ns >= self._newest_ns:
@@ -164,9 +164,9 @@ class OwnTail(FlooredSlack):
         """Return the current waits K and D."""
         if self._allowance.events < COLD:
             return self._max_wait_ns, self._max_wait_ns
-        return self._tails.cut(self._allowance.q_ppm())
+        return self._tails.cut(self._allowance.allowed_ppm())
 
-    def _raw_ns(self, now_ns: int) -> int:
+    def _find_frontier_ns(self, now_ns: int) -> int:
         if self._newest_ns == BEFORE_ALL:
             return BEFORE_ALL
         k_ns, d_ns = self.waits_ns()

@@ -117,7 +117,7 @@ class Makers:
             if output.function in functions:
                 own = functions[output.function]
                 make: MakeCell | None = partial(Custom, own, self.failures)
-                usable, function = _unfailing(own.usable), OF_CELL
+                usable, function = _make_safe(own.usable), OF_CELL
             else:
                 built_in = BUILT_IN[output.function]
                 usable, make, function = built_in.usable, built_in.make, built_in.function
@@ -147,7 +147,7 @@ class Makers:
     def row(self) -> AggregateRow:
         return AggregateRow(self.fresh())
 
-    def row_of_one(self, values: Values, event: Placed) -> AggregateRow:
+    def make_row_of_one(self, values: Values, event: Placed) -> AggregateRow:
         row = self.row()
         row.add(values, event)
         return row
@@ -198,7 +198,7 @@ def _one(_: Any) -> int:
     return 1
 
 
-def _unfailing(usable: Usable) -> Usable:
+def _make_safe(usable: Usable) -> Usable:
     """Return a function that returns None where `usable` raises."""
 
     def attempt(value: Any) -> Any:

@@ -68,9 +68,11 @@ class Counted:
         self.kept.insert(at, event)
         self.error_ns = max(self.error_ns, event.error_ns)
         number = (self.folded + at) // self.size
-        reach_ns = earliest(event) - self.error_ns
+        reach_ns = earliest_time_of(event) - self.error_ns
         least = (self.folded + bisect_left(self.kept, reach_ns, key=ref_time)) // self.size
-        unsure = (each for each in range(least, number) if self.latest(each) > earliest(event))
+        unsure = (
+            each for each in range(least, number) if self.latest(each) > earliest_time_of(event)
+        )
         self.anew_from = min(self.anew_from, next(unsure, number))
 
     def members(self, number: int) -> Sequence[UnsureEvent]:
@@ -80,7 +82,7 @@ class Counted:
 
     def latest(self, number: int) -> int:
         """Return the latest possible time of the window's events."""
-        found = max([latest(event) for event in self.members(number)])
+        found = max([latest_time_of(event) for event in self.members(number)])
         return max(found, self.latest_ns) if self.has_folded(number) else found
 
     def has_folded(self, number: int) -> bool:
@@ -99,7 +101,7 @@ class Counted:
     def is_apart(self, number: int) -> bool:
         """Return whether no earlier or later event may belong between the window's events."""
         start = number * self.size - self.folded
-        least_ns = min(earliest(event) for event in self.members(number))
+        least_ns = min(earliest_time_of(event) for event in self.members(number))
         before_ns = self.before_ns
         if self.has_folded(number):
             least_ns = min(least_ns, self.least_ns)
@@ -110,15 +112,19 @@ class Counted:
         near_behind = bisect_right(self.kept, latest_ns + self.error_ns, key=ref_time)
         return (
             before_ns <= least_ns
-            and all(latest(event) <= least_ns for event in self.kept[near_before : max(0, start)])
             and all(
-                latest_ns <= earliest(event) for event in self.kept[start + self.size : near_behind]
+                latest_time_of(event) <= least_ns
+                for event in self.kept[near_before : max(0, start)]
+            )
+            and all(
+                latest_ns <= earliest_time_of(event)
+                for event in self.kept[start + self.size : near_behind]
             )
         )
 
     def count_passed(self, time_ns: int) -> int:
         """Return how many kept events, from the first on, are certainly before `time_ns`."""
-        later = (at for at, event in enumerate(self.kept) if latest(event) >= time_ns)
+        later = (at for at, event in enumerate(self.kept) if latest_time_of(event) >= time_ns)
         return next(later, len(self.kept))
 
     def fold(self, n: int, makers: Makers) -> None:
@@ -130,8 +136,8 @@ class Counted:
                 self.least_ns, self.latest_ns = FOR_EVER, NOT_YET
                 self.row = makers.row()
             self.row.add(event.values, event)
-            self.least_ns = min(self.least_ns, earliest(event))
-            self.latest_ns = max(self.latest_ns, latest(event))
+            self.least_ns = min(self.least_ns, earliest_time_of(event))
+            self.latest_ns = max(self.latest_ns, latest_time_of(event))
             self.folded += 1
             self.floor = place(event)
         del self.kept[:n]
@@ -161,10 +167,10 @@ place: Final = attrgetter("ref_time_ns", "source", "epoch", "seq")
 ref_time: Final = attrgetter("ref_time_ns")
 
 
-def earliest(event: UnsureEvent) -> int:
+def earliest_time_of(event: UnsureEvent) -> int:
     """Return an instant before all possible times of the event, or its time if that is certain."""
     return event.ref_time_ns - event.error_ns - (event.error_ns > 0)
 
 
-def latest(event: UnsureEvent) -> int:
+def latest_time_of(event: UnsureEvent) -> int:
     return event.ref_time_ns + event.error_ns + (event.error_ns > 0)

@@ -36,7 +36,7 @@ from topology.window.counted import Counted, counted_shape, place
 from topology.window.kind import WindowKind
 from topology.window.results import WindowEmitter
 from topology.window.settings import WindowQuery
-from topology.window.unsure.event import unsure_of
+from topology.window.unsure.event import make_unsure
 
 
 class CountedKeys(Table[str, Counted]):
@@ -80,7 +80,7 @@ class Counting(WindowKind):
                 return
             counted = self._keys[key] = Counted(self._size, self._makers.row())
             self._counted.note(key)
-        mine = unsure_of(event, values)
+        mine = make_unsure(event, values)
         if not self._heeds_errors:
             mine.error_ns = 0
         if mine.ref_time_ns < self._frontier.final_ns or place(mine) < counted.floor:
@@ -93,10 +93,10 @@ class Counting(WindowKind):
         self._counted.note(key)
         if len(counted.kept) > self._max_recount:
             # There is no room, so the window is emitted before the frontier has passed it.
-            if self._foldable(counted) == 0:
+            if self._count_foldable(counted) == 0:
                 counted.emitted += 1
             self._emit_due(key, counted)
-            self._fold(key, counted, min(1, self._foldable(counted)))
+            self._fold(key, counted, min(1, self._count_foldable(counted)))
 
     # -- Emission ----------------------------------------------------------------------------------
 
@@ -111,8 +111,8 @@ class Counting(WindowKind):
                 self._counted.note(key)
             self._emit_due(key, counted)
             final = counted.count_passed(self._frontier.final_ns)
-            self._fold(key, counted, min(final, self._foldable(counted)))
-            self._await(key, counted)
+            self._fold(key, counted, min(final, self._count_foldable(counted)))
+            self._arm_timers(key, counted)
 
     def is_due(self, frontier: Frontier) -> bool:
         return (
@@ -121,14 +121,14 @@ class Counting(WindowKind):
             or self._ending.next_ns < frontier.final_ns
         )
 
-    def _foldable(self, counted: Counted) -> int:
+    def _count_foldable(self, counted: Counted) -> int:
         """Return how many more events may be folded: all before the last event of the next window.
 
         The next window is the first one that has not been emitted.
         """
         return (counted.emitted + 1) * self._size - 1 - counted.folded
 
-    def _await(self, key: str, counted: Counted) -> None:
+    def _arm_timers(self, key: str, counted: Counted) -> None:
         if counted.emitted < counted.full:
             self._closing.arm(key, counted.latest(counted.emitted))
         if counted.current and self._emits_finals:
@@ -206,4 +206,4 @@ class Counting(WindowKind):
             self.kept += len(counted.kept)
             if counted.is_touched:
                 self._touched[key] = None
-            self._await(key, counted)
+            self._arm_timers(key, counted)

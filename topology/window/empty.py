@@ -52,7 +52,7 @@ from topology.window.aggregates.by_time import (
     Course,
     Point,
     earliest_ns,
-    last_points,
+    find_last_points,
     latest_ns,
 )
 from topology.window.cells import Makers, Values
@@ -135,7 +135,7 @@ class Doubt:
         return Doubt(last_ns if is_lost else self.until_ns)
 
 
-def _doubt_of(until_ns: int, stuck_ns: int, is_behind: bool, is_lost: bool) -> Doubt:
+def _make_doubt(until_ns: int, stuck_ns: int, is_behind: bool, is_lost: bool) -> Doubt:
     return Doubt(until_ns, stuck_ns, is_behind=is_behind, is_lost=is_lost)
 
 
@@ -151,7 +151,7 @@ PAST: Final = record(
     last=optional(MEASURED),
     is_cut=FLAG,
 )
-DOUBT: Final = record(_doubt_of, until_ns=BIG, stuck_ns=BIG, is_behind=FLAG, is_lost=FLAG)
+DOUBT: Final = record(_make_doubt, until_ns=BIG, stuck_ns=BIG, is_behind=FLAG, is_lost=FLAG)
 
 
 class FilledSpans(Spans):
@@ -179,7 +179,7 @@ class FilledSpans(Spans):
         nothing = self._measure.plain(makers.row())
         if self._fill == ZERO:
             sums = [name for name, each in outputs.items() if each.function == "sum"]
-            nothing = _alike({**nothing.values, **dict.fromkeys(sums, 0)}, is_sure=True)
+            nothing = _make_exact({**nothing.values, **dict.fromkeys(sums, 0)}, is_sure=True)
         self._nothing = nothing
 
         self._pasts: Table[str, KeyPast] = Table("key/", PAST)
@@ -218,12 +218,12 @@ class FilledSpans(Spans):
             if is_new:
                 past.slices.insert(at, slice_ns)
             self._pasts.note(key)
-            self._await(key, past)
+            self._arm_timers(key, past)
         of_event = values[-self._fields :] if self._fields else ()
         timed = {field: value for field, value in enumerate(of_event) if value is not None}
         if timed:
             self._insert(event, key, slice_ns, timed, error_ns)
-        self._touch_following(past, key, slice_ns, event.ref_time_ns + error_ns, [*timed])
+        self._mark_following(past, key, slice_ns, event.ref_time_ns + error_ns, [*timed])
 
     def _insert(
         self, event: Event, key: str, slice_ns: int, timed: dict[int, Any], error_ns: int
@@ -241,7 +241,7 @@ class FilledSpans(Spans):
             course.insert((*place, value), self._hold_ns, self._most)
         self._courses.note((slice_ns, key))
 
-    def _touch_following(
+    def _mark_following(
         self, past: KeyPast, key: str, slice_ns: int, latest_ns: int, timed: list[int]
     ) -> None:
         """Mark the closed windows after the slice that an event with these fields may change."""
@@ -253,7 +253,7 @@ class FilledSpans(Spans):
         # With time errors, the next events may be before this one.
         at = bisect_right(slices, latest_ns + error_ns if error_ns else slice_ns)
         for next_ns in slices[at:]:
-            timed = [field for field in timed if self._course(next_ns, key, field) is None]
+            timed = [field for field in timed if self._find_course(next_ns, key, field) is None]
             if not timed:
                 until_ns = self._slices.after(next_ns) + error_ns if error_ns else next_ns
                 last_ns = min(last_ns, until_ns)
@@ -261,20 +261,20 @@ class FilledSpans(Spans):
                 break
         last_ns = min(last_ns, max(first_ns + self._for_ns, latest_ns + self._hold_ns))
         first_ns = max(first_ns, self._slices.first_open(self._frontier.final_ns))
-        for start_ns in self._existing(past, first_ns, last_ns):
+        for start_ns in self._find_all_starts(past, first_ns, last_ns):
             if (start_ns, key) not in self._touched:
                 self._touched[start_ns, key] = True
                 self._changed.note((start_ns, key))
 
-    def _await(self, key: str, past: KeyPast) -> None:
+    def _arm_timers(self, key: str, past: KeyPast) -> None:
         if self._fill and self._closed_ns < FOR_EVER:
             soonest_ns = self._slices.first_open(self._closed_ns)
             start_ns = next(self._silent(past, soonest_ns, FOR_EVER), None)
             if start_ns is not None:
                 self._waking.arm(key, self._slices.end(start_ns))
-        self._leaving.arm(key, self._left_ns(past))
+        self._leaving.arm(key, self._find_obsolete_ns(past))
 
-    def _left_ns(self, past: KeyPast) -> int:
+    def _find_obsolete_ns(self, past: KeyPast) -> int:
         """Return the time from which on no window that is not final depends on the past."""
         slice_ns = past.slices[-1]
         silent_ns = self._slices.next_start(slice_ns) + self._for_ns
@@ -295,7 +295,7 @@ class FilledSpans(Spans):
                 until_ns = min(until_ns, self._slices.windows(slices[at + 1])[0] - 1)
             yield from self._slices.starts(max(begin_ns, first_ns), until_ns)
 
-    def _existing(self, past: KeyPast, first_ns: int, last_ns: int) -> list[int]:
+    def _find_all_starts(self, past: KeyPast, first_ns: int, last_ns: int) -> list[int]:
         """Return the starts from first to last of the key's windows, with events or without."""
         starts = {*self._silent(past, first_ns, last_ns)} if self._fill else set()
         for slice_ns in past.slices[bisect_left(past.slices, first_ns) :]:
@@ -305,7 +305,7 @@ class FilledSpans(Spans):
             starts.update(each for each in of_slice if first_ns <= each <= last_ns)
         return sorted(starts)
 
-    def _is_silent(self, past: KeyPast, start_ns: int) -> bool:
+    def _is_empty_emitted(self, past: KeyPast, start_ns: int) -> bool:
         """Return whether a window without events is emitted."""
         return bool(self._fill) and next(self._silent(past, start_ns, start_ns), None) is not None
 
@@ -349,8 +349,8 @@ class FilledSpans(Spans):
             self._make_room_for_results()
         for key in self._leaving.due(self._frontier.final_ns + 1):
             past = self._pasts.rows.get(key)
-            if past is not None and self._left_ns(past) > self._frontier.final_ns:
-                self._leaving.arm(key, self._left_ns(past))
+            if past is not None and self._find_obsolete_ns(past) > self._frontier.final_ns:
+                self._leaving.arm(key, self._find_obsolete_ns(past))
             else:
                 self._pasts.forget(key)
 
@@ -359,8 +359,8 @@ class FilledSpans(Spans):
         shown, frontier = self._shown.by_number, self._frontier
         count = sum(map(len, shown.values()))
         while count > self._max_windows and self._timers.emitted.next_ns <= frontier.closed_ns:
-            frontier.give_up(self._timers.emitted.next_ns)
-            self._retire()
+            frontier.force_final(self._timers.emitted.next_ns)
+            self._forget_final()
             left = sum(map(len, shown.values()))
             self.given_up += count - left
             count = left
@@ -379,7 +379,7 @@ class FilledSpans(Spans):
             if past is not None:
                 first_ns = self._slices.first_open(before_ns)
                 due.update((start, key) for start in self._silent(past, first_ns, last_ns))
-                self._await(key, past)
+                self._arm_timers(key, past)
         self._is_fuller = self._is_fuller or bool(due)
         return [*due]
 
@@ -399,7 +399,7 @@ class FilledSpans(Spans):
         measured = super()._measure_window(start_ns, key)
         past = self._pasts.rows.get(key)
         if measured is None:
-            if past is None or not self._is_silent(past, start_ns):
+            if past is None or not self._is_empty_emitted(past, start_ns):
                 return None
             measured = self._fill_window(past, start_ns, key)
         return self._with_means(measured, past, start_ns, key) if self._fields else measured
@@ -412,7 +412,9 @@ class FilledSpans(Spans):
         """Return the values of a window with those of `time_avg`, in the order of the query."""
         means: list[Mean] = [(None, None, None, False)] * self._fields
         if past is not None:
-            means = [self._mean(past, start_ns, key, field) for field in range(self._fields)]
+            means = [
+                self._compute_mean(past, start_ns, key, field) for field in range(self._fields)
+            ]
         values, low, high, expected = (
             {name: cells[name] if field < 0 else means[field][part] for name, field in self._timed}
             for cells, part in zip(measured[:4], (0, 1, 2, 0), strict=True)
@@ -420,23 +422,23 @@ class FilledSpans(Spans):
         is_sure = measured.is_sure and all(mean[3] for mean in means)
         return Measured(values, low, high, expected, is_sure)
 
-    def _mean(self, past: KeyPast, start_ns: int, key: str, field: int) -> Mean:
+    def _compute_mean(self, past: KeyPast, start_ns: int, key: str, field: int) -> Mean:
         end_ns = self._slices.end(start_ns)
         area, is_blurred, first_ns = Area(), False, end_ns
-        point = before = self._last_before(past, start_ns, key, field)
+        point = before = self._find_last_before(past, start_ns, key, field)
         slices = past.slices
         for slice_ns in slices[bisect_left(slices, start_ns) : bisect_left(slices, end_ns)]:
-            course = self._course(slice_ns, key, field)
+            course = self._find_course(slice_ns, key, field)
             if course is None:
                 continue
             if point is not None:
-                area.hold(point, start_ns, course.first_ns, self._hold_ns)
+                area.add_held(point, start_ns, course.first_ns, self._hold_ns)
             area.merge(course)
             is_blurred = is_blurred or course.blurred
             first_ns = min(first_ns, course.first_ns)
             point = course.points[-1]
         if point is not None:
-            area.hold(point, start_ns, end_ns, self._hold_ns)
+            area.add_held(point, start_ns, end_ns, self._hold_ns)
         mean: Any = area.mean
         since_ns = max(start_ns - self._hold_ns, NOT_YET if before is None else before[0])
         is_trusted = first_ns <= start_ns or self._is_trusted(since_ns - past.error_ns)
@@ -444,12 +446,12 @@ class FilledSpans(Spans):
             return mean, None, None, False
         if not past.error_ns:
             return mean, mean, mean, True
-        low, high, is_sure = self._mean_bounds(past, start_ns, key, field)
+        low, high, is_sure = self._compute_mean_bounds(past, start_ns, key, field)
         if is_sure:
             return mean, mean, mean, True
         return (mean, None, None, False) if mean is None else (mean, low, high, False)
 
-    def _mean_bounds(
+    def _compute_mean_bounds(
         self, past: KeyPast, start_ns: int, key: str, field: int
     ) -> tuple[Any, Any, bool]:
         """Return the bounds of all values that may hold in the window, and if they are certain."""
@@ -459,40 +461,40 @@ class FilledSpans(Spans):
         for slice_ns in reversed(slices[: bisect_right(slices, end_ns + past.error_ns)]):
             if self._slices.after(slice_ns) + past.error_ns < least_ns:
                 break
-            course = self._course(slice_ns, key, field)
+            course = self._find_course(slice_ns, key, field)
             if course is not None:
                 if course.folded:
                     return None, None, False
-                found = last_points(course.points, start_ns) + found
+                found = find_last_points(course.points, start_ns) + found
                 passed = [earliest_ns(each) for each in found if latest_ns(each) <= start_ns]
                 least_ns = max(passed, default=NOT_YET)
         else:
             if past.is_cut:
                 return None, None, False
             found = past.before[field] + found
-        held = [each for each in last_points(found, start_ns) if earliest_ns(each) < end_ns]
+        held = [each for each in find_last_points(found, start_ns) if earliest_ns(each) < end_ns]
         values = [each[5] for each in held]
         is_sure = all(each[4] == 0 for each in held)
         return min(values, default=None), max(values, default=None), is_sure
 
-    def _last_before(self, past: KeyPast, start_ns: int, key: str, field: int) -> Point | None:
+    def _find_last_before(self, past: KeyPast, start_ns: int, key: str, field: int) -> Point | None:
         """Return the last value before the instant, by corrected timestamp."""
         for slice_ns in reversed(past.slices[: bisect_left(past.slices, start_ns)]):
             if self._slices.after(slice_ns) + self._hold_ns <= start_ns:
                 return None
-            course = self._course(slice_ns, key, field)
+            course = self._find_course(slice_ns, key, field)
             if course is not None:
                 return course.points[-1]
         before = past.before[field]
         return before[-1] if before else None
 
-    def _course(self, slice_ns: int, key: str, field: int) -> Course | None:
+    def _find_course(self, slice_ns: int, key: str, field: int) -> Course | None:
         courses = self._courses.find((slice_ns, key))
         return None if courses is None else courses[field]
 
     # -- Cleanup -----------------------------------------------------------------------------------
 
-    def _leave(self, slices: Sequence[int]) -> None:
+    def _keep_past(self, slices: Sequence[int]) -> None:
         """Keep of these slices, which are dropped next, what later windows depend on."""
         for slice_ns in slices if self._fill == LAST else ():
             for key in self._panes.by_number[slice_ns]:
@@ -503,9 +505,9 @@ class FilledSpans(Spans):
             for key in self._panes.by_number[slice_ns]:
                 past = self._pasts.rows.get(key)
                 if past is not None:
-                    self._leave_slice(past, slice_ns, key)
+                    self._keep_past_slice(past, slice_ns, key)
 
-    def _leave_slice(self, past: KeyPast, slice_ns: int, key: str) -> None:
+    def _keep_past_slice(self, past: KeyPast, slice_ns: int, key: str) -> None:
         at = bisect_left(past.slices, slice_ns)
         if past.slices[at : at + 1] == [slice_ns]:
             del past.slices[:at]
@@ -515,7 +517,7 @@ class FilledSpans(Spans):
             if course is None:
                 continue
             together = past.before[field] + course.points
-            last = last_points(together, self._slices.after(slice_ns))
+            last = find_last_points(together, self._slices.after(slice_ns))
             past.before[field] = last[-self._max_edge_events :]
             past.is_cut = past.is_cut or len(last) > self._max_edge_events
             past.is_cut = past.is_cut or (course.folded > 0 and past.error_ns > 0)
@@ -534,8 +536,8 @@ class FilledSpans(Spans):
         self._doubt = self._doubts.rows[""]
         self._watermark_ns = self._frontier.watermark_ns
         for key, past in self._pasts.rows.items():
-            self._await(key, past)
+            self._arm_timers(key, past)
 
 
-def _alike(values: dict[str, Any], *, is_sure: bool) -> Measured:
+def _make_exact(values: dict[str, Any], *, is_sure: bool) -> Measured:
     return Measured(values, values, values, values, is_sure)

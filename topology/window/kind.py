@@ -37,7 +37,7 @@ class WindowKind:
         self._beginning = frontier.beginning
         """The query's first instant; windows with possibly unseen events are not emitted."""
         self._emitter = emitter
-        self._heeds_errors = query.heeds_errors
+        self._heeds_errors = query.uses_time_errors
         self.expired = 0
         self.refused = 0
         self.given_up = 0

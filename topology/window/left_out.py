@@ -64,7 +64,7 @@ class LeftOut:
     def count(self) -> int:
         return self.absent + sum(self._unusable.values())
 
-    def use(self, query: str, aggregate: str, field: str, events: int) -> FieldUse:
+    def to_field_use(self, query: str, aggregate: str, field: str, events: int) -> FieldUse:
         """Return the counts after this number of events."""
         unusable = [
             Unusable(kind, count, self._examples[kind]) for kind, count in self._unusable.items()

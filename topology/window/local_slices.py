@@ -57,8 +57,8 @@ class LocalSlices(Slices):
         if self._steps == 1:
             return self.after(start_ns)
         end_ns = start_ns + self.size_ns
-        stretch = self._clock.stretch(start_ns)
-        if stretch.end_ns > end_ns and not self._since(start_ns, stretch.offset_ns):
+        stretch = self._clock.stretch_at(start_ns)
+        if stretch.end_ns > end_ns and not self._time_since_start(start_ns, stretch.offset_ns):
             return end_ns
         known_ns = self._ends.get(start_ns)
         if known_ns is None:
@@ -72,7 +72,7 @@ class LocalSlices(Slices):
 
     def windows(self, slice_ns: int) -> Sequence[int]:
         first_ns = slice_ns - (self._steps - 1) * self.every_ns
-        if first_ns >= self._first(self._clock.stretch(slice_ns)):
+        if first_ns >= self._first(self._clock.stretch_at(slice_ns)):
             return range(first_ns, slice_ns + 1, self.every_ns)
         found = [slice_ns]
         while len(found) < self._steps:
@@ -109,8 +109,8 @@ class LocalSlices(Slices):
     def _begin(self, time_ns: int) -> int:
         """Return the newest start at or before the instant."""
         while True:
-            stretch = self._clock.stretch(time_ns)
-            start_ns = time_ns - self._since(time_ns, stretch.offset_ns)
+            stretch = self._clock.stretch_at(time_ns)
+            start_ns = time_ns - self._time_since_start(time_ns, stretch.offset_ns)
             if start_ns >= self._first(stretch):
                 return start_ns
             if self._is_skipped_into(stretch):
@@ -119,21 +119,23 @@ class LocalSlices(Slices):
 
     def _next(self, start_ns: int) -> int:
         """Return the first start after the instant."""
-        stretch = self._clock.stretch(start_ns)
-        found_ns = start_ns - self._since(start_ns, stretch.offset_ns) + self.every_ns
+        stretch = self._clock.stretch_at(start_ns)
+        found_ns = start_ns - self._time_since_start(start_ns, stretch.offset_ns) + self.every_ns
         while True:
             first_ns = self._first(stretch)
             if found_ns < first_ns:
-                found_ns = first_ns + -self._since(first_ns, stretch.offset_ns) % self.every_ns
+                found_ns = (
+                    first_ns + -self._time_since_start(first_ns, stretch.offset_ns) % self.every_ns
+                )
             if found_ns < stretch.end_ns:
                 return found_ns
-            stretch = self._clock.stretch(stretch.end_ns)
+            stretch = self._clock.stretch_at(stretch.end_ns)
             found_ns = stretch.start_ns
             if self._is_skipped_into(stretch):
                 return found_ns
-            found_ns += -self._since(found_ns, stretch.offset_ns) % self.every_ns
+            found_ns += -self._time_since_start(found_ns, stretch.offset_ns) % self.every_ns
 
-    def _since(self, time_ns: int, offset_ns: int) -> int:
+    def _time_since_start(self, time_ns: int, offset_ns: int) -> int:
         """Return how long ago a clock with this offset showed the newest time of a start."""
         return (time_ns + offset_ns - self._from_ns) % self.every_ns
 
@@ -145,4 +147,4 @@ class LocalSlices(Slices):
     def _is_skipped_into(self, stretch: Stretch) -> bool:
         """Return whether the clock is set forward into another window at the stretch's start."""
         forward_ns = stretch.offset_ns - stretch.before_ns
-        return self._since(stretch.start_ns, stretch.offset_ns) <= forward_ns
+        return self._time_since_start(stretch.start_ns, stretch.offset_ns) <= forward_ns

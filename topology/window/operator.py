@@ -62,7 +62,7 @@ from topology.window.empty import FilledSpans
 from topology.window.kind import WindowKind
 from topology.window.reading import WindowReading
 from topology.window.results import WindowEmitter
-from topology.window.run import has_plain_case, last_instant, plain_until
+from topology.window.run import find_last_instant, find_plain_end, has_plain_case
 from topology.window.sessions import Sessions
 from topology.window.settings import (
     COUNT,
@@ -136,7 +136,7 @@ def target_of(query: WindowQuery) -> QualityTarget | None:
         size_ns=windows.size_ns,
         every_ns=windows.step_ns if is_even else 0,
         reach_ns=0 if is_even else windows.size_ns,
-        heeds_errors=query.heeds_errors,
+        heeds_errors=query.uses_time_errors,
         zone_ns=query.zone_ns,
     )
 
@@ -178,7 +178,7 @@ class Windows(QueryOperator):
         )
         self._target = target_of(query)
         if self._target is not None:
-            self._target.keep_apart()
+            self._target.save_tables_apart()
         self._stale: Changes = {}
         self._frontier = Frontier(query, self._target, self._beginning, ordered=ordered)
         self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
@@ -192,7 +192,7 @@ class Windows(QueryOperator):
         self._windows = kind(query, makers, self._frontier, self._emitter)
         self._saved = SavedState(QUERY, WINDOWS, self._windows.tables)
         self._has_plain_case = plain and has_plain_case(query, ordered=ordered)
-        self._heeds_errors = query.heeds_errors
+        self._heeds_errors = query.uses_time_errors
         self._early_due_ns = NEVER
 
     # -- Contract ----------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class Windows(QueryOperator):
             self._beginning.observe(event)
         if event.kind == DATA:
             self._add(event)
-        elif not self._progress.heed(event, self._frontier):
+        elif not self._progress.observe_control(event, self._frontier):
             return
         self._instant_open = True
 
@@ -253,10 +253,10 @@ class Windows(QueryOperator):
         room = spans.room(events[begun].ref_time_ns)
         if room is None:
             return 0
-        end = plain_until(events, begun, room, frontier, heeds_errors=self._heeds_errors)
+        end = find_plain_end(events, begun, room, frontier, heeds_errors=self._heeds_errors)
         if end == begun:
             return 0
-        last = last_instant(events, begun, end)
+        last = find_last_instant(events, begun, end)
         if begun < last:
             self._add_plain(room.start_ns, events[begun:last])
             frontier.observe(events[last - 1])
@@ -287,7 +287,7 @@ class Windows(QueryOperator):
 
     def _decide(self, step: Step) -> None:
         self._emitter.now_ns = self._now_ns
-        self._settle(self._now_ns)
+        self._update_windows(self._now_ns)
         if self._early_ns and self._windows.has_fresh and self._early_due_ns == NEVER:
             self._early_due_ns = -(-self._now_ns // self._early_ns) * self._early_ns
 
@@ -297,17 +297,17 @@ class Windows(QueryOperator):
             self._windows.emit_early()
             self._early_due_ns = NEVER
         else:
-            self._settle(due_ns)
+            self._update_windows(due_ns)
 
     def _next_due_ns(self) -> int:
         return min(self._early_due_ns, self._progress.due_ns())
 
-    def _settle(self, now_ns: int) -> None:
+    def _update_windows(self, now_ns: int) -> None:
         self._progress.settle(now_ns)
         self._windows.settle()
 
     def _finish(self, step: Step) -> None:
-        self._emitter.finish(step)
+        self._emitter.flush(step)
 
     # -- Reporting ---------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class Windows(QueryOperator):
         }
 
     def field_uses(self) -> list[FieldUse]:
-        return self._reading.uses()
+        return self._reading.list_uses()
 
     def explain(self) -> dict[str, Any]:
         return {**self.figures(), **self._progress.explain()}
@@ -336,13 +336,13 @@ class Windows(QueryOperator):
     # -- State -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        return super().snapshot() | self._target_state(only_changed=False)
+        return super().snapshot() | self._dump_target(only_changed=False)
 
     def changes(self) -> Changes:
         stale, self._stale = self._stale, {}
-        return stale | super().changes() | self._target_state(only_changed=True)
+        return stale | super().changes() | self._dump_target(only_changed=True)
 
-    def _target_state(self, *, only_changed: bool) -> Changes:
+    def _dump_target(self, *, only_changed: bool) -> Changes:
         target = self._target
         if target is None:
             return {}
@@ -353,12 +353,12 @@ class Windows(QueryOperator):
         yield from super().restoring(state, held)
         self._windows.load()
 
-    def _take_others(self, others: State) -> None:
+    def _restore_others(self, others: State) -> None:
         if TARGET not in others:
-            super()._take_others(others)
+            super()._restore_others(others)
             return
         target, dumped = self._target, others.pop(TARGET)
-        super()._take_others({name: None for name in others if not name.startswith(OF_TARGET)})
+        super()._restore_others({name: None for name in others if not name.startswith(OF_TARGET)})
         if target is not None and target.load(dumped):
             target.load_parts({name[len(OF_TARGET) :]: row for name, row in others.items()})
         else:

@@ -23,7 +23,7 @@ from topology.model.tables import Grid, NumberAndKey
 from topology.window.aggregates.cell import merge_cells
 from topology.window.cells import AggregateRow, CellsKind, Makers, RowCells, Values
 from topology.window.slices import Slices
-from topology.window.unsure.event import UNSURE_EVENT, Span, UnsureEvent, unsure_of
+from topology.window.unsure.event import UNSURE_EVENT, Span, UnsureEvent, make_unsure
 from topology.window.unsure.measure import Measure, Measured
 
 
@@ -57,7 +57,7 @@ class Pane(AggregateRow):
             return
         if self.unsure is None:
             self.unsure = []
-        self.unsure.append(unsure_of(event, values))
+        self.unsure.append(make_unsure(event, values))
         if len(self.unsure) > most:
             self.blur(span)
 
@@ -153,7 +153,7 @@ class Panes(Grid[Pane]):
                 has_unsure = has_unsure or pane.unsure is not None
         if not held:
             return None
-        unsure = each_once(held) if has_unsure else []
+        unsure = find_distinct(held) if has_unsure else []
         if not certain and not self._measure.is_possible(unsure, (start_ns, end_ns)):
             return None
         row = self._row_of(key, held, start_ns, end_ns)
@@ -186,7 +186,7 @@ class Panes(Grid[Pane]):
         ]
 
 
-def each_once(held: Held) -> list[UnsureEvent]:
+def find_distinct(held: Held) -> list[UnsureEvent]:
     """Return the uncertain events of the panes, each once, even if several panes contain it."""
     found = {event.number: event for _, pane in held for event in pane.unsure or ()}
     return list(found.values())

@@ -5,8 +5,8 @@ A payload that cannot be read has no fields, and is counted in `unreadable`.
 A key is a scalar (`topology.query.numbers`). An event without a key is left out of the query and
 counted in `unkeyed`. One that does not meet the query's condition is counted in `filtered`. The
 condition of an aggregate leaves out its value alone, without a count. A value that is missing, null
-or unusable for its aggregate is left out, too. It is counted by field and kind (`uses`), and once
-for each of its aggregates in `skipped`.
+or unusable for its aggregate is left out, too. It is counted by field and kind (`list_uses`), and
+once for each of its aggregates in `skipped`.
 
 Events are read one by one (`read`). For queries that need only numbers and counts, many events are
 read at a time into columns by key (`columns`). The result is the same, at a third of the cost.
@@ -20,9 +20,9 @@ from typing import Any, Final
 from topology.answer.settings import key_path
 from topology.model.event import Event
 from topology.model.field_use import FieldUse
-from topology.model.paths import spelled_path
+from topology.model.paths import format_path
 from topology.model.payload import UNREADABLE, Payloads
-from topology.query.fields import NO_KEY, SOURCE_KEY, KeyTexts, at, is_list, payload_paths
+from topology.query.fields import NO_KEY, SOURCE_KEY, KeyTexts, at, find_payload_paths, is_list
 from topology.query.numbers import number
 from topology.window.aggregates.built_in import TIME_AVG
 from topology.window.aggregates.sums import Events
@@ -84,7 +84,7 @@ class WindowReading:
                 for place in [place for at, place in self._ranks if at == cell]:
                     self._aggregates[place].append(name)
         self._left_out = [LeftOut() for _ in self._fields]
-        keys = payload_paths(self._key)
+        keys = find_payload_paths(self._key)
         self._is_flat = all(len(path) == 1 for path in (*keys, *self._paths))
         """Whether all fields that `columns` reads are on the first level of the payload."""
         self._blind = self._key is None and not self._fields and self._where is None
@@ -95,7 +95,7 @@ class WindowReading:
         self._reads_payload = bool(read)
         self._payloads = payloads
         if read:
-            payloads.will_read(read)
+            payloads.register_paths(read)
         self._events = 0
         """The number of events with a key, of which a field is read."""
         self.unreadable = 0
@@ -108,10 +108,12 @@ class WindowReading:
         pairs = zip(self._left_out, self._aggregates, strict=True)
         return sum(left_out.count * len(names) for left_out, names in pairs)
 
-    def uses(self) -> list[FieldUse]:
+    def list_uses(self) -> list[FieldUse]:
         """Return the counts of the values that were left out, for each field."""
         return [
-            left_out.use(self._query, names[0], spelled_path(("payload", *path)), self._events)
+            left_out.to_field_use(
+                self._query, names[0], format_path(("payload", *path)), self._events
+            )
             for left_out, names, (path, _, _) in zip(
                 self._left_out, self._aggregates, self._fields, strict=True
             )
@@ -126,7 +128,7 @@ class WindowReading:
             return NO_KEY, ()
         payload = event.value
         if not isinstance(payload, dict) and self._reads_payload:
-            payload = self._payload(event)
+            payload = self._payload_of(event)
         if self._where is not None and not self._where(event, payload):
             self.filtered += 1
             return None
@@ -170,7 +172,7 @@ class WindowReading:
         for event in events:
             payload = event.value
             if not isinstance(payload, dict) and self._reads_payload:
-                payload = self._payload(event)
+                payload = self._payload_of(event)
             if is_flat:
                 fields = payload if isinstance(payload, dict) else NO_FIELDS
             key = NO_KEY
@@ -199,7 +201,7 @@ class WindowReading:
                     own.values[i].append(value)
         return found
 
-    def _payload(self, event: Event) -> Any:
+    def _payload_of(self, event: Event) -> Any:
         payload = self._payloads.of(event)
         if payload is UNREADABLE:
             self.unreadable += 1
@@ -211,9 +213,9 @@ def event_filter_of(text: str) -> Filter | None:
     if not text:
         return None
     # The language of conditions takes long to import, and most queries have no filter.
-    from topology.pattern.compile.filter import event_filter
+    from topology.pattern.compile.filter import compile_filter
 
-    return event_filter(text)
+    return compile_filter(text)
 
 
 def paths_of_filter(text: str) -> list[tuple[str, ...]]:

@@ -144,7 +144,7 @@ class WindowEmitter(ResultEmitter):
         )
 
 
-def emitted_plain(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool) -> Current:
+def make_plain_result(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool) -> Current:
     """Return the current result, not final, that `emit` would have made for a plain window."""
     return current_of(0, _digest(span_ns, measured, is_sure=is_sure, is_final=False))
 

@@ -53,7 +53,7 @@ def has_plain_case(query: WindowQuery, *, ordered: bool) -> bool:
     )
 
 
-def plain_until(
+def find_plain_end(
     events: Sequence[Event], begun: int, room: Room, frontier: Frontier, *, heeds_errors: bool
 ) -> int:
     """Return the index after the last event of the run of plain events that begins at `begun`."""
@@ -73,7 +73,7 @@ def plain_until(
     return at
 
 
-def last_instant(events: Sequence[Event], begun: int, end: int) -> int:
+def find_last_instant(events: Sequence[Event], begun: int, end: int) -> int:
     """Return the index at which the instant of the last event of [begun, end) begins."""
     at_ns = events[end - 1].at_ns
     while end > begun and events[end - 1].at_ns == at_ns:

@@ -119,6 +119,6 @@ def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
     return rows
 
 
-def together(cores: Sequence[Core]) -> AggregateRow:
+def merge_rows(cores: Sequence[Core]) -> AggregateRow:
     row: AggregateRow = merge_cells(cores[0].row, [core.row for core in cores[1:]])
     return row

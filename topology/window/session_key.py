@@ -50,16 +50,16 @@ class Envelope:
     upper: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._hold(self.cores)
+        self._set_cores(self.cores)
 
-    def _hold(self, cores: Cores) -> None:
+    def _set_cores(self, cores: Cores) -> None:
         self.cores = sorted(cores, key=head_of)
         self.lower = min([core.lower for core in cores])
         self.upper = max([core.upper for core in cores])
 
     def absorb(self, other: Envelope) -> None:
         """Merge another envelope into this one, because a new event may connect the two."""
-        self._hold([*self.cores, *other.cores])
+        self._set_cores([*self.cores, *other.cores])
         self.current |= other.current
         self.is_exact = self.is_exact and other.is_exact
         self.is_blurred = self.is_blurred or other.is_blurred
@@ -81,7 +81,7 @@ class Envelope:
             if len(rest) == len(apart):
                 break
             apart = rest
-        self._hold([*apart, core])
+        self._set_cores([*apart, core])
 
     def blur(self, gap_ns: int) -> None:
         """Merge the cores of each session; after this only corrected timestamps count."""
@@ -154,7 +154,7 @@ class Envelopes(NumberedTable[Envelope]):
         self._by_key = by_key
 
     def snapshot(self) -> State:
-        dump = self.kind.dumper()
+        dump = self.kind.make_dumper()
         return {
             f"{self.prefix}{envelope.lower}/{key}": dump(envelope)
             for key, known in self._by_key.items()

@@ -44,7 +44,7 @@ from topology.model.timers import Timers
 from topology.window.cells import Makers, Values
 from topology.window.kind import WindowKind
 from topology.window.results import WindowEmitter
-from topology.window.session_core import Core, Cores, core_of, sessions_of, together
+from topology.window.session_core import Core, Cores, core_of, merge_rows, sessions_of
 from topology.window.session_key import Envelope, Envelopes, KeySessions, lower_of_envelope
 from topology.window.settings import WindowQuery
 from topology.window.unsure.measure import Measured
@@ -89,7 +89,7 @@ class Sessions(WindowKind):
                     self._note(key, envelope)
                     return
                 newest.is_fresh = True
-                self._touch(key, known, envelope)
+                self._mark_touched(key, known, envelope)
                 return
         known = known or KeySessions()
         near = known.near(ref_ns - error_ns, ref_ns + error_ns, self._gap_ns)
@@ -105,7 +105,7 @@ class Sessions(WindowKind):
                 self.refused += 1
                 return
             known = self._by_key[key]
-        row = self._makers.row_of_one(values, event)
+        row = self._makers.make_row_of_one(values, event)
         self._put(key, known, core_of(event, error_ns, row))
 
     def _put(self, key: str, known: KeySessions, core: Core) -> None:
@@ -127,11 +127,11 @@ class Sessions(WindowKind):
         if len(envelope.cores) > self._max_edge_events and not envelope.is_exact:
             envelope.blur(self._gap_ns)
         self.count += len(envelope.cores)
-        self._touch(key, known, envelope)
+        self._mark_touched(key, known, envelope)
         self._closing.arm(key, core.last + self._gap_ns)
         self._ending.arm(key, core.upper + self._gap_ns)
 
-    def _touch(self, key: str, known: KeySessions, envelope: Envelope) -> None:
+    def _mark_touched(self, key: str, known: KeySessions, envelope: Envelope) -> None:
         self._touched[key] = None
         known.fresh[envelope] = None
         envelope.is_touched = True
@@ -142,13 +142,13 @@ class Sessions(WindowKind):
 
     def _make_room(self) -> None:
         """Give up the sessions that have been closed for the longest time."""
-        self._settle_keys(sorted(self._touched))
+        self._update_keys(sorted(self._touched))
         before = self.count
         while self.count >= self._max_windows:
             oldest_ns = self._ending.next_ns
             if oldest_ns >= min(NEVER, self._frontier.closed_ns):
                 break
-            self._frontier.give_up(oldest_ns + 1)
+            self._frontier.force_final(oldest_ns + 1)
             self.settle()
         self.given_up += before - self.count
 
@@ -156,13 +156,13 @@ class Sessions(WindowKind):
 
     def settle(self) -> None:
         due = {*self._closing.due(self._frontier.goal_ns), *self._touched}
-        self._settle_keys(sorted(due))
-        self._retire()
+        self._update_keys(sorted(due))
+        self._forget_final()
 
     def is_due(self, frontier: Frontier) -> bool:
         return self._closing.next_ns < frontier.goal_ns or self._ending.next_ns < frontier.final_ns
 
-    def _settle_keys(self, keys: Sequence[str]) -> None:
+    def _update_keys(self, keys: Sequence[str]) -> None:
         for key in keys:
             self._touched.pop(key, None)
             known = self._by_key.get(key)
@@ -170,16 +170,16 @@ class Sessions(WindowKind):
                 if envelope.is_touched:
                     envelope.is_touched = False
                     self._note(key, envelope)
-                self._settle_envelope(key, envelope)
+                self._update_envelope(key, envelope)
                 if known is not None and not envelope.is_fresh:
                     del known.fresh[envelope]
                     envelope.is_news = False
             if known is not None and not any(envelope.is_news for envelope in known.fresh):
                 self._fresh.pop(key, None)
 
-    def _settle_envelope(self, key: str, envelope: Envelope) -> None:
+    def _update_envelope(self, key: str, envelope: Envelope) -> None:
         closed_ns = self._frontier.goal_ns
-        sessions = self._whole_sessions(key, envelope)
+        sessions = self._update_sessions(key, envelope)
         if not sessions:
             return
         least_ns = NOT_YET
@@ -195,7 +195,7 @@ class Sessions(WindowKind):
             elif is_stirred or any(core.is_fresh for core in session):
                 self._emit(key, envelope, session, is_closed=True)
 
-    def _whole_sessions(self, key: str, envelope: Envelope) -> list[Cores]:
+    def _update_sessions(self, key: str, envelope: Envelope) -> list[Cores]:
         """Retract sessions that no longer exist, and return the current ones.
 
         Return no sessions if events from before the query may belong to them.
@@ -259,11 +259,11 @@ class Sessions(WindowKind):
 
     def _measure_window(self, envelope: Envelope, session: Cores) -> Measured:
         if envelope.is_blurred:
-            return self._measure.measure_blurred(together(session), ())
+            return self._measure.measure_blurred(merge_rows(session), ())
         if len(envelope.cores) == 1:
             return self._measure.plain(session[0].row)
         possibles = [core.row for core in envelope.cores if core is not session[0]]
-        return self._measure.groups(together(session), session[0].row, possibles)
+        return self._measure.groups(merge_rows(session), session[0].row, possibles)
 
     def _note(self, key: str, envelope: Envelope) -> None:
         self._envelopes.note((envelope.lower, key))
@@ -279,7 +279,7 @@ class Sessions(WindowKind):
                     continue
                 envelope.is_news = False
                 self._note(key, envelope)
-                for session in self._whole_sessions(key, envelope):
+                for session in self._update_sessions(key, envelope):
                     if any(core.is_fresh for core in session):
                         self._emit(key, envelope, session, is_closed=False)
         self._fresh.clear()
@@ -289,12 +289,12 @@ class Sessions(WindowKind):
     def _is_final(self, envelope: Envelope) -> bool:
         return envelope.upper + self._gap_ns < self._frontier.final_ns
 
-    def _retire(self) -> None:
+    def _forget_final(self) -> None:
         for key in sorted(self._ending.due(self._frontier.final_ns)):
             if key in self._by_key:
-                self._retire_key(key, self._by_key[key])
+                self._forget_final_of_key(key, self._by_key[key])
 
-    def _retire_key(self, key: str, known: KeySessions) -> None:
+    def _forget_final_of_key(self, key: str, known: KeySessions) -> None:
         released = 0
         for envelope in known.envelopes:
             if not self._is_final(envelope):
@@ -328,14 +328,14 @@ class Sessions(WindowKind):
             for envelope in known.envelopes:
                 self.count += len(envelope.cores)
                 if envelope.is_fresh:
-                    self._loaded_fresh(key, known, envelope)
+                    self._restore_fresh(key, known, envelope)
             # The timers of the first envelope, when they fire, arm those of later ones.
             for first in known.envelopes[:1]:
                 for core in first.cores:
                     self._closing.arm(key, core.last + self._gap_ns)
                     self._ending.arm(key, core.upper + self._gap_ns)
 
-    def _loaded_fresh(self, key: str, known: KeySessions, envelope: Envelope) -> None:
+    def _restore_fresh(self, key: str, known: KeySessions, envelope: Envelope) -> None:
         known.fresh[envelope] = None
         if envelope.is_touched:
             self._touched[key] = None

@@ -30,11 +30,11 @@ from topology.answer.rules import FINAL
 from topology.answer.settings import PLAIN, THESIS3, Computed, OfStream, key_path
 from topology.clock.settings import ClockConfig
 from topology.model.paths import Names as Path
-from topology.model.paths import arguments_of, likely_path, payload_path
-from topology.query.fields import path_of
-from topology.query.zone import zone_name
+from topology.model.paths import guess_path, parse_payload_path, split_arguments
+from topology.query.fields import strip_payload
+from topology.query.zone import check_zone_name
 from topology.spelling.kinds import MAX_SLICES, Kinds
-from topology.spelling.problem import Fault, format_value, meant, refuse, refused_at
+from topology.spelling.problem import Fault, format_value, make_refusal, make_refusal_at, suggest
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MILLION,
@@ -136,14 +136,14 @@ class Aggregate(NamedTuple):
     def __str__(self) -> str:
         arguments = [join_path(self.path)] if self.path else []
         if self.function == "quantile" or self.quantile_ppm:
-            arguments.append(_share_text(self.quantile_ppm))
+            arguments.append(_format_share(self.quantile_ppm))
         if self.by or self.function in RANKED:
             arguments.append(join_path(self.by))
         where = f" where {self.where}" if self.where else ""
         return f"{self.function}({', '.join(arguments)}){where}"
 
 
-def _share_text(ppm: Any) -> str:
+def _format_share(ppm: Any) -> str:
     """Return the text of a share in a call, or an invalid text if `ppm` is not an integer."""
     if type(ppm) is not int:
         return f"{ppm} millionths"
@@ -171,66 +171,72 @@ _CALL: Final = re.compile(
 )
 
 
-def _window(value: Any, info: ValidationInfo) -> Window:
+def _read_window(value: Any, info: ValidationInfo) -> Window:
     """Return the windows that `value` describes: text, or a window made in code."""
     if isinstance(value, Window):
         WINDOWS.check_amounts(value)
         text = str(value) if type(value.from_ns) is int else ""
-        if not text or (found := _window_of(text, info)) != value:
+        if not text or (found := _parse_window(text, info)) != value:
             remedy = "write whole minutes below the step in from_ns, and a name in zone"
-            raise refuse(f"{format_value(value)} has no text", remedy)
+            raise make_refusal(f"{format_value(value)} has no text", remedy)
         return found
-    return _window_of(value, info) if isinstance(value, str) else WINDOWS.read(value, info)
+    return _parse_window(value, info) if isinstance(value, str) else WINDOWS.read(value, info)
 
 
-def _window_of(text: str, info: ValidationInfo) -> Window:
+def _parse_window(text: str, info: ValidationInfo) -> Window:
     parts = _LOCAL.fullmatch(text)
     assert parts is not None, "the expression matches any text"
     plain, begin, zone = parts.groups()
     words = plain.split()
     if not {"from", "in"}.isdisjoint(map(str.lower, words)):
         remedy = "write it like tumbling 8h from 06:00 in Europe/Berlin"
-        raise refuse(f"{format_value(text)} does not end with `from HH:MM` and `in ZONE`", remedy)
+        raise make_refusal(
+            f"{format_value(text)} does not end with `from HH:MM` and `in ZONE`", remedy
+        )
     for word in words[1:]:
         if _MONTHS.fullmatch(word):
             message = f"{format_value(text)} has windows of months or years, which are not built"
-            raise refuse(message, "write days or weeks, like tumbling 1d or tumbling 1w")
-    found: Window = WINDOWS.read(" ".join(map(_in_days, words)), info)
+            raise make_refusal(message, "write days or weeks, like tumbling 1d or tumbling 1w")
+    found: Window = WINDOWS.read(" ".join(map(_weeks_to_days, words)), info)
     is_weekly = found.kind in (TUMBLING, SLIDING) and words[-1].endswith("w")
     if not (begin or zone or is_weekly):
         return found
     if found.kind not in (TUMBLING, SLIDING):
         remedy = "leave out `from` and `in`"
-        raise refuse(f"{format_value(text)}: a {found.kind} window begins with an event", remedy)
+        raise make_refusal(
+            f"{format_value(text)}: a {found.kind} window begins with an event", remedy
+        )
     step_ns = found.step_ns
     if step_ns % NS_PER_DAY and NS_PER_DAY % step_ns:
         remedy = "write a length that divides a day, like 8h, or whole days"
-        raise refuse(f"{format_value(text)} would begin at other times each day", remedy)
+        raise make_refusal(f"{format_value(text)} would begin at other times each day", remedy)
     if found.size_ns % step_ns:
         remedy = "make the size a whole number of steps"
-        raise refuse(f"{format_value(text)} is not a whole number of its steps", remedy)
-    from_ns = (MONDAY_NS if is_weekly else 0) + (_time_of_day_ns(begin) if begin else 0)
-    return found._replace(from_ns=from_ns % step_ns, zone=zone_name(zone) if zone else "")
+        raise make_refusal(f"{format_value(text)} is not a whole number of its steps", remedy)
+    from_ns = (MONDAY_NS if is_weekly else 0) + (_parse_time_of_day_ns(begin) if begin else 0)
+    return found._replace(from_ns=from_ns % step_ns, zone=check_zone_name(zone) if zone else "")
 
 
-def _in_days(word: str) -> str:
+def _weeks_to_days(word: str) -> str:
     """Return a number of weeks as days, and any other word as it is."""
     weeks = _WEEKS.fullmatch(word)
     if weeks is None:
         return word
     if word != f"{weeks[1]}w" or not weeks[1].isdigit() or len(weeks[1]) > MAX_WEEK_DIGITS:
-        raise refuse(f"{format_value(word)} is not a number of weeks", "write whole ones, like 1w")
+        raise make_refusal(
+            f"{format_value(word)} is not a number of weeks", "write whole ones, like 1w"
+        )
     return f"{7 * int(weeks[1])}d"
 
 
-def _time_of_day_ns(text: str) -> int:
+def _parse_time_of_day_ns(text: str) -> int:
     found = _CLOCK.fullmatch(text)
     if found is None:
-        raise refuse(f"{format_value(text)} is not a time of day", "write it like 06:00")
+        raise make_refusal(f"{format_value(text)} is not a time of day", "write it like 06:00")
     return (60 * int(found[1]) + int(found[2])) * NS_PER_MIN
 
 
-def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
+def _read_aggregate(value: Any, info: ValidationInfo) -> Aggregate:
     """Return the aggregate that `value` describes: a call as text, or an aggregate made in code.
 
     An aggregate made in code may name a function that is registered later.
@@ -242,41 +248,43 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
         path_given: Any = value.path
         if isinstance(path_given, str):
             keys = tuple(path_given.split("."))
-            raise refuse(
+            raise make_refusal(
                 f"{format_value(path_given)} is text, not a path", f"write the path {keys}"
             )
         value = str(value)
     call = _CALL.fullmatch(value.strip()) if isinstance(value, str) else None
     if call is None:
         remedy = "write it like avg(payload.v), in quotes if it contains a comma"
-        raise refuse(f"{format_value(value)} is not an aggregate", remedy)
+        raise make_refusal(f"{format_value(value)} is not an aggregate", remedy)
     function, inner, condition = call.groups()
-    where = _filter(condition, info) if condition else ""
+    where = _read_filter(condition, info) if condition else ""
     if function not in BUILT_IN and function not in own:
-        remedy = f"{meant(function, (*BUILT_IN, *own))}, or add it to the `functions` file"
-        raise refuse(f"`{function}` is not an aggregate", remedy)
+        remedy = f"{suggest(function, (*BUILT_IN, *own))}, or add it to the `functions` file"
+        raise make_refusal(f"`{function}` is not an aggregate", remedy)
     known = BUILT_IN.get(function)
     remedy = f"write it like {known.example if known else f'{function}(payload.v)'}"
     wanted = known.arguments if known else 1
-    arguments = arguments_of(inner) if inner.strip() else []
+    arguments = split_arguments(inner) if inner.strip() else []
     if len(arguments) != wanted:
-        raise refuse(f"`{function}` takes {wanted} arguments, not {len(arguments)}", remedy)
+        raise make_refusal(f"`{function}` takes {wanted} arguments, not {len(arguments)}", remedy)
     paths = arguments if function in RANKED else arguments[:1]
     for at, text in enumerate(paths):
-        if payload_path(text) is None:
-            likely = [*arguments[:at], likely_path(text), *arguments[at + 1 :]]
+        if parse_payload_path(text) is None:
+            likely = [*arguments[:at], guess_path(text), *arguments[at + 1 :]]
             remedy = f"write {function}({', '.join(likely)})"
-            raise refuse(f"{format_value(text)} is not a path into the payload", remedy)
-    path, by = [*(payload_path(each) or () for each in paths), (), ()][:2]
+            raise make_refusal(f"{format_value(text)} is not a path into the payload", remedy)
+    path, by = [*(parse_payload_path(each) or () for each in paths), (), ()][:2]
     if function != "quantile":
         return Aggregate(function, path, by=by, where=where)
     if re.fullmatch(r"0?\.[0-9]{1,6}|0|1", arguments[1]) is None:
-        raise refuse(f"{format_value(arguments[1])} is not a quantile between 0 and 1", remedy)
+        raise make_refusal(
+            f"{format_value(arguments[1])} is not a quantile between 0 and 1", remedy
+        )
     share = share_ppm(f"0{arguments[1]}", 0, MILLION, remedy)
     return Aggregate(function, path, share, where=where)
 
 
-def _filter(value: Any, _: ValidationInfo) -> str:
+def _read_filter(value: Any, _: ValidationInfo) -> str:
     """Return the text of a condition on one event, as it is always written."""
     # The language of conditions takes long to import, and most files have no filter.
     from topology.pattern.language.expression_text import expression_text
@@ -284,20 +292,22 @@ def _filter(value: Any, _: ValidationInfo) -> str:
     from topology.pattern.tree.errors import QueryRefused
 
     if not isinstance(value, str) or not value.strip():
-        raise refuse(f"{format_value(value)} is not a condition", "write it like payload.t > 80")
+        raise make_refusal(
+            f"{format_value(value)} is not a condition", "write it like payload.t > 80"
+        )
     try:
         return expression_text(read_filter(value))
     except QueryRefused as problem:
         error = problem.errors[0]
         message = f"{error.message} (column {error.column} of the condition)"
         remedy = error.hint or "write it like payload.t > 80"
-        raise refused_at(Fault((), message, remedy, is_yaml=False)) from None
+        raise make_refusal_at(Fault((), message, remedy, is_yaml=False)) from None
 
 
 Call = Annotated[
     Aggregate,
     Given(
-        _aggregate,
+        _read_aggregate,
         {"type": "string", "examples": [one.example for one in BUILT_IN.values()]},
         has_text=True,
         instead="write it like avg(payload.v)",
@@ -307,10 +317,11 @@ Call = Annotated[
 
 CALLS: Final = Named("{name: count()}", MAX_AGGREGATES, least=1)
 Where = Annotated[
-    str, Given(_filter, {"type": "string", "title": "condition", "examples": ["payload.t > 80"]})
+    str,
+    Given(_read_filter, {"type": "string", "title": "condition", "examples": ["payload.t > 80"]}),
 ]
 Calls = Annotated[Mapping[str, Call], BeforeValidator(text_names), CALLS]
-Spelled = Annotated[Window, like(_window, *EXAMPLES, *LOCAL_EXAMPLES)]
+Spelled = Annotated[Window, like(_read_window, *EXAMPLES, *LOCAL_EXAMPLES)]
 
 
 Fill = Literal["zero", "last", "null"]
@@ -379,14 +390,14 @@ class WindowQuery(Computed, OfStream):
     max_recount: Annotated[Count, Unspelled()] = 10_000
     """The largest number of events per key that a count window keeps for corrections, and of values
     that `time_avg` keeps for each key and slice."""
-    clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
+    clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.make_default()
     """How the clocks of its stream are trusted."""
 
     @property
     def outputs(self) -> dict[str, Aggregate]:
         """The aggregates by name, with paths that begin inside the payload."""
         return {
-            name: each._replace(path=path_of(each.path), by=path_of(each.by))
+            name: each._replace(path=strip_payload(each.path), by=strip_payload(each.by))
             for name, each in self.aggregate.items()
         }
 

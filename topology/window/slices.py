@@ -114,7 +114,7 @@ class SliceTimers:
         self.emitted: Timers[int] = Timers()
         """The windows that were emitted and are not final, by their end."""
 
-    def expect(self, slice_ns: int, closed_ns: int) -> None:
+    def arm_slice(self, slice_ns: int, closed_ns: int) -> None:
         """Arm the timers of a slice that now has events.
 
         Windows that end at or before `closed_ns` have been emitted.
@@ -124,7 +124,7 @@ class SliceTimers:
         if last_end_ns > closed_ns:
             self._closing.arm(slice_ns, self._slices.first_end(slice_ns, closed_ns))
 
-    def expect_final(self, start_ns: int) -> None:
+    def arm_final(self, start_ns: int) -> None:
         """Arm the timer of a window that was emitted and is not final."""
         self.emitted.arm(start_ns, self._slices.end(start_ns))
 
@@ -132,15 +132,15 @@ class SliceTimers:
         """Return whether any window closes or becomes final at these times."""
         return closed_ns >= self._closing.next_ns or final_ns >= self._next_final_ns
 
-    def room_ns(self, frontier: Frontier) -> int:
+    def next_due_ns(self, frontier: Frontier) -> int:
         """Return the instant that W must reach before anything becomes due."""
-        return frontier.room_ns(self._closing.next_ns, self._next_final_ns)
+        return frontier.next_settle_ns(self._closing.next_ns, self._next_final_ns)
 
     @property
     def _next_final_ns(self) -> int:
         return min(self.emitted.next_ns, self.ending.next_ns)
 
-    def closing(self, before_ns: int, closed_ns: int) -> set[int]:
+    def take_closing(self, before_ns: int, closed_ns: int) -> set[int]:
         """Return the starts of the windows that end in (`before_ns`, `closed_ns`]."""
         starts: set[int] = set()
         if closed_ns < self._closing.next_ns:

@@ -37,7 +37,7 @@ from topology.window.kind import WindowKind
 from topology.window.local_slices import LocalSlices
 from topology.window.panes import Pane, Panes
 from topology.window.reading import Columns
-from topology.window.results import CURRENT, Current, WindowEmitter, current_of, emitted_plain
+from topology.window.results import CURRENT, Current, WindowEmitter, current_of, make_plain_result
 from topology.window.run import Room
 from topology.window.settings import TUMBLING, Window, WindowQuery
 from topology.window.slices import Slices, SliceTimers
@@ -69,20 +69,20 @@ class Shown(Grid[Current]):
         """Return the current result of a window; replace a placeholder by a real result."""
         current = self.find((start_ns, key))
         if current in AS_ITS_PANE:
-            current = self.by_number[start_ns][key] = self._spell(start_ns, key, current)
+            current = self.by_number[start_ns][key] = self._make_result(start_ns, key, current)
         return current
 
-    def _spell(self, start_ns: int, key: str, current: Current | None) -> Current:
+    def _make_result(self, start_ns: int, key: str, current: Current | None) -> Current:
         """Return the current result that a placeholder stands for (`AS_ITS_PANE`)."""
         measured = self._panes.measure(start_ns, key)
         assert measured is not None
         span_ns = start_ns, self._slices.end(start_ns)
-        return emitted_plain(span_ns, measured, is_sure=current is AS_ITS_PANE[True])
+        return make_plain_result(span_ns, measured, is_sure=current is AS_ITS_PANE[True])
 
     def peek(self, key: NumberAndKey) -> Plain:
         current = self.find(key)
         if current in AS_ITS_PANE:
-            current = self._spell(*key, current)
+            current = self._make_result(*key, current)
         return None if current is None else self.kind.dump(current)
 
 
@@ -123,11 +123,11 @@ class Spans(WindowKind):
                     self._add_unsure(event, key, values, touched)
                     return
         slice_ns = self._slices.at(ref_ns)
-        pane = self._pane(slice_ns, key)
+        pane = self._ensure_pane(slice_ns, key)
         if pane is None:
             return
         pane.add(values, event)
-        if self._mark(slice_ns, key):
+        if self._mark_changed(slice_ns, key):
             self.expired += 1
 
     def room(self, ref_time_ns: int) -> Room | None:
@@ -139,7 +139,7 @@ class Spans(WindowKind):
         if self._touched or slice_ns not in self._panes.by_number:
             return None
         end_ns = self._slices.after(slice_ns)
-        limit_ns = min(end_ns, self._timers.room_ns(self._frontier))
+        limit_ns = min(end_ns, self._timers.next_due_ns(self._frontier))
         vacancies = self._max_windows - self._panes.count
         if self._frontier.watermark_ns >= limit_ns or vacancies <= 0:
             return None
@@ -162,18 +162,18 @@ class Spans(WindowKind):
         own_ns = self._slices.at(event.ref_time_ns)
         expired = False
         for slice_ns in [own_ns] if too_many else touched:
-            pane = self._pane(slice_ns, key)
+            pane = self._ensure_pane(slice_ns, key)
             if pane is None:
                 continue
             span_ns = slice_ns, self._slices.after(slice_ns)
             if too_many and not pane.blurred:
                 pane.blur(span_ns)
             pane.add_unsure(event, values, span_ns, self._max_edge_events)
-            expired = self._mark(slice_ns, key) or expired
+            expired = self._mark_changed(slice_ns, key) or expired
         if expired:
             self.expired += 1
 
-    def _pane(self, slice_ns: int, key: str) -> Pane | None:
+    def _ensure_pane(self, slice_ns: int, key: str) -> Pane | None:
         """Return the pane that an event changes, or None if the event is expired or refused."""
         pane = self._panes.find((slice_ns, key))
         if pane is None:
@@ -193,7 +193,7 @@ class Spans(WindowKind):
             self.refused += 1
             return None
         if slice_ns not in self._panes.by_number:
-            self._timers.expect(slice_ns, self._closed_ns)
+            self._timers.arm_slice(slice_ns, self._closed_ns)
         return self._panes.open(slice_ns, key)
 
     def _make_room(self) -> None:
@@ -201,11 +201,11 @@ class Spans(WindowKind):
         if oldest_ns <= self._frontier.closed_ns:
             self._emit_all(self._list_closed(), is_closed=True)
             before = self._panes.count
-            self._frontier.give_up(oldest_ns)
+            self._frontier.force_final(oldest_ns)
             self.settle()
             self.given_up += before - self._panes.count
 
-    def _mark(self, slice_ns: int, key: str) -> bool:
+    def _mark_changed(self, slice_ns: int, key: str) -> bool:
         """Mark a changed pane and its windows, and return whether any of these windows is final.
 
         A marked pane is saved, and its marked windows are emitted again. An event for a final
@@ -237,7 +237,7 @@ class Spans(WindowKind):
             due = self._list_closed()
         if frontier.goal_ns > self._closed_ns:
             before_ns, self._closed_ns = self._closed_ns, frontier.goal_ns
-            closing = self._timers.closing(before_ns, self._closed_ns)
+            closing = self._timers.take_closing(before_ns, self._closed_ns)
             if self._has_plain_panes and not self._touched:
                 for start_ns in sorted(closing):
                     self._close(start_ns)
@@ -247,7 +247,7 @@ class Spans(WindowKind):
             self._emit_all(due, is_closed=True)
         final_ns, timers = frontier.final_ns, self._timers
         if final_ns >= timers.emitted.next_ns or final_ns >= timers.ending.next_ns:
-            self._retire()
+            self._forget_final()
 
     def _closing(self, starts: Iterable[int], before_ns: int) -> list[tuple[int, str]]:
         """Return the windows to emit: those with these starts, which ended after `before_ns`."""
@@ -298,13 +298,13 @@ class Spans(WindowKind):
         is_final = end_ns <= self._frontier.final_ns
         is_sure = self._emitter.emit_plain(keys, values, start_ns, end_ns, is_final=is_final)
         if not is_final:
-            self._keep(start_ns, keys, AS_ITS_PANE[is_sure])
+            self._store_shown(start_ns, keys, AS_ITS_PANE[is_sure])
 
-    def _keep(self, start_ns: int, keys: Sequence[str], current: Current) -> None:
+    def _store_shown(self, start_ns: int, keys: Sequence[str], current: Current) -> None:
         shown = self._shown.by_number.get(start_ns)
         if shown is None:
             shown = self._shown.by_number[start_ns] = {}
-            self._timers.expect_final(start_ns)
+            self._timers.arm_final(start_ns)
         for key in keys:
             shown[key] = current
             if self._shown.is_followed:
@@ -331,20 +331,20 @@ class Spans(WindowKind):
             is_proven=end_ns <= self._frontier.proven_ns,
         )
         if is_final:
-            self._forget(start_ns, key)
+            self._forget_shown(start_ns, key)
         else:
-            self._keep(start_ns, (key,), current)
+            self._store_shown(start_ns, (key,), current)
 
     def _measure_window(self, start_ns: int, key: str) -> Measured | None:
         return self._panes.measure(start_ns, key)
 
-    def _forget(self, start_ns: int, key: str) -> None:
+    def _forget_shown(self, start_ns: int, key: str) -> None:
         if self._shown.by_number.get(start_ns, {}).pop(key, None) is not None:
             self._shown.note((start_ns, key))
 
     # -- Cleanup -----------------------------------------------------------------------------------
 
-    def _retire(self) -> None:
+    def _forget_final(self) -> None:
         """Forget final windows; before that, emit them as final if the query asks for finals."""
         final_ns = self._frontier.final_ns
         for start_ns in sorted(self._timers.emitted.due(final_ns + 1)):
@@ -355,7 +355,7 @@ class Spans(WindowKind):
                     self._shown.note((start_ns, key))
             del self._shown.by_number[start_ns]
         slices = sorted(self._timers.ending.due(final_ns + 1))
-        self._leave(slices)
+        self._keep_past(slices)
         for slice_ns in slices:
             keys = self._panes.drop(slice_ns)
             if self._panes.is_followed:
@@ -363,7 +363,7 @@ class Spans(WindowKind):
                     self._panes.note((slice_ns, key))
         self._panes.forget_closed(self._closed_ns)
 
-    def _leave(self, slices: Sequence[int]) -> None:
+    def _keep_past(self, slices: Sequence[int]) -> None:
         """Note that these slices are dropped next; plain windows need nothing of them."""
 
     # -- State -------------------------------------------------------------------------------------
@@ -378,9 +378,9 @@ class Spans(WindowKind):
     def load(self) -> None:
         self._closed_ns = self._frontier.goal_ns
         for slice_ns in self._panes.by_number:
-            self._timers.expect(slice_ns, self._closed_ns)
+            self._timers.arm_slice(slice_ns, self._closed_ns)
         for start_ns in self._shown.by_number:
-            self._timers.expect_final(start_ns)
+            self._timers.arm_final(start_ns)
 
 
 def slices_of(windows: Window) -> Slices:

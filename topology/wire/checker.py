@@ -39,7 +39,7 @@ from inorder.contract import (
 )
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire.reasons import HUGE, UNREADABLE, WireFault, fault_of, integers_in, rank
+from topology.wire.reasons import HUGE, UNREADABLE, WireFault, describe_integers, fault_of, rank_of
 
 MAX_DIGITS: Final = 19
 """The maximum number of digits of an integer that can fit 64 bits."""
@@ -128,14 +128,14 @@ class Look:
         if place >= 0 and is_timed:
             self.faults = [each for each in self.faults if not each.reason.startswith("seq_")]
         else:
-            seq = self.integer("seq", 0, MAX_SEQ, needed=True)
+            seq = self.read_integer("seq", 0, MAX_SEQ, needed=True)
         epoch: int | None = NO_EPOCH
         if self.values.get("epoch") is not None:
-            epoch = self.integer("epoch", 0, MAX_EPOCH)
-        ts_ns = self.integer("ts", -MAX_INT64, MAX_INT64, needed=self.needs_time)
+            epoch = self.read_integer("epoch", 0, MAX_EPOCH)
+        ts_ns = self.read_integer("ts", -MAX_INT64, MAX_INT64, needed=self.needs_time)
         time_ns = otherwise_ns if ts_ns is None else ts_ns
         if not -MAX_INT64 <= time_ns <= MAX_INT64:
-            self.refuse("ts", HUGE)
+            self.add_fault("ts", HUGE)
         type_, kind = self.text("type") or "", self.kind()
         id_ = self.text("id") if is_timed and stream in reading.ids else None
         if self.faults or stream is None or source is None or epoch is None or seq is None:
@@ -156,11 +156,11 @@ class Look:
 
     def make_malformed(self, at_ns: int, offset: int, record: Any) -> Malformed:
         """Return a dead letter with the faults, but without any field of the record."""
-        self.faults.sort(key=rank)
+        self.faults.sort(key=rank_of)
         detail = "; ".join(fault.detail for fault in self.faults)
         return Malformed(at_ns, offset, self.faults[0].reason, detail, record=record)
 
-    def refuse(self, field: str, fault: str, takes: str = "") -> None:
+    def add_fault(self, field: str, fault: str, takes: str = "") -> None:
         place = self.places.get(field) or f"`{field}`"
         shown = describe(self.given.get(field), fault)
         if self.lacks is not None and fault == "missing":
@@ -174,7 +174,7 @@ class Look:
         """
         value = self.values.get(field)
         if value is None and needed:
-            self.refuse(field, "missing")
+            self.add_fault(field, "missing")
         return None if value is UNREAD else value
 
     def text(self, field: str, max_bytes: int = 0, *, needed: bool = False) -> str | None:
@@ -186,23 +186,23 @@ class Look:
         if value is None:
             return None
         if isinstance(value, bytes):
-            self.refuse(field, "undecodable")
+            self.add_fault(field, "undecodable")
         elif not isinstance(value, str):
-            self.refuse(field, "not_text")
+            self.add_fault(field, "not_text")
         elif max_bytes and not value:
-            self.refuse(field, "empty")
+            self.add_fault(field, "empty")
         elif 0 < max_bytes < 4 * len(value) and size_of(value) > max_bytes:
-            self.refuse(field, HUGE)
+            self.add_fault(field, HUGE)
         else:
             return value
         return None
 
-    def integer(self, field: str, low: int, high: int, *, needed: bool = False) -> int | None:
+    def read_integer(self, field: str, low: int, high: int, *, needed: bool = False) -> int | None:
         """Return the integer if it is within the bounds, or None if it is absent or faulty."""
         value = self._find(field, needed=needed)
         if value is None or (type(value) is int and low <= value <= high):
             return value
-        takes = self.times if field == "ts" else integers_in(low, high)
+        takes = self.times if field == "ts" else describe_integers(low, high)
         # The last case covers floats from 2^63 on, into which JSON readers turn large integers.
         fault = HUGE
         if value == "":
@@ -211,14 +211,14 @@ class Look:
             fault = "negative" if value < low == 0 else HUGE
         elif not isinstance(value, float) or isnan(value) or abs(value) < 2.0**63:
             fault = UNREADABLE if field == "ts" else "not_integer"
-        self.refuse(field, fault, takes)
+        self.add_fault(field, fault, takes)
         return None
 
     def kind(self) -> str:
         """Return the kind, or DATA if the record has none or an invalid one."""
         value = self._find("kind", needed=False)
         if value is not None and (not isinstance(value, str) or value not in PRODUCER_KINDS):
-            self.refuse("kind", "unknown")
+            self.add_fault("kind", "unknown")
         return value if isinstance(value, str) else DATA
 
 
@@ -232,7 +232,7 @@ def size_of(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def one_header(
+def find_header(
     field: str,
     name: object,
     headers: Iterable[tuple[str, bytes | None]],
@@ -252,7 +252,7 @@ def one_header(
     return same[0] if same else None
 
 
-def made_out(field: str, value: object) -> object:
+def decode_field(field: str, value: object) -> object:
     """Convert the raw value of this field to the text or number that it represents."""
     if isinstance(value, bytes):
         try:
@@ -280,7 +280,7 @@ def number_of(text: str) -> int | str:
     return -number if text.startswith("-") else number
 
 
-def in_ns(ts: object, unit_ns: int) -> object:
+def to_ns(ts: object, unit_ns: int) -> object:
     """Convert an integer or an RFC 3339 time to nanoseconds; return any other value unchanged."""
     if type(ts) is int:
         return ts * unit_ns

@@ -25,7 +25,7 @@ ROUND: Final = ("t1", "t2", "t3", "t4")
 BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_NS}
 
 
-def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
+def report_from_fields(look: Look, source: str, offset: int) -> Sample | Declared | None:
     """Return the report in the fields of `look`, with arrival time 0; None if a field is faulty."""
     values = look.values
     sampled = any(values.get(key) is not None for key in ROUND)
@@ -33,12 +33,12 @@ def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
     times: dict[str, Any] = {"offset": None, "error": 0}
     for key in ROUND if sampled else ("at",) if withdrawn else ("at", "offset", "error"):
         bound = BOUNDS.get(key, MAX_INT64)
-        times[key] = look.integer(key, 0 if key == "error" else -bound, bound)
+        times[key] = look.read_integer(key, 0 if key == "error" else -bound, bound)
         if values.get(key) is None:
             look.faults.append(fault_of("clock", "missing", f"`{key}`"))
     server = look.text("server", MAX_SERVER) if values.get("server") else None
-    segment = look.integer("segment", 0, MAX_INT64) or 0
-    mono_ns = look.integer("mono", MIN_INT64, MAX_INT64)
+    segment = look.read_integer("segment", 0, MAX_INT64) or 0
+    mono_ns = look.read_integer("mono", MIN_INT64, MAX_INT64)
     if look.faults:
         return None
     if not sampled:
@@ -48,12 +48,12 @@ def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
     return Sample(source, t1_ns, t2_ns, t3_ns, t4_ns, 0, offset, server or "", segment, mono_ns)
 
 
-def read_word(
+def read_report(
     source: str, values: Mapping[str, Any], arrival_ns: int, offset: int
 ) -> Sample | Declared | str:
     """Return the report in a record of `clock.offsets`, or the description of all its faults."""
     look = Look(values, [], values, {})
-    word = word_of(look, source, offset)
+    word = report_from_fields(look, source, offset)
     if word is None:
         return "; ".join(fault.detail for fault in look.faults)
     word.arrival_ns = arrival_ns

@@ -29,15 +29,15 @@ from topology.wire.checker import (
     UNREAD,
     Look,
     Reading,
-    made_out,
-    one_header,
+    decode_field,
+    find_header,
 )
 from topology.wire.header_reader import Headers
 from topology.wire.mapping import PLACES, Fields
 from topology.wire.reasons import WireFault, fault_of
 from topology.wire.rising_times import RisingTimes
-from topology.wire.times import Twice, instant_ns, reading_of
-from topology.wire.values import Decode, Pick, Picking, ValueFault, lacking, picking, walk
+from topology.wire.times import Twice, read_instant_ns, reading_of
+from topology.wire.values import Decode, Pick, Picking, ValueFault, follow_path, lacking, picking
 from topology.wire.where import Where
 
 PLAIN: Final = PRESETS["plain"]
@@ -109,7 +109,7 @@ class FieldReader:
             self._picked.append((True, keyed, picking(decode_key, key_paths)))
         self._is_plain = self.places.keys().isdisjoint(_RARE)
         self._needs_time = fields.ts.place != "timestamp" and not fields.ts_optional
-        self._times = self._time.takes()
+        self._times = self._time.describe()
 
     def _at(self, place: str) -> tuple[list[str], list[Path]]:
         """Return the fields that are mapped to this kind of place, and their paths."""
@@ -148,8 +148,8 @@ class FieldReader:
             where = self.places[name]
             content: object = partition if where.place == "partition" else key
             if where.place == "header":
-                content = one_header(name, where.path[0], headers, self._shown[name], faults)
-            values[name] = made_out(name, content)
+                content = find_header(name, where.path[0], headers, self._shown[name], faults)
+            values[name] = decode_field(name, content)
         get = values.get
         source, seq, ts = get("source"), get("seq"), get("ts")
         if type(seq) is str and len(seq) <= MAX_DIGITS and seq.isascii() and seq.isdigit():
@@ -186,17 +186,17 @@ class FieldReader:
                 event.is_stamped = ts is not None
                 return event
         if ts is not None and ts is not UNREAD and ts not in ("", b""):
-            values["ts"] = self._instant(ts, source, seq, timestamp_ns, faults)
-        values = {name: made_out(name, each) for name, each in values.items()}
+            values["ts"] = self._read_instant(ts, source, seq, timestamp_ns, faults)
+        values = {name: decode_field(name, each) for name, each in values.items()}
         lacks = partial(self._lacks, {"payload": value, "key": key})
         look = Look(values, faults, {}, self._shown, self._times, self._needs_time, lacks)
         return look.event(self.reading, offset, timestamp_ns, arrival_ns, offset, record, value)
 
-    def _instant(
+    def _read_instant(
         self, ts: object, source: object, seq: object, near_ns: int, faults: list[WireFault]
     ) -> object:
         """Return the instant of a time in ns; if there is none, UNREAD, with a fault."""
-        found = instant_ns(made_out("ts", ts), self._time, near_ns)
+        found = read_instant_ns(decode_field("ts", ts), self._time, near_ns)
         if self._rising is not None and not near_ns and isinstance(source, str | int):
             number = seq if self._is_numbered and isinstance(seq, int) else None
             found = self._rising.take(source, number, found)
@@ -225,7 +225,7 @@ class FieldReader:
         seq = item.seq
         return None if seq is None or seq < 0 or item.stream in self.reading.by_time else seq
 
-    def id_in(self, headers: Headers, key: bytes | None, value: Any) -> str | None:
+    def find_id(self, headers: Headers, key: bytes | None, value: Any) -> str | None:
         """Return the id of a record that was read as an event, or None if it has none."""
         where = self.fields.id
         if where is None:
@@ -237,10 +237,10 @@ class FieldReader:
             elif where.place == "header":
                 found = dict(headers).get(str(where.path[0]))
             elif self.reads_keys:
-                found = walk(self._decodes["key"](key), where.path)
+                found = follow_path(self._decodes["key"](key), where.path)
         except ValueFault:
             return None
-        found = made_out("id", found)
+        found = decode_field("id", found)
         return found if isinstance(found, str) and found else None
 
     def values_of(self, item: Event | Malformed) -> dict[str, Any]:

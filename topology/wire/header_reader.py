@@ -38,12 +38,12 @@ from topology.wire.checker import (
     MAX_DIGITS,
     Look,
     Reading,
-    in_ns,
-    made_out,
+    decode_field,
+    find_header,
     number_of,
-    one_header,
+    to_ns,
 )
-from topology.wire.reasons import WireFault, fault_of, times_in
+from topology.wire.reasons import WireFault, describe_times, fault_of
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -76,7 +76,7 @@ class HeaderReader:
         self._mixed = frozenset(name.encode() for name in reading.mixed)
         pairs = self.names._asdict().items()
         self._places = {field: f"header `{name}`" for field, name in pairs if field != "sig"}
-        self._times = times_in(contract.ts_unit)
+        self._times = describe_times(contract.ts_unit)
 
     def read(
         self,
@@ -111,8 +111,8 @@ class HeaderReader:
             and of_kind not in found
         ):
             seq = int(digits)
-            epoch = _plain_number(found[of_epoch]) if of_epoch in found else NO_EPOCH
-            ts_ns = self._plain_ns(found[of_ts]) if of_ts in found else timestamp_ns
+            epoch = _parse_plain_number(found[of_epoch]) if of_epoch in found else NO_EPOCH
+            ts_ns = self._parse_plain_ns(found[of_ts]) if of_ts in found else timestamp_ns
             if (
                 seq <= MAX_INT64
                 and epoch <= MAX_EPOCH
@@ -140,7 +140,7 @@ class HeaderReader:
         look = self._look(headers)
         return look.event(self._reading, offset, timestamp_ns, arrival_ns, offset, record, value)
 
-    def _plain_ns(self, text: bytes | None) -> int:
+    def _parse_plain_ns(self, text: bytes | None) -> int:
         if not text:
             return NOT_PLAIN
         if text.isdigit():
@@ -152,12 +152,12 @@ class HeaderReader:
         """Return the raw fields of the record and the faults of its headers, for the full check."""
         faults: list[WireFault] = []
         given = {
-            field: one_header(field, name, headers, place, faults)
+            field: find_header(field, name, headers, place, faults)
             for name, (field, place) in zip(self._fields, self._places.items(), strict=True)
         }
-        values = {field: made_out(field, each) for field, each in given.items()}
+        values = {field: decode_field(field, each) for field, each in given.items()}
         ts = values["ts"]
-        values["ts"] = in_ns(number_of(ts) if isinstance(ts, str) else ts, self.unit_ns)
+        values["ts"] = to_ns(number_of(ts) if isinstance(ts, str) else ts, self.unit_ns)
         return Look(values, faults, given, self._places, self._times)
 
     def read_sequenced(
@@ -167,7 +167,9 @@ class HeaderReader:
 
         The record's Kafka timestamp is that of the record on the input topic.
         """
-        return self._stamp(SEQUENCED, STAGE_KINDS, headers, timestamp_ns, offset, record, value)
+        return self._read_derived(
+            SEQUENCED, STAGE_KINDS, headers, timestamp_ns, offset, record, value
+        )
 
     def read_ordered(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
@@ -177,9 +179,11 @@ class HeaderReader:
         The event's arrival time is the time at which MERGE emitted it. No later operator needs an
         earlier time.
         """
-        return self._stamp(ORDERED, MERGE_KINDS, headers, timestamp_ns, offset, record, value)
+        return self._read_derived(
+            ORDERED, MERGE_KINDS, headers, timestamp_ns, offset, record, value
+        )
 
-    def _stamp(
+    def _read_derived(
         self,
         names: Sequence[str],
         kinds: frozenset[bytes],
@@ -199,12 +203,12 @@ class HeaderReader:
         is_watermark = kinds is MERGE_KINDS and kind in kinds
         if is_watermark:
             names = (*MARKED, "errAll") if "errAll" in found else MARKED
-        stamps = _stamps(found, names)
+        stamps = _read_stamps(found, names)
         if isinstance(stamps, WireFault):
             return Malformed(0, offset, *stamps, record=record)
         arrival_ns = stamps.setdefault("arrival", stamps["at"])
         if kind is not None and kind in kinds:
-            item = self._control(found, stamps, offset, record)
+            item = self._read_control(found, stamps, offset, record)
         else:
             item = self.read(headers, timestamp_ns, arrival_ns, offset, record, value)
         item.at_ns = stamps["at"]
@@ -223,7 +227,7 @@ class HeaderReader:
                 item.epoch = 0  # REORDER writes an epoch unless it is 0.
         return item
 
-    def _control(
+    def _read_control(
         self, found: Mapping[str, bytes | None], stamps: dict[str, int], offset: int, record: Any
     ) -> Event | Malformed:
         """Return the control event in a record that a stage has written, or a dead letter."""
@@ -244,7 +248,7 @@ class HeaderReader:
         return Event(stream, source, epoch, seq, ref_time_ns, arrival_ns, offset, record, kind=kind)
 
 
-def _plain_number(digits: bytes | None) -> int:
+def _parse_plain_number(digits: bytes | None) -> int:
     return int(digits) if digits and digits.isdigit() and len(digits) <= MAX_DIGITS else NOT_PLAIN
 
 
@@ -252,7 +256,9 @@ def _late(found: Mapping[str, bytes | None]) -> str:
     return (found.get("late") or b"").decode("ascii")
 
 
-def _stamps(found: Mapping[str, bytes | None], names: Sequence[str]) -> dict[str, int] | WireFault:
+def _read_stamps(
+    found: Mapping[str, bytes | None], names: Sequence[str]
+) -> dict[str, int] | WireFault:
     """Return the numbers in these headers of a stage, or a fault if one is missing or bad."""
     try:
         stamps = {name: int(found[name] or b"") for name in names}

@@ -51,7 +51,7 @@ class HeaderWriter:
 
     def stamp(self, event: Event, original: Headers, lane: int) -> Written:
         """Return the headers for `events.sequenced`; `lane` is the partition of the input."""
-        headers = self._settle(event, original)
+        headers = self._write_common(event, original)
         arrival = b"%d" % event.arrival_ns
         headers += (
             ("arrival", arrival),
@@ -68,13 +68,13 @@ class HeaderWriter:
         `original` are the headers of its record on the input topic or on `events.sequenced`.
         Headers that stages write are replaced.
         """
-        headers = self._settle(event, original)
+        headers = self._write_common(event, original)
         headers.append(("at", b"%d" % event.at_ns))
         if event.late:
             headers.append(("late", event.late.encode()))
         return headers
 
-    def _settle(self, event: Event, original: Headers) -> Written:
+    def _write_common(self, event: Event, original: Headers) -> Written:
         """Return the original headers, with REORDER's number and epoch, and the common ones."""
         headers: Written = []
         seq, epoch = self._seq, self._epoch

@@ -17,7 +17,7 @@ import orjson
 
 from topology.model.event import DATA, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
-from topology.model.payload import writable
+from topology.model.payload import to_writable
 from topology.model.result import (
     UPDATE,
     DetectorResult,
@@ -54,12 +54,12 @@ CALLED: Final = {"member": "event", "members": "events", "partners": "events"}
 """The keys of fields whose key is not simply their name without `_ns`, by field."""
 
 
-def _form(kind: str, fields: Sequence[str]) -> tuple[JsonObject, list[str], Any]:
+def _make_form(kind: str, fields: Sequence[str]) -> tuple[JsonObject, list[str], Any]:
     names = [CALLED.get(name, name.removesuffix("_ns")) for name in fields]
     return {"kind": kind, **dict.fromkeys(names)}, names, attrgetter(*fields)
 
 
-FORMS: Final = {shown: _form(*said) for shown, said in FIELDS.items()}
+FORMS: Final = {shown: _make_form(*said) for shown, said in FIELDS.items()}
 """For each type: an empty line, its keys, and a function that reads the values of these keys.
 
 Filling a copy of the empty line is twice as fast as building a line from pairs.
@@ -70,24 +70,24 @@ PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
 """The keys of an event that is named in a line: a `Member` (`MEMBER`) and a `Partner`."""
 
 
-def _settle(epoch: int | None) -> int | None:
+def _hide_unknown(epoch: int | None) -> int | None:
     return epoch if epoch is not None and epoch >= 0 else None
 
 
-def _line(shown: Gap | Finding) -> JsonObject:
+def _make_line(shown: Gap | Finding) -> JsonObject:
     empty, names, values_of = FORMS[type(shown)]
     line = empty.copy()
     line.update(zip(names, values_of(shown), strict=True))
     return line
 
 
-def event_line(event: Event) -> JsonObject:
+def make_event_line(event: Event) -> JsonObject:
     """Return the line of an event. If the event is late, `reason` is the cause."""
     line: JsonObject = {
         "kind": "event",
         "source": event.source,
         "seq": event.seq,
-        "epoch": _settle(event.epoch),
+        "epoch": _hide_unknown(event.epoch),
         "stream": event.stream,
         "ts": event.ts_ns,
         "ref_time": event.ref_time_ns,
@@ -102,7 +102,7 @@ def event_line(event: Event) -> JsonObject:
     return line
 
 
-def report_line(report: Report, *, replayed: bool) -> JsonObject:
+def make_report_line(report: Report, *, replayed: bool) -> JsonObject:
     """Return the line of a report. `replayed` means that offsets are line numbers.
 
     In a late event's line, `by` is 0 if the lateness is unknown. The reason of a duplicate is
@@ -110,13 +110,13 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
     letter describes the fault and the remedy.
     """
     if isinstance(report, Gap):
-        return _line(report) | {"epoch": _settle(report.epoch)}
+        return _make_line(report) | {"epoch": _hide_unknown(report.epoch)}
     item = report if isinstance(report, Malformed) else report.event
     line: JsonObject = {
         "kind": "dead",
         "stream": item.stream,
         "source": item.source,
-        "epoch": _settle(item.epoch),
+        "epoch": _hide_unknown(item.epoch),
         "seq": item.seq,
         "reason": "",
         "line": item.offset if replayed else None,
@@ -131,43 +131,45 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
             return line | {"reason": report.reason, "detail": report.detail}
 
 
-def result_line(result: Finding) -> JsonObject:
+def make_result_line(result: Finding) -> JsonObject:
     """Return the line of a window, a match, a row of a join, or an overflow.
 
     The line of a set of matches has `joined` only if it is an update.
     """
-    line = _line(result)
+    line = _make_line(result)
     match result:
         case Overflow():
-            line["event"] = None if result.member is None else _member(result.member)
+            line["event"] = None if result.member is None else _to_member(result.member)
         case MatchResult():
-            line["events"] = [_member(member) for member in result.members]
+            line["events"] = [_to_member(member) for member in result.members]
         case JoinResult():
             line["events"] = [dict(zip(PARTNER, each, strict=True)) for each in result.partners]
         case MatchSetResult():
-            line["ranges"] = [_range(each) for each in result.ranges]
-            line["joined"] = [_range(each) for each in result.joined]
+            line["ranges"] = [_to_range(each) for each in result.ranges]
+            line["joined"] = [_to_range(each) for each in result.joined]
             if result.op != UPDATE:
                 del line["joined"]
     return line
 
 
-def _member(member: Member) -> JsonObject:
+def _to_member(member: Member) -> JsonObject:
     return dict(zip(MEMBER, member, strict=True))
 
 
-def _range(members: MemberRange) -> JsonObject:
-    first, last = _member(members.first), _member(members.last)
+def _to_range(members: MemberRange) -> JsonObject:
+    first, last = _to_member(members.first), _to_member(members.last)
     del first["alias"], last["alias"]
     return {"alias": members.alias, "count": members.size, "first": first, "last": last}
 
 
-def step_lines(step: Step) -> list[JsonObject]:
-    """Return the lines of a step of a replay, in the order of `in_time`."""
-    return in_time(step, partial(report_line, replayed=True), event_line, result_line)
+def make_step_lines(step: Step) -> list[JsonObject]:
+    """Return the lines of a step of a replay, in the order of `sort_outputs`."""
+    return sort_outputs(
+        step, partial(make_report_line, replayed=True), make_event_line, make_result_line
+    )
 
 
-def in_time(
+def sort_outputs(
     step: Step,
     report_as: Callable[[Report], Said],
     event_as: Callable[[Event], Said],
@@ -185,9 +187,9 @@ def in_time(
     return [said for _, said in outcomes]
 
 
-def line_json(line: JsonObject, option: int = 0) -> bytes:
+def encode_line(line: JsonObject, option: int = 0) -> bytes:
     """Return a line as JSON bytes, with null for values that a 64-bit JSON reader cannot read."""
     try:
         return orjson.dumps(line, option=option)
     except TypeError:  # An integer is too large, or the line is nested too deeply.
-        return orjson.dumps(writable(line), option=option)
+        return orjson.dumps(to_writable(line), option=option)

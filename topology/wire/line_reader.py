@@ -18,7 +18,7 @@ sequence numbers it replaces the number of an event (`topology.wire.checker`).
 * The arrival clock never goes back: an `arrival` below the one before is replaced by the one
   before. A reader with `judges` does not believe an `arrival` that is wrongly far ahead
   (`topology.model.append_clock`).
-* The line of the first event shows whether the lines have arrival times (`bears_arrivals`). If they
+* The line of the first event shows whether the lines have arrival times (`peek_arrivals`). If they
   do not, nothing is learned about clocks (`topology.config.Topology.without_arrivals`).
 * Without `arrival`, the arrival time of an event is the largest `ts` of the good lines up to it,
   but not after 2100. A single `ts` far ahead does not count (`topology.model.stamp_clock`). A line
@@ -50,9 +50,9 @@ from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
 from topology.model.stamp_clock import StampClock, Step
-from topology.wire.checker import AS_WRITTEN, SHORT, UNREAD, Look, Reading, in_ns, made_out
-from topology.wire.clock_words import word_of
-from topology.wire.reasons import WireFault, times_in
+from topology.wire.checker import AS_WRITTEN, SHORT, UNREAD, Look, Reading, decode_field, to_ns
+from topology.wire.clock_words import report_from_fields
+from topology.wire.reasons import WireFault, describe_times
 
 BEFORE_EVERYTHING_NS: Final = MIN_INT64
 """The arrival time of a clock line that no event precedes."""
@@ -113,7 +113,7 @@ LOOKED_AHEAD: Final = 10_000
 """The maximum number of contents that are examined to find the first event."""
 
 
-def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]]:
+def peek_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]]:
     """Return whether the first event's line has an arrival time, and an iterator of all contents.
 
     The answer is True if there is no event among the first `LOOKED_AHEAD` contents.
@@ -129,7 +129,7 @@ def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]
     return True, chain(seen, contents)
 
 
-def pieces(rows: Iterable[Row], most: int) -> Iterator[list[Row]]:
+def split_rows(rows: Iterable[Row], most: int) -> Iterator[list[Row]]:
     """Yield the rows in lists of `most`, and the last ones before an exception of the iterable."""
     rows = iter(rows)
     while True:
@@ -180,10 +180,10 @@ class LineReader:
         """
         rows = iter(rows)
         seen: list[Row] = []
-        self.stamps.begin(self._steps(islice(rows, LOOKED_AHEAD), seen))
+        self.stamps.begin(self._iter_steps(islice(rows, LOOKED_AHEAD), seen))
         return chain(seen, rows)
 
-    def _steps(self, rows: Iterable[Row], seen: list[Row]) -> Iterator[Step]:
+    def _iter_steps(self, rows: Iterable[Row], seen: list[Row]) -> Iterator[Step]:
         """Yield the timestamps of rows, and append each row that was read to `seen`."""
         ahead = LineReader(self._reading)
         for row in rows:
@@ -318,7 +318,7 @@ class LineReader:
                 if units_ns and name in units_ns:
                     ts_ns *= units_ns[name]
                 if -MAX_INT64 <= ts_ns <= MAX_ARRIVAL_NS:
-                    # This is `_arrive` for the usual timestamp, which rises and is believed.
+                    # This is `_advance_by_line` for the usual timestamp, which rises.
                     if (
                         newest_ns is None
                         or ts_ns > newest_ns + max_ahead_ns
@@ -361,7 +361,7 @@ class LineReader:
         if row.fault is not None:
             return self._examine(row)
         if values.get("clock") is not None:
-            return self._clock_line(row)
+            return self._read_clock_line(row)
         # A plain line becomes an event directly; all others go through the full check.
         get = values.get
         stream, source, epoch, seq = get("stream"), get("source"), get("epoch"), get("seq")
@@ -392,7 +392,7 @@ class LineReader:
             if ts_ns is not None and name in self._units_ns and not row.ts_is_instant:
                 ts_ns *= self._units_ns[name]
             if ts_ns is None or -MAX_INT64 <= ts_ns <= MAX_INT64:
-                at_ns = self._arrive(arrival_ns, ts_ns, source)
+                at_ns = self._advance_by_line(arrival_ns, ts_ns, source)
                 event = Event(
                     name,
                     source,
@@ -409,7 +409,7 @@ class LineReader:
                 return event
         return self._examine(row)
 
-    def _arrive(self, arrival_ns: int | None, ts_ns: int | None, source: str) -> int:
+    def _advance_by_line(self, arrival_ns: int | None, ts_ns: int | None, source: str) -> int:
         """Advance the arrival clock by a good line, and return the line's arrival time."""
         if ts_ns is not None:
             self.stamps.take(min(ts_ns, MAX_ARRIVAL_NS), source)
@@ -431,7 +431,7 @@ class LineReader:
         given = row.values
         values: dict[str, object] = dict(given)
         if self._ids:
-            values["id"] = made_out("id", given.get("id"))
+            values["id"] = decode_field("id", given.get("id"))
         if row.fault is not None and not given:
             values = dict(UNREAD_FIELDS)
         stream = given.get("stream")
@@ -440,28 +440,28 @@ class LineReader:
         if isinstance(name, str) and not row.ts_is_instant:
             unit_ns = self._units_ns.get(name, 1)
         if unit_ns > 1:
-            values["ts"] = in_ns(given.get("ts"), unit_ns)
-        times = times_in(_UNITS[unit_ns], also_text=unit_ns > 1)
+            values["ts"] = to_ns(given.get("ts"), unit_ns)
+        times = describe_times(_UNITS[unit_ns], also_text=unit_ns > 1)
         faults = [] if row.fault is None else [row.fault]
         look = Look(values, faults, given, {}, times)
-        arrival_ns = look.integer("arrival", 0, MAX_ARRIVAL_NS)
+        arrival_ns = look.read_integer("arrival", 0, MAX_ARRIVAL_NS)
         item = look.event(self._reading, _place(row), 0, 0, row.number, given, given.get("payload"))
         if isinstance(item, Malformed):
             item.at_ns = self._advance(arrival_ns)
             return item
         said_ns = item.ts_ns if item.is_stamped else None
-        item.arrival_ns = item.at_ns = self._arrive(arrival_ns, said_ns, item.source)
+        item.arrival_ns = item.at_ns = self._advance_by_line(arrival_ns, said_ns, item.source)
         if said_ns is None:
             item.ts_ns = item.ref_time_ns = item.at_ns
         item.is_stamped = _is_stamped(row, said_ns, arrival_ns)
         return item
 
-    def _clock_line(self, row: Row) -> Sample | Declared | Malformed:
+    def _read_clock_line(self, row: Row) -> Sample | Declared | Malformed:
         values = row.values
         look = Look(values, [], values, {})
         source = look.text("clock", MAX_SOURCE_BYTES)
-        word = word_of(look, source or "", row.number)
-        arrival_ns = look.integer("arrival", 0, MAX_ARRIVAL_NS)
+        word = report_from_fields(look, source or "", row.number)
+        arrival_ns = look.read_integer("arrival", 0, MAX_ARRIVAL_NS)
         if look.faults or word is None:
             dead = look.make_malformed(self._advance(None), row.number, values)
             dead.source = source

@@ -9,7 +9,7 @@ from topology.wire.field_reader import NO_HEADERS, FieldReader
 from topology.wire.line_reader import UNREAD_FIELDS, Row
 from topology.wire.mapping import Fields
 from topology.wire.reasons import WireFault, fault_of
-from topology.wire.times import Twice, instant_ns, reading_of
+from topology.wire.times import Twice, read_instant_ns, reading_of
 from topology.wire.values import Picking, ValueFault
 from topology.wire.where import Where
 
@@ -43,7 +43,7 @@ class MappedRows:
             return Row(number, values, arrival_ns, ts_is_instant=True)
         values["arrival"] = arrival_ns
         if self._reader.fields.id is not None:
-            values["id"] = self._reader.id_in(NO_HEADERS, None, value)
+            values["id"] = self._reader.find_id(NO_HEADERS, None, value)
         return Row(number, values, ts_is_instant=True)
 
 
@@ -73,10 +73,10 @@ class Arrivals:
             return WireFault(wrong.reason, wrong.detail)
         if given is None:
             return None
-        how = self._time.of_arrival(given)
-        found_ns = instant_ns(given, how)
+        how = self._time.for_arrival(given)
+        found_ns = read_instant_ns(given, how)
         if isinstance(found_ns, str):
-            return fault_of("arrival", found_ns, f"`{self._where}`", self._time.takes())
+            return fault_of("arrival", found_ns, f"`{self._where}`", self._time.describe())
         if isinstance(found_ns, Twice):
             is_second = self.last_ns is not None and found_ns.early_ns < self.last_ns
             found_ns = found_ns.late_ns if is_second else found_ns.early_ns

@@ -57,7 +57,7 @@ class Fields:
     ts_optional: bool = False
 
 
-def _preset(place: Place, names: Sequence[str]) -> Fields:
+def _make_preset(place: Place, names: Sequence[str]) -> Fields:
     places: dict[str, Any] = {
         field: Where(place, (name,)) for field, name in zip(PLACES, names, strict=False)
     }
@@ -65,9 +65,9 @@ def _preset(place: Place, names: Sequence[str]) -> Fields:
 
 
 FIELD_PRESETS: Final[dict[FieldPreset, Fields]] = {
-    "plain": _preset("header", PRESETS["plain"][:7]),
-    "cloudevents": _preset("header", PRESETS["cloudevents"][:7]),
-    "cloudevents-structured": _preset(
+    "plain": _make_preset("header", PRESETS["plain"][:7]),
+    "cloudevents": _make_preset("header", PRESETS["cloudevents"][:7]),
+    "cloudevents-structured": _make_preset(
         "payload", ["source", "sequence", "time", "type", "epoch", "streamid", "kind", "data"]
     ),
 }

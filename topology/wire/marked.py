@@ -70,7 +70,7 @@ class Form(NamedTuple):
                 f" one reads `{self._first}`; go on with the version that wrote it, or {self.anew}"
             )
         if digest != _digest(first, rest):
-            raise self._refuse_damaged("its digest does not match")
+            raise self._make_damaged_error("its digest does not match")
         try:
             return read(marshal.loads(rest))
         except StateUnreadable:
@@ -81,9 +81,9 @@ class Form(NamedTuple):
                 f" version that wrote it, or {self.anew}"
             ) from None
         except DAMAGES as wrong:
-            raise self._refuse_damaged(f"{type(wrong).__name__}: {wrong}") from None
+            raise self._make_damaged_error(f"{type(wrong).__name__}: {wrong}") from None
 
-    def _refuse_damaged(self, how: str) -> StateUnreadable:
+    def _make_damaged_error(self, how: str) -> StateUnreadable:
         return StateUnreadable(f"the state is damaged ({how}); {self.mended}")
 
     @property

@@ -34,29 +34,29 @@ _server: Final = attrgetter("server", "segment", "mono_ns")
 _declared: Final = attrgetter("source", "at_ns", "offset_ns", "error_ns")
 
 
-def packed_event(event: Event, number: int, ts_ns: int | None, seq: int | None) -> Packed:
+def pack_event(event: Event, number: int, ts_ns: int | None, seq: int | None) -> Packed:
     packed = (EVENT, number, event.arrival_ns, ts_ns, *_named(event), seq, *_content(event))
     return (*packed, event.digest) if event.digest else packed
 
 
-def packed_dead(dead: Malformed, number: int, seq: int | None) -> Packed:
+def pack_dead(dead: Malformed, number: int, seq: int | None) -> Packed:
     named = (dead.reason, dead.detail, *_named(dead))
     return (DEAD, number, dead.at_ns, *named, seq, dead.kind)
 
 
-def packed_word(word: Sample | Declared, number: int, offset: int | None = None) -> Packed:
+def pack_report(word: Sample | Declared, number: int, offset: int | None = None) -> Packed:
     """Return a clock line in packed form; if `offset` is None, the line number is its offset."""
     if isinstance(word, Sample):
         return (SAMPLE, number, word.arrival_ns, offset, *_times(word), *_server(word))
     return (DECLARED, number, word.arrival_ns, offset, *_declared(word))
 
 
-def content_of(packed: Packed, at_ns: int, number: int) -> Content:
+def unpack_content(packed: Packed, at_ns: int, number: int) -> Content:
     """Return the content of a packed line, with its final arrival time and line number."""
     form = packed[0]
     if form == EVENT:
         _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value, is_stamped, *digest = packed
-        seq = _settle(seq, number)
+        seq = _unpack_seq(seq, number)
         ts_ns = at_ns if ts_ns is None else ts_ns
         event = Event(stream, source, epoch, seq, ts_ns, at_ns, number, None, value, type_, kind)
         event.is_stamped = is_stamped
@@ -65,7 +65,7 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
         return event
     if form == DEAD:
         _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
-        seq = _settle(seq, number)
+        seq = _unpack_seq(seq, number)
         return Malformed(at_ns, number, reason, detail, stream, source, epoch, seq, None, kind)
     offset = number if packed[3] is None else packed[3]
     if form == SAMPLE:
@@ -75,19 +75,19 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
     return Declared(source, from_ns, offset_ns, error_ns, at_ns, offset)
 
 
-def _settle(seq: Any, number: int) -> Any:
+def _unpack_seq(seq: Any, number: int) -> Any:
     return number if seq == OF_LINE else ~number if seq == ~OF_LINE else seq
 
 
-def packed_as_read(content: Content) -> Packed:
-    """Return the content in packed form for `content_as_read`, with its own number and arrival."""
+def pack_as_read(content: Content) -> Packed:
+    """Return the content in packed form for `unpack_as_read`, with its own number and arrival."""
     if isinstance(content, Event):
-        return packed_event(content, content.offset, content.ts_ns, content.seq)
+        return pack_event(content, content.offset, content.ts_ns, content.seq)
     if isinstance(content, Malformed):
-        return packed_dead(content, content.offset, content.seq)
-    return packed_word(content, content.offset)
+        return pack_dead(content, content.offset, content.seq)
+    return pack_report(content, content.offset)
 
 
-def content_as_read(packed: Packed) -> Content:
-    """Return the content that `packed_as_read` packed."""
-    return content_of(packed, packed[2], packed[1])
+def unpack_as_read(packed: Packed) -> Content:
+    """Return the content that `pack_as_read` packed."""
+    return unpack_content(packed, packed[2], packed[1])

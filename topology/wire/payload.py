@@ -19,7 +19,7 @@ def as_json(value: object) -> object:
     if isinstance(value, Timestamp):
         if not MIN_INT64 <= value.ns <= MAX_INT64:
             return str(value.ns)
-        text = rfc3339.spell(value.ns)
+        text = rfc3339.format_ns(value.ns)
         return text.removesuffix("Z") if value.is_local else text
     if isinstance(value, dict):
         return {name: as_json(each) for name, each in value.items()}

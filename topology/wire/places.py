@@ -61,14 +61,14 @@ class Places:
                 last = number
                 continue
             if first and run is not None:
-                kept.append(_part(run, first, last))
+                kept.append(_slice_run(run, first, last))
                 first = 0
             while run is not None and run.last < number:
                 run = next(runs, None)
             if run is not None and number >= run.first:
                 first = last = number
         if first and run is not None:
-            kept.append(_part(run, first, last))
+            kept.append(_slice_run(run, first, last))
         self._runs = kept
         self._most = 2 * len(kept) + RUNS_UNUSED
 
@@ -86,5 +86,5 @@ class Places:
         }
 
 
-def _part(run: _Run, first: int, last: int) -> _Run:
+def _slice_run(run: _Run, first: int, last: int) -> _Run:
     return _Run(first, last, run.partition, run.offset + first - run.first)

@@ -127,19 +127,19 @@ REASONS: Final[dict[str, Words]] = {
 """The texts by reason, or by fault if all fields share the text."""
 
 
-def times_in(unit: str, *, also_text: bool = True) -> str:
+def describe_times(unit: str, *, also_text: bool = True) -> str:
     """Return a description of the times that a reader accepts."""
     return f"an integer in {unit}" + (", or RFC 3339 without leap seconds" if also_text else "")
 
 
-def times_of(unit_ns: int, form: str) -> str:
+def describe_mapped_times(unit_ns: int, form: str) -> str:
     """Return a description of the times that a mapping accepts."""
     unit = next(unit for unit, each_ns in UNIT_NS.items() if each_ns == unit_ns)
     others = "or write their form as `ts_format`"
     return f"`{form}`, {others}" if form else f"a number in {unit} or ISO 8601, {others}"
 
 
-def integers_in(low: int, high: int) -> str:
+def describe_integers(low: int, high: int) -> str:
     """Return a description of the integers that a reader accepts."""
     # The `:d` is needed: without it, code compiled by mypyc leaks the text of a large number.
     return f"an integer from {low:d} to {high:d}"
@@ -160,7 +160,7 @@ def fault_of(field: str, fault: str, place: str, takes: str = "", shown: str = "
     )
 
 
-def rank(fault: WireFault) -> int:
+def rank_of(fault: WireFault) -> int:
     """Return the sort key that puts a record's faults in order; faults of fields come last."""
     field = fault.reason.partition("_")[0]
     return FIELDS.index(field) if field in FIELDS else -1

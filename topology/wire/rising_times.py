@@ -41,7 +41,7 @@ class RisingTimes:
     def take(self, source: object, seq: int | None, found: int | Twice | str) -> int | str:
         """Return the instant of the next row and remember it, or return why it has none."""
         if isinstance(found, Twice):
-            one_ns = self._one_of(source, seq, found)
+            one_ns = self._choose_instant(source, seq, found)
             found = AMBIGUOUS if one_ns is None else one_ns
         if isinstance(found, int):
             self._remember(source, seq, found)
@@ -58,7 +58,7 @@ class RisingTimes:
         if len(rows) > MOST_ROWS:
             del rows[next(iter(rows))]
 
-    def _one_of(self, source: object, seq: int | None, twice: Twice) -> int | None:
+    def _choose_instant(self, source: object, seq: int | None, twice: Twice) -> int | None:
         """Return the instant of a row with this local time, or None if neither fits.
 
         A row whose time lets neither fit is forgotten, because its own time may be wrong.
@@ -80,15 +80,17 @@ class RisingTimes:
             above = min((number for number in near if number > seq), default=None)
             if below is None and earlier and earlier[-1] < before:
                 return twice.nearest_ns(near[before])  # The source restarted its numbers.
-            if fitting := _between(below, above, twice, near):
+            if fitting := _instants_between(below, above, twice, near):
                 return fitting[0] if below is not None else fitting[-1]
-        if fitting := _between(before, None, twice, near):
+        if fitting := _instants_between(before, None, twice, near):
             return fitting[0]
         del rows[before]
         return None
 
 
-def _between(below: int | None, above: int | None, twice: Twice, near: dict[int, int]) -> list[int]:
+def _instants_between(
+    below: int | None, above: int | None, twice: Twice, near: dict[int, int]
+) -> list[int]:
     """Return the instants that lie between those of two numbers."""
     fitting = []
     for each in twice:

@@ -42,7 +42,7 @@ from inorder.signature import (
     signed_names,
 )
 from topology.model.event import Event
-from topology.model.outcome import Malformed, dead_letter
+from topology.model.outcome import Malformed, make_dead_letter
 from topology.wire.header_reader import Headers
 from topology.wire.reasons import REASONS
 
@@ -85,18 +85,18 @@ class SignatureCheck:
         found = dict(headers)
         given = found.get(self._names.sig)
         if given is None:
-            return self._refuse(item, UNSIGNED)
+            return self._make_dead_letter(item, UNSIGNED)
         names = [name for name, _ in headers if name in self._once]
         if len(names) != len(set(names)):
-            return self._refuse(item, FORGED, ": a header of the contract occurs twice")
+            return self._make_dead_letter(item, FORGED, ": a header of the contract occurs twice")
         if not self._is_signed(given, found, value):
-            return self._refuse(item, FORGED)
+            return self._make_dead_letter(item, FORGED)
         if isinstance(item, Event) and not item.is_stamped:
             detail = (
                 f"stream `{item.stream}` is signed, and the record's own timestamp is not; write"
                 f" its time into the header `{self._names.ts}` before you sign it"
             )
-            return dead_letter(item, item.arrival_ns, "ts_missing", detail)
+            return make_dead_letter(item, item.arrival_ns, "ts_missing", detail)
         return item
 
     def _is_signed(self, given: bytes, found: dict[str, bytes | None], value: bytes | None) -> bool:
@@ -123,7 +123,7 @@ class SignatureCheck:
                 return True
         return False
 
-    def _refuse(self, item: Event | Malformed, reason: str, shown: str = "") -> Malformed:
+    def _make_dead_letter(self, item: Event | Malformed, reason: str, shown: str = "") -> Malformed:
         seq = -1 if item.seq is None else item.seq
         claim = "" if seq < 0 else f" (it claims number {seq:d}, epoch {item.epoch})"
         words = REASONS[reason]

@@ -63,34 +63,34 @@ _DIRECTIVE: Final = re.compile("%(.?)", re.DOTALL)
 _STEP: Final = re.compile("%.?| +|.", re.DOTALL)
 
 
-def _part(name: str, pattern: str) -> str:
+def _make_group(name: str, pattern: str) -> str:
     return f"(?P<{name}>{pattern})"
 
 
-def _digits(name: str, *, is_whole: bool) -> str:
+def _make_digits(name: str, *, is_whole: bool) -> str:
     width = _WIDTHS[name]
     is_open = name == "f" or (name not in "Yy" and not is_whole)
-    return _part(name, f"[0-9]{{1,{width}}}" if is_open else f"[0-9]{{{width}}}")
+    return _make_group(name, f"[0-9]{{1,{width}}}" if is_open else f"[0-9]{{{width}}}")
 
 
-def _iso(hyphen: str, colon: str) -> re.Pattern[str]:
-    two = {name: _part(name, "[0-9]{2}") for name in "mdVHMS"}
+def _make_iso(hyphen: str, colon: str) -> re.Pattern[str]:
+    two = {name: _make_group(name, "[0-9]{2}") for name in "mdVHMS"}
     day = f"{two['m']}{hyphen}{two['d']}|W{two['V']}{hyphen}(?P<u>[1-7])|(?P<j>[0-9]{{3}})"
     return re.compile(
         f"(?P<Y>[0-9]{{4}}){hyphen}(?:{day})[T ]{two['H']}(?:{colon}{two['M']}"
-        f"(?:{colon}{two['S']})?)?(?:[.,]{_digits('f', is_whole=False)})?"
-        f"(?: ?{_part('z', _WORDS['z'])})?",
+        f"(?:{colon}{two['S']})?)?(?:[.,]{_make_digits('f', is_whole=False)})?"
+        f"(?: ?{_make_group('z', _WORDS['z'])})?",
         re.IGNORECASE | re.ASCII,
     )
 
 
-_ISO: Final = (_iso("-", ":"), _iso("", ""))
+_ISO: Final = (_make_iso("-", ":"), _make_iso("", ""))
 
 
-def _name_forms() -> Mapping[str, str]:
-    part = {name: _part(name, pattern) for name, pattern in _WORDS.items()}
-    part |= {name: _digits(name, is_whole=False) for name in _WIDTHS}
-    zone = _part("z", f"{_WORDS['z']}|UT|[ECMP][SD]T")
+def _make_named_forms() -> Mapping[str, str]:
+    part = {name: _make_group(name, pattern) for name, pattern in _WORDS.items()}
+    part |= {name: _make_digits(name, is_whole=False) for name in _WIDTHS}
+    zone = _make_group("z", f"{_WORDS['z']}|UT|[ECMP][SD]T")
     clock = f"{part['H']}:{part['M']}:{part['S']}"
     with_decimals = f"{clock}(?:[.,]{part['f']})?"
     date_ = f"{part['d']} +{part['b']} +{part['Y']}"
@@ -106,7 +106,7 @@ def _name_forms() -> Mapping[str, str]:
     }
 
 
-NAMED: Final = _name_forms()
+NAMED: Final = _make_named_forms()
 """The regular expressions of the forms that have a name."""
 
 
@@ -157,19 +157,19 @@ class TimeForm(NamedTuple):
         if self.reads_integers and type(value) is int:
             value = str(value)
         found = self.pattern.fullmatch(value) if isinstance(value, str) else None
-        return None if found is None else _moment(found.groupdict(), near_ns)
+        return None if found is None else _make_moment(found.groupdict(), near_ns)
 
 
-def iso_moment(text: str) -> Moment | str | None:
+def parse_iso(text: str) -> Moment | str | None:
     """Return the time of a text in ISO 8601, its fault, or None if the text has another form."""
     for pattern in _ISO:
         if found := pattern.fullmatch(text):
-            return _moment(found.groupdict(), 0)
+            return _make_moment(found.groupdict(), 0)
     return None
 
 
 @cache
-def time_form(text: str) -> TimeForm:
+def make_time_form(text: str) -> TimeForm:
     """Return the form with this name or pattern.
 
     Raises:
@@ -209,13 +209,15 @@ def _compile(text: str) -> str:
         beside = [*steps[max(0, at - 1) : at], *steps[at + 1 : at + 2]]
         is_whole = any(each[0] == "%" and other in _WIDTHS for each, other in beside)
         is_number = name in _WIDTHS
-        part = _digits(name, is_whole=is_whole) if is_number else _part(name, _WORDS[name])
+        part = (
+            _make_digits(name, is_whole=is_whole) if is_number else _make_group(name, _WORDS[name])
+        )
         parts.append(part)
-    _check({*names})
+    _check_names({*names})
     return "".join(parts)
 
 
-def _check(names: set[str]) -> None:
+def _check_names(names: set[str]) -> None:
     if "j" not in names and not ("d" in names and names & {"m", "b"}):
         raise ValueError("names no day; write %d and %m, %d and %b, or %j")
     if names >= {"m", "b"} or names >= {"Y", "y"} or ("j" in names and names & {"m", "b", "d"}):
@@ -231,12 +233,12 @@ def _check(names: set[str]) -> None:
 # -- from the parts of a text to a time ------------------------------------------------------------
 
 
-def _moment(parts: Mapping[str, str | None], near_ns: int) -> Moment | str:
+def _make_moment(parts: Mapping[str, str | None], near_ns: int) -> Moment | str:
     millis = parts.get("ms")
     if millis is not None:
         return Moment(int(millis) * 1_000_000, 0, is_leap=False)
-    in_day = _in_day(parts)
-    east_s = _east_s(parts.get("z"))
+    in_day = _time_in_day(parts)
+    east_s = _parse_offset_s(parts.get("z"))
     if in_day is None or isinstance(east_s, str):
         return UNREADABLE
     year = parts.get("Y") or parts.get("y")
@@ -244,11 +246,11 @@ def _moment(parts: Mapping[str, str | None], near_ns: int) -> Moment | str:
         if not near_ns:
             return YEARLESS
         near = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=near_ns // NS_PER_S)).year
-        days = [_day(parts, each) for each in (near - 1, near, near + 1)]
+        days = [_number_of_day(parts, each) for each in (near - 1, near, near + 1)]
     elif len(year) == 2:
-        days = [_day(parts, int(year) + (1900 if int(year) >= _PIVOT else 2000))]
+        days = [_number_of_day(parts, int(year) + (1900 if int(year) >= _PIVOT else 2000))]
     else:
-        days = [_day(parts, int(year))]
+        days = [_number_of_day(parts, int(year))]
     found = [day * _DAY_S * NS_PER_S + in_day[0] for day in days if day is not None]
     if not found:
         return UNREADABLE
@@ -256,7 +258,7 @@ def _moment(parts: Mapping[str, str | None], near_ns: int) -> Moment | str:
     return Moment(local_ns, east_s, in_day[1])
 
 
-def _in_day(parts: Mapping[str, str | None]) -> tuple[int, bool] | None:
+def _time_in_day(parts: Mapping[str, str | None]) -> tuple[int, bool] | None:
     """Return the time within the day in ns, and whether it is a leap second; None for no time."""
     half = parts.get("p")
     hour, minute, second = (int(parts.get(name) or 0) for name in "HMS")
@@ -275,7 +277,7 @@ def _in_day(parts: Mapping[str, str | None]) -> tuple[int, bool] | None:
     return (hour * 3_600 + minute * 60 + second) * NS_PER_S + below_ns, second == 60
 
 
-def _day(parts: Mapping[str, str | None], year: int) -> int | None:
+def _number_of_day(parts: Mapping[str, str | None], year: int) -> int | None:
     """Return the number of the day since the epoch, or None if there is no such day."""
     get = parts.get
     try:
@@ -301,7 +303,7 @@ def _place(name: str, names: tuple[str, ...]) -> int:
     return next(at for at, each in enumerate(names) if each[:3] == name[:3].lower())
 
 
-def _east_s(zone: str | None) -> int | str | None:
+def _parse_offset_s(zone: str | None) -> int | str | None:
     """Return how far a zone is ahead of UTC, or None if there is none."""
     if zone is None:
         return None

@@ -19,8 +19,8 @@ from zoneinfo import ZoneInfo, available_timezones
 from inorder import rfc3339
 from inorder.contract import MAX_INT64, UNIT_NS
 from topology.wire.mapping import Fields
-from topology.wire.reasons import HUGE, SKIPPED, UNREADABLE, ZONELESS, times_of
-from topology.wire.time_forms import NS_PER_S, Moment, TimeForm, iso_moment, time_form
+from topology.wire.reasons import HUGE, SKIPPED, UNREADABLE, ZONELESS, describe_mapped_times
+from topology.wire.time_forms import NS_PER_S, Moment, TimeForm, make_time_form, parse_iso
 from topology.wire.values import Timestamp
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
@@ -57,7 +57,7 @@ def zone_of(name: str) -> ZoneInfo | None:
         raise ValueError("is not a time zone of this machine") from None
 
 
-def zone_meant(name: str, otherwise: str) -> str:
+def suggest_zone(name: str, otherwise: str) -> str:
     """Return the zone whose name ends like this one, such as Europe/Vienna, or `otherwise`."""
     city = name.rpartition("/")[2].replace(" ", "_").lower()
     found = [each for each in available_timezones() if each.rpartition("/")[2].lower() == city]
@@ -79,11 +79,11 @@ class TimeReading(NamedTuple):
     form: TimeForm | None = None
     has_comma: bool = False
 
-    def takes(self) -> str:
+    def describe(self) -> str:
         """Return a description of the times that are accepted."""
-        return times_of(self.unit_ns, "" if self.form is None else self.form.text)
+        return describe_mapped_times(self.unit_ns, "" if self.form is None else self.form.text)
 
-    def of_arrival(self, value: object) -> TimeReading:
+    def for_arrival(self, value: object) -> TimeReading:
         """Return how an arrival is read, which may have the form of `ts` or be as without one."""
         form = self.form
         if form is None or (form.has_year and form.pattern.fullmatch(str(value))):
@@ -93,13 +93,13 @@ class TimeReading(NamedTuple):
 
 def reading_of(fields: Fields) -> TimeReading:
     """Return how the times of a mapping are read."""
-    form = time_form(fields.ts_format) if fields.ts_format else None
+    form = make_time_form(fields.ts_format) if fields.ts_format else None
     return TimeReading(
         UNIT_NS[fields.ts_unit], zone_of(fields.ts_zone), form, fields.decimal == ","
     )
 
 
-def instant_ns(value: object, how: TimeReading, near_ns: int = 0) -> int | Twice | str:
+def read_instant_ns(value: object, how: TimeReading, near_ns: int = 0) -> int | Twice | str:
     """Return the instant in nanoseconds since the epoch, or its fault (`topology.wire.reasons`).
 
     A value is faulty if it is not a time, or if the time or its negative does not fit int64. If it
@@ -114,16 +114,16 @@ def instant_ns(value: object, how: TimeReading, near_ns: int = 0) -> int | Twice
 
 def _read_ns(value: object, how: TimeReading, near_ns: int) -> int | Twice | str:
     if isinstance(value, Timestamp):
-        return _in_zone(value.ns, how.zone) if value.is_local else value.ns
+        return _apply_zone(value.ns, how.zone) if value.is_local else value.ns
     if how.form is not None:
-        return _moment_ns(how.form.read(value, near_ns), how.zone)
+        return _moment_to_ns(how.form.read(value, near_ns), how.zone)
     if isinstance(value, int) and not isinstance(value, bool):
         return value * how.unit_ns
     if isinstance(value, float):
         value = Decimal(repr(value))
     if isinstance(value, Decimal):
         return _round(value, how.unit_ns)
-    return _text_ns(value, how) if isinstance(value, str) else UNREADABLE
+    return _parse_text_ns(value, how) if isinstance(value, str) else UNREADABLE
 
 
 def _round(value: Decimal, unit_ns: int) -> int | str:
@@ -135,22 +135,22 @@ def _round(value: Decimal, unit_ns: int) -> int | str:
     return int(ns.to_integral_value(ROUND_HALF_EVEN, _EXACT))
 
 
-def _text_ns(text: str, how: TimeReading) -> int | Twice | str:
+def _parse_text_ns(text: str, how: TimeReading) -> int | Twice | str:
     if len(text) < _MOST_DIGITS_LEFT and text.isdecimal() and text.isascii():
         return int(text) * how.unit_ns
     number = text.translate(SWAP_SIGNS) if how.has_comma else text
     if _NUMBER.fullmatch(number):
         return _round(Decimal(number), how.unit_ns)
     ns = rfc3339.parse_ns(text.encode("utf-8", "replace"))
-    return ns if ns is not None else _moment_ns(iso_moment(text), how.zone)
+    return ns if ns is not None else _moment_to_ns(parse_iso(text), how.zone)
 
 
-def _moment_ns(moment: Moment | str | None, zone: ZoneInfo | None) -> int | Twice | str:
+def _moment_to_ns(moment: Moment | str | None, zone: ZoneInfo | None) -> int | Twice | str:
     if not isinstance(moment, Moment):
         return UNREADABLE if moment is None else moment
     ns: int | Twice | str
     if moment.east_s is None:
-        ns = _in_zone(moment.local_ns, zone)
+        ns = _apply_zone(moment.local_ns, zone)
     else:
         ns = moment.local_ns - moment.east_s * NS_PER_S
     if moment.is_leap and not (isinstance(ns, int) and _is_first_of_month(ns)):
@@ -164,13 +164,13 @@ def _is_first_of_month(ns: int) -> bool:
     return second == 0 and (_EPOCH + timedelta(days=days)).day == 1
 
 
-def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
+def _apply_zone(local_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
     if zone is None:
         return ZONELESS
     seconds, below_ns = divmod(local_ns, NS_PER_S)
     try:
         shown = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=zone)
-        before_s, after_s = _east_s(shown), _east_s(shown.replace(fold=1))
+        before_s, after_s = _offset_s(shown), _offset_s(shown.replace(fold=1))
     except (OverflowError, ValueError, OSError):
         return HUGE
     if before_s < after_s:
@@ -180,6 +180,6 @@ def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
     return early_ns if early_ns == late_ns else Twice(early_ns, late_ns)
 
 
-def _east_s(shown: datetime) -> int:
+def _offset_s(shown: datetime) -> int:
     offset = shown.utcoffset()
     return 0 if offset is None else round(offset.total_seconds())

@@ -48,7 +48,7 @@ class Timestamp(NamedTuple):
     is_local: bool = False
 
 
-def walk(value: object, path: Path) -> object:
+def follow_path(value: object, path: Path) -> object:
     """Return the value at the path, or None if there is none or it is null."""
     for step in path:
         if isinstance(step, int):
@@ -62,16 +62,18 @@ def walk(value: object, path: Path) -> object:
     return value
 
 
-def steps_found(value: object, path: Path) -> int:
+def count_steps_found(value: object, path: Path) -> int:
     """Return how many steps of the path to a missing field lead to a value."""
-    return next((n for n in range(len(path) - 1, 0, -1) if walk(value, path[:n]) is not None), 0)
+    return next(
+        (n for n in range(len(path) - 1, 0, -1) if follow_path(value, path[:n]) is not None), 0
+    )
 
 
 def lacking(value: object, where: Where) -> str:
     """Describe where the path to a missing field breaks off, like "`payload` has no `n`"."""
     path = where.path
-    steps = steps_found(value, path)
-    within, shown = walk(value, path[:steps]), Where(where.place, path[:steps])
+    steps = count_steps_found(value, path)
+    within, shown = follow_path(value, path[:steps]), Where(where.place, path[:steps])
     if isinstance(within, list) and isinstance(path[steps], str):
         return f"`{shown}` is a list of {len(within)} values; write each as a record of its own"
     # An index is shown in brackets.
@@ -84,6 +86,6 @@ def picking(decode: Decode, paths: Sequence[Path]) -> Pick:
 
     def pick(value: Any) -> Sequence[object]:
         decoded = decode(value)
-        return [walk(decoded, path) for path in paths]
+        return [follow_path(decoded, path) for path in paths]
 
     return pick

@@ -9,7 +9,7 @@ from typing import Any
 from topology.model.paths import Path
 from topology.wire.line_reader import Row
 from topology.wire.mapped_rows import MappedRows
-from topology.wire.values import walk
+from topology.wire.values import follow_path
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class ValuesByFields:
             return Row(number, given)
         row = self.rows.row(number, value, near_ns)
         if row.fault is None:
-            row = row._replace(values={**row.values, "payload": walk(value, self.payload)})
+            row = row._replace(values={**row.values, "payload": follow_path(value, self.payload)})
         arrival = None if value is given or row.values.get("arrival") else given.get("arrival")
         return row if arrival is None else row._replace(values={**row.values, "arrival": arrival})
 
@@ -53,7 +53,7 @@ class ValuesByFields:
         is_of_another = isinstance(stream, str) and stream in self.others
         if is_of_another or (is_line and inside is not None):
             return None
-        if self.source and walk(given, self.source) is not None:
+        if self.source and follow_path(given, self.source) is not None:
             return given
         if is_line:
             return None

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from topology.model.paths import MAX_CHARACTERS, Path, parse_path, spelled_path
+from topology.model.paths import MAX_CHARACTERS, Path, format_path, parse_path
 
 Place = Literal["header", "key", "payload", "timestamp", "topic", "partition", "text"]
 _HEADER: Final = re.compile(r"[!-~]{1,256}")
@@ -43,7 +43,7 @@ class Where:
             return f"={json.dumps(self.path[0], ensure_ascii=False)}"
         if self.place == "header":
             return f"header.{self.path[0]}"
-        return spelled_path((self.place, *self.path))
+        return format_path((self.place, *self.path))
 
 
 TIMESTAMP: Final = Where("timestamp")
@@ -69,7 +69,7 @@ def _parse(text: str, *, on_file: bool) -> Where:
     if not text or len(text) > MAX_CHARACTERS:
         raise ValueError(f"{text[:40]!r} is not a place in a record; write {SPELLINGS}")
     if text.startswith("="):
-        return Where("text", (_constant(text),))
+        return Where("text", (_parse_constant(text),))
     if text.startswith(("payload.", "payload[")):
         return Where("payload", parse_path(text, len("payload")))
     if on_file:
@@ -87,7 +87,7 @@ def _parse(text: str, *, on_file: bool) -> Where:
     raise ValueError(f"`{text}` is not a place in a record; write {remedy}")
 
 
-def _constant(text: str) -> str:
+def _parse_constant(text: str) -> str:
     try:
         constant = json.loads(text[1:])
     except ValueError:

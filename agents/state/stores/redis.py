@@ -121,7 +121,7 @@ class RedisStore:
             return
         cursor = 0
         while True:
-            cursor, page = self._ask("HSCAN", self._key, cursor, "COUNT", ITEMS_PER_PAGE)
+            cursor, page = self._run("HSCAN", self._key, cursor, "COUNT", ITEMS_PER_PAGE)
             for field, value in page.items():
                 if field.startswith(_ENTRY):
                     yield field[1:], value
@@ -132,7 +132,7 @@ class RedisStore:
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
         store.check_change(changes, base, position)
-        pieces = _pieces(changes)
+        pieces = _split_changes(changes)
         torn = _TORN + secrets.token_hex(8).encode()
         current = _NOWHERE if base is None else str(base).encode()
         for piece in pieces[:-1]:
@@ -143,9 +143,9 @@ class RedisStore:
     def clear(self) -> None:
         if self._seen is None:
             self._read_position()
-        current = self._ask("EVAL", _CLEAR, 1, self._key, self._seen)
+        current = self._run("EVAL", _CLEAR, 1, self._key, self._seen)
         if current is not None:
-            raise self._stale(current, self._seen or _NOWHERE)
+            raise self._make_stale_error(current, self._seen or _NOWHERE)
         self._seen = _NOWHERE
 
     def set_aside(self) -> str:
@@ -153,7 +153,7 @@ class RedisStore:
 
         Returns a readable description of what was done.
         """
-        self._ask("EVAL", _CLEAR, 1, self._key, self._seen or _NOWHERE)
+        self._run("EVAL", _CLEAR, 1, self._key, self._seen or _NOWHERE)
         self._seen = _NOWHERE
         return f"{self._key} is deleted"
 
@@ -163,37 +163,39 @@ class RedisStore:
             self._client.close()
 
     def _read_position(self) -> bytes:
-        self._seen = self._ask("HGET", self._key, _POSITION) or _NOWHERE
+        self._seen = self._run("HGET", self._key, _POSITION) or _NOWHERE
         if not (self._seen == _NOWHERE or self._seen.isdigit() or self._seen.startswith(_TORN)):
-            raise self._refuse_damaged(f"has an invalid position, {self._seen!r}")
+            raise self._make_damaged_error(f"has an invalid position, {self._seen!r}")
         return self._seen
 
     def _apply(self, piece: Piece, base: bytes, target: bytes) -> None:
         sets, deletes = piece
         arguments = (base, target, len(sets) // 2, *sets, *deletes)
-        current, attempts = self._try("EVAL", _APPLY, 1, self._key, *arguments)
+        current, attempts = self._run_with_retries("EVAL", _APPLY, 1, self._key, *arguments)
         # The answer to an earlier attempt may have been lost after the change was made.
         if current is not None and not (attempts > 1 and current == target):
-            raise self._stale(current, base)
+            raise self._make_stale_error(current, base)
         self._seen = target
 
-    def _stale(self, current: bytes, base: bytes) -> store.StaleStore:
+    def _make_stale_error(self, current: bytes, base: bytes) -> store.StaleStore:
         return store.StaleStore(
             f"state copy {self._name} in Redis is at {_format(current)}, but the change begins at"
             f" {_format(base)}: another worker has written it"
         )
 
-    def _ask(self, *command: Any) -> Any:
-        answer, _ = self._try(*command)
+    def _run(self, *command: Any) -> Any:
+        answer, _ = self._run_with_retries(*command)
         return answer
 
-    def _try(self, *command: Any) -> tuple[Any, int]:
+    def _run_with_retries(self, *command: Any) -> tuple[Any, int]:
         """Run a command; return its answer, and the number of attempts that were needed."""
         if self._closed:
             raise StoreError(f"state copy {self._name} is closed")
         hung_s = time.monotonic() - hung_since_s.get(self._address, -HUNG_S)
         if not self._has_answered and hung_s < HUNG_S:
-            raise self._unavailable(f"it failed to answer less than {HUNG_S:.0f} s ago", 0)
+            raise self._make_unavailable_error(
+                f"it failed to answer less than {HUNG_S:.0f} s ago", 0
+            )
         execute: Callable[..., Any] = self._client.execute_command
         attempts, began_s = 0, time.monotonic()
         while True:
@@ -209,17 +211,19 @@ class RedisStore:
                 if hangs:
                     hung_since_s[self._address] = time.monotonic()
                 if hangs or attempts >= ATTEMPTS:
-                    raise self._unavailable(error, attempts) from error
+                    raise self._make_unavailable_error(error, attempts) from error
                 time.sleep(BACKOFF_S * 2 ** (attempts - 1))
             except redis.RedisError as error:
                 if str(error).startswith("WRONGTYPE"):
-                    raise self._refuse_damaged("is not a hash") from error
-                raise self._unavailable(error, attempts) from error
+                    raise self._make_damaged_error("is not a hash") from error
+                raise self._make_unavailable_error(error, attempts) from error
 
-    def _refuse_damaged(self, what: str) -> store.StoreDamaged:
+    def _make_damaged_error(self, what: str) -> store.StoreDamaged:
         return store.StoreDamaged(f"state copy {self._name} in Redis, {self._key}, {what}")
 
-    def _unavailable(self, error: Exception | str, attempts: int) -> store.StoreUnavailable:
+    def _make_unavailable_error(
+        self, error: Exception | str, attempts: int
+    ) -> store.StoreUnavailable:
         return store.StoreUnavailable(
             f"state copy {self._name}: Redis failed after {attempts} attempt(s): {error}; check"
             " that the server runs, has memory left, and that the address is right"
@@ -248,7 +252,7 @@ def _format(current: bytes) -> str:
     return current.decode("ascii", "replace") or "nothing"
 
 
-def _pieces(changes: Changes) -> Sequence[Piece]:
+def _split_changes(changes: Changes) -> Sequence[Piece]:
     """Divide changes into pieces that each fit into one script call; return at least one piece."""
     pieces: list[Piece] = [([], [])]
     count = size = 0

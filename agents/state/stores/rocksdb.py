@@ -103,7 +103,7 @@ class RocksdbStore:
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         started_at = self.position()
         after = _ENTRY
-        while page := self._page(after):
+        while page := self._read_page(after):
             for key, value in page:
                 yield key[1:], value
             if self.position() != started_at:
@@ -141,7 +141,7 @@ class RocksdbStore:
 
         All but the `kept` newest folders of that kind are removed.
         """
-        folder, before = self._folder, [-1, *map(_number, _aside(self._folder, kind))]
+        folder, before = self._folder, [-1, *map(_number_of, _find_aside(self._folder, kind))]
         aside = folder.with_name(f"{folder.name}{kind}{max(before) + 1}")
         with suppress(StoreError):
             # Closing writes data that is not yet in files; an error does not matter any more.
@@ -169,7 +169,7 @@ class RocksdbStore:
             with _typed_errors(self._name, self._folder):
                 db.close()
 
-    def _page(self, after: bytes) -> list[tuple[bytes, bytes]]:
+    def _read_page(self, after: bytes) -> list[tuple[bytes, bytes]]:
         """Return the next page of entries; raise StoreDamaged if a block cannot be read.
 
         RocksDB's `items` would stop at such a block without an error, as at the end of all entries.
@@ -238,18 +238,18 @@ def _typed_errors(name: StoreName, folder: Path) -> Iterator[None]:
         raise store.StoreDamaged(f"state copy {name} in {folder} is damaged: {text}") from error
 
 
-def _aside(folder: Path, kind: str) -> Iterator[Path]:
+def _find_aside(folder: Path, kind: str) -> Iterator[Path]:
     return folder.parent.glob(f"{folder.name}{kind}*")
 
 
-def _number(path: Path) -> int:
+def _number_of(path: Path) -> int:
     digits = path.name.rpartition("-")[2]
     return int(digits) if digits.isdigit() else -1
 
 
 def _remove(folder: Path, kind: str, kept: int = 0) -> None:
     """Remove all but the `kept` newest folders of that kind; failures are retried next time."""
-    found = sorted(_aside(folder, kind), key=_number)
+    found = sorted(_find_aside(folder, kind), key=_number_of)
     for old in found[: len(found) - kept]:
         shutil.rmtree(old, ignore_errors=True)
 

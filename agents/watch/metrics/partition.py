@@ -13,7 +13,7 @@ from agents.watch.deaths import Deaths
 from agents.watch.decisions import Decisions
 from agents.watch.metrics.wait_counts import count_data
 from agents.watch.metrics.worker import TIME, Metrics, PlaceMetrics
-from agents.watch.unhealthy import Read, UnhealthySources, no_reading
+from agents.watch.unhealthy import Read, UnhealthySources, count_none
 from topology.model.event import Event
 from topology.model.field_use import FieldUse
 from topology.model.operator import Figures
@@ -59,7 +59,7 @@ class PartitionMetrics:
     metrics: Metrics
     source: TopicPartition
     streams: Sequence[str]
-    read: InitVar[Read] = no_reading
+    read: InitVar[Read] = count_none
     lanes: InitVar[Iterable[tuple[int, TopicPartition]]] = ()
 
     def __post_init__(self, read: Read, lanes: Iterable[tuple[int, TopicPartition]]) -> None:
@@ -101,7 +101,7 @@ class PartitionMetrics:
         for malformed in dead:
             self._place(malformed.stream or NO_STREAM).read(1)
         if self.metrics.unmet is not None:
-            self.metrics.unmet.look(events)
+            self.metrics.unmet.observe(events)
         self.deaths.read += len(dead)
         self.count_emitted(Step(0, [], list(dead)))
 
@@ -109,13 +109,13 @@ class PartitionMetrics:
         self.metrics.count_findings(step.results)
         if not (step.released or step.reports):
             return
-        self.decisions.saw(step.reports)
-        self.unhealthy.saw(step.reports)
+        self.decisions.note_reports(step.reports)
+        self.unhealthy.note_reports(step.reports)
         for report in step.reports:
             if type(report) is Malformed:
                 self.deaths.add(report)
         if len(self.streams) == 1 and all(stream_of(r) == self.streams[0] for r in step.reports):
-            self._went_late(self._place(self.streams[0]).observe(step))
+            self._note_late(self._place(self.streams[0]).observe(step))
             return
         parts: dict[str, Step] = {}
         for event in step.released:
@@ -123,11 +123,11 @@ class PartitionMetrics:
         for report in step.reports:
             parts.setdefault(stream_of(report), Step(0)).reports.append(report)
         for stream, part in parts.items():
-            self._went_late(self._place(stream).observe(part))
+            self._note_late(self._place(stream).observe(part))
 
-    def _went_late(self, events: Sequence[Event]) -> None:
+    def _note_late(self, events: Sequence[Event]) -> None:
         self.decisions.note_late(events)
-        self.unhealthy.came_late((event.stream, event.source) for event in events)
+        self.unhealthy.note_late((event.stream, event.source) for event in events)
 
     def set_current(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
         """Set the gauges of the partition's streams, and count the growth of its totals."""
@@ -137,7 +137,7 @@ class PartitionMetrics:
             place = self._place(stream)
             places.setdefault(place, []).append(current)
             if current.figures != self._figures.get(stream):
-                place.grew(self._figures.get(stream, {}), current.figures)
+                place.count_growth(self._figures.get(stream, {}), current.figures)
                 self._figures[stream] = current.figures
             if current.field_uses != self._field_uses.get(stream):
                 metrics.left_out(self._field_uses.get(stream, ()), current.field_uses)
@@ -145,7 +145,7 @@ class PartitionMetrics:
         for place, parts in places.items():
             held = sum(part.held for part in parts)
             oldest_ns = max(part.oldest_ns for part in parts)
-            place.set_current(held, together(part.figures for part in parts), oldest_ns)
+            place.set_current(held, sum_figures(part.figures for part in parts), oldest_ns)
         metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
         metrics.waived_partitions.labels(*self._labels).inc(shell.waivers - self._shell.waivers)
         self._shell = shell
@@ -175,7 +175,7 @@ class PartitionMetrics:
     def count_unanswered(self, outcome: str) -> None:
         self.metrics.unanswered.labels(*self._labels, outcome).inc()
 
-    def offset_passed_over(self) -> None:
+    def count_passed_over(self) -> None:
         self.metrics.offsets_passed_over.labels(*self._labels).inc()
 
     def count_restore(self, seconds: float) -> None:
@@ -186,7 +186,7 @@ class PartitionMetrics:
         """Adopt the totals of the restored state, which an earlier owner has already counted."""
         for stream, current in streams.items():
             self._figures[stream] = current.figures
-            self._place(stream).grew(current.figures, current.figures)
+            self._place(stream).count_growth(current.figures, current.figures)
             self._field_uses[stream] = current.field_uses
             self.metrics.left_out(current.field_uses, current.field_uses)
         self._shell = shell
@@ -195,7 +195,7 @@ class PartitionMetrics:
         self.overdue(0.0, "")
         # Code that still refers to the table would otherwise keep the state that `read` uses in
         # memory.
-        self.unhealthy.read = no_reading
+        self.unhealthy.read = count_none
         for place in self._places.values():
             place.forget()
         self._places.clear()
@@ -209,7 +209,7 @@ def stream_of(report: Report) -> str:
     return report.event.stream
 
 
-def together(parts: Iterable[Figures]) -> Figures:
+def sum_figures(parts: Iterable[Figures]) -> Figures:
     """Return the sums of the figures of several streams, without their times.
 
     The figures of a single stream are returned unchanged.

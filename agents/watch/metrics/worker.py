@@ -39,7 +39,7 @@ from prometheus_client.registry import Collector
 
 from agents.watch.deaths import MAX_REASONS, OTHER, Deaths
 from agents.watch.metrics.wait_counts import EDGES_MS, WaitCounts, waits_of
-from agents.watch.sentences import left_out_of
+from agents.watch.sentences import describe_left_out
 from agents.watch.unhealthy import UnhealthySources, late_families
 from topology.flow.registry import figures as figures_of_all
 from topology.flow.unmet import Unmet
@@ -270,13 +270,13 @@ class Metrics(Collector):
             labels = (self.stage, self._queries.of(use.query))
             self.unusable.labels(*labels).inc(max(0, use.unusable_count - was.unusable_count))
             self.absent.labels(*labels).inc(max(0, use.absent - was.absent))
-            for kind, sentence in left_out_of(use).items():
+            for kind, sentence in describe_left_out(use).items():
                 logged = (use.query, use.aggregate, kind)
                 if logged not in self._left_out_logged:
                     self._left_out_logged.add(logged)
                     log.warning("%s (docs/operate/schemas.md)", sentence)
 
-    def without_results(self) -> dict[str, list[str]]:
+    def find_without_results(self) -> dict[str, list[str]]:
         """Return the queries that have no results yet, with the types and fields that no event had.
 
         Windows and joins are also listed after their first result, if a field is missing.
@@ -290,10 +290,10 @@ class Metrics(Collector):
             if words and (name not in self._answered or self.unmet.is_lasting(name))
         }
 
-    def store_error(self, reason: str, count: int = 1) -> None:
+    def count_store_error(self, reason: str, count: int = 1) -> None:
         self.store_errors.labels(self.stage, self.reasons.of(reason)).inc(count)
 
-    def lags(self, source: TopicPartition, records: int, lag_ns: int | None) -> None:
+    def note_lag(self, source: TopicPartition, records: int, lag_ns: int | None) -> None:
         """Set the number of unread records, and how long the next has waited (None if unknown).
 
         If a stage reads several topics, their partitions of the same number count as one. Their
@@ -312,7 +312,7 @@ class Metrics(Collector):
         if known_ns:
             self.input_lag_seconds.labels(*place).set(max(known_ns) / NS_PER_S)
 
-    def follows(self, behind: int | None) -> None:
+    def set_standby_lag(self, behind: int | None) -> None:
         """Set how many changelog records a standby has not read; None if it is none, or unknown."""
         if behind is None:
             self.standby_lag.remove(self.stage)
@@ -347,14 +347,14 @@ class PlaceMetrics:
         self._metrics.held_oldest.labels(*self._place).set(oldest_ns / NS_PER_S)
         for figure, gauge in self._metrics.figures.items():
             if isinstance(gauge, Gauge) and figure in figures:
-                gauge.labels(*self._place).set(_in_unit(figure, figures[figure]))
+                gauge.labels(*self._place).set(_to_unit(figure, figures[figure]))
 
-    def grew(self, before: Figures, now: Figures) -> None:
+    def count_growth(self, before: Figures, now: Figures) -> None:
         """Add the growth of the operators' totals to their counters."""
         for figure, counter in self._metrics.figures.items():
             if isinstance(counter, Counter) and figure in now:
                 grown = max(0, now[figure] - before.get(figure, 0))
-                counter.labels(*self._place).inc(_in_unit(figure, grown))
+                counter.labels(*self._place).inc(_to_unit(figure, grown))
 
     def forget(self) -> None:
         """Remove the gauges of the partition; its counters stay, because they count past work."""
@@ -377,10 +377,10 @@ class PlaceMetrics:
             self._waits.observe(waits_ns)
             self._emitted.inc(len(waits_ns) - len(late))
         for report in step.reports:
-            self._report(report)
+            self._count_report(report)
         return late
 
-    def _report(self, report: Report) -> None:
+    def _count_report(self, report: Report) -> None:
         metrics = self._metrics
         match report:
             case Gap():
@@ -420,7 +420,7 @@ def _wait_family(stage: str, waits: Mapping[str, WaitCounts]) -> HistogramMetric
     return family
 
 
-def _in_unit(figure: str, value: int) -> float:
+def _to_unit(figure: str, value: int) -> float:
     return value / NS_PER_S if figure.endswith(TIME) else value
 
 

@@ -56,14 +56,14 @@ class Page:
         self._viewers = 0
 
     def routes(self) -> list[web.RouteDef]:
-        files = [web.get(path, _file(*file)) for path, file in FILES.items()]
+        files = [web.get(path, _serve_file(*file)) for path, file in FILES.items()]
         return [*files, web.get("/events", self._events), web.get("/settings", self._whole)]
 
     async def _whole(self, _: web.Request) -> web.Response:
         text = await asyncio.to_thread(self._settings)
         return web.Response(text=text, headers=HEADERS)
 
-    async def _view(self) -> bytes:
+    async def _encode_view(self) -> bytes:
         """Return the view as JSON; all requests within half a second share it.
 
         Only one view is computed at a time.
@@ -86,7 +86,7 @@ class Page:
         try:
             await response.prepare(request)
             while True:
-                await response.write(b"data: " + await self._view() + b"\n\n")
+                await response.write(b"data: " + await self._encode_view() + b"\n\n")
                 await asyncio.sleep(EVERY_S)
         except ConnectionError:
             return response  # The page was closed.
@@ -94,7 +94,7 @@ class Page:
             self._viewers -= 1
 
 
-def _file(name: str, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _serve_file(name: str, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:
     body = (FOLDER / name).read_bytes()
 
     async def answer(_: web.Request) -> web.Response:

@@ -46,7 +46,7 @@ def source_of(each: Entry) -> StreamSource:
     return each["stream"], each["source"]
 
 
-def named_sources(
+def choose_sources(
     waiting: Sequence[Entry], clocks: Sequence[Entry], unhealthy: Iterable[Entry]
 ) -> dict[str, list[Entry]]:
     """Return the three lists with the named sources only, the worst first in each list."""
@@ -54,22 +54,22 @@ def named_sources(
     named = {
         source_of(each)
         for chosen in (
-            nsmallest(MAX_WAITING, waiting, longest),
-            nsmallest(MAX_HOLDING, waiting, most("held")),
-            nsmallest(MAX_LATE, (each for each in summed if each["late"]), most("late")),
-            nsmallest(MAX_LOST, (each for each in summed if each["lost"]), most("lost")),
-            nsmallest(MAX_UNSURE, clocks, most("error_ns")),
+            nsmallest(MAX_WAITING, waiting, rank_by_wait),
+            nsmallest(MAX_HOLDING, waiting, rank_by("held")),
+            nsmallest(MAX_LATE, (each for each in summed if each["late"]), rank_by("late")),
+            nsmallest(MAX_LOST, (each for each in summed if each["lost"]), rank_by("lost")),
+            nsmallest(MAX_UNSURE, clocks, rank_by("error_ns")),
         )
         for each in chosen
     }
     return {
-        "waiting": _of(named, waiting, longest),
-        "unhealthy": _of(named, summed, most("late")),
-        "clocks": _of(named, clocks, most("error_ns")),
+        "waiting": _pick_entries(named, waiting, rank_by_wait),
+        "unhealthy": _pick_entries(named, summed, rank_by("late")),
+        "clocks": _pick_entries(named, clocks, rank_by("error_ns")),
     }
 
 
-def _of(named: set[StreamSource], entries: Iterable[Entry], rank: Rank) -> list[Entry]:
+def _pick_entries(named: set[StreamSource], entries: Iterable[Entry], rank: Rank) -> list[Entry]:
     """Return the worst entry of each source, which has several if it is in several partitions."""
     found: dict[StreamSource, Entry] = {}
     for each in sorted((each for each in entries if source_of(each) in named), key=rank):
@@ -97,11 +97,11 @@ def merge_entries(unhealthy: Iterable[Entry]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def longest(each: Entry) -> tuple[int, str]:
+def rank_by_wait(each: Entry) -> tuple[int, str]:
     """Return a sort key that puts the source that has waited longest first."""
     return (each.get("since") or each["now"]) - each["now"], each["source"]
 
 
-def most(count: str) -> Rank:
+def rank_by(count: str) -> Rank:
     """Return a sort-key function that puts the source with the greatest `count` first."""
     return lambda each: (-(each[count] or 0), each["source"])

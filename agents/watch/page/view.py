@@ -17,8 +17,8 @@ from typing import Any, Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.watch.deaths import join_counts
-from agents.watch.page.sources import IN_ORDER, named_sources
-from agents.watch.sentences import scatter, what_helps, why_held, why_late
+from agents.watch.page.sources import IN_ORDER, choose_sources
+from agents.watch.sentences import describe_scattered, what_helps, why_held, why_late
 from topology.config.stages import operators_named
 from topology.model.late import CAUSES
 from topology.model.result import EMIT
@@ -55,7 +55,7 @@ Table = dict[str, dict[str, float]]
 Explained = Sequence[Mapping[str, Any]]
 
 
-def view(
+def build_view(
     health: Mapping[str, Any],
     partitions: Explained,
     metrics: Iterable[str],
@@ -70,22 +70,22 @@ def view(
     busy = [part for part in partitions if part["now"] or part["high_watermark"]]
     return {
         "health": health,
-        "stages": _stages(partitions, counts, reasons["late"]),
+        "stages": _describe_stages(partitions, counts, reasons["late"]),
         "partitions": _list_owned(partitions),
         "late": _late(partitions),
-        "log": _newest({"of": name, **line} for name in log for line in log[name]),
-        "streams": [found for part in busy for found in _streams(part)][:MAX_PARTITIONS],
-        "sources": _sources(busy),
-        "queries": _queries(busy, results),
+        "log": _pick_newest({"of": name, **line} for name in log for line in log[name]),
+        "streams": [found for part in busy for found in _describe_streams(part)][:MAX_PARTITIONS],
+        "sources": _describe_sources(busy),
+        "queries": _describe_queries(busy, results),
         "reasons": {
             "late": {name: max(counts.values()) for name, counts in reasons["late"].items()},
             "dead": {name: sum(counts.values()) for name, counts in reasons["dead"].items()},
         },
-        **_deaths(partitions, reasons["late"]),
+        **_describe_deaths(partitions, reasons["late"]),
     }
 
 
-def _deaths(partitions: Explained, late: Iterable[str]) -> View:
+def _describe_deaths(partitions: Explained, late: Iterable[str]) -> View:
     """Return `alarms`, `remedies` and `examples`.
 
     An alarm names a stage with mostly dead letters, or sources that use several partitions. The
@@ -97,7 +97,7 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
     remedies = {why: "; ".join([why_late(why), *what_helps(why)]) for why in CAUSES if why in late}
     for stage in dict.fromkeys(part["stage"] for part in partitions):
         deaths = join_counts(part["deaths"] for part in partitions if part["stage"] == stage)
-        if (alarm := deaths.alarm()) is not None:
+        if (alarm := deaths.find_alarm()) is not None:
             alarms.append(f"{stage}: {alarm}")
         for reason, first in deaths.reasons():
             remedies[reason] = first.detail
@@ -106,7 +106,7 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
         line
         for part in partitions
         for stream, operators in part["streams"].items()
-        for line in scatter(stream, operators.get("merge", {}).get("wandering", ()))
+        for line in describe_scattered(stream, operators.get("merge", {}).get("wandering", ()))
     ]
     return {"alarms": alarms, "remedies": remedies, "examples": examples}
 
@@ -138,7 +138,7 @@ def _table() -> Table:
     return defaultdict(lambda: defaultdict(float))
 
 
-def _stages(
+def _describe_stages(
     partitions: Explained,
     counts: Mapping[str, Any],
     late: Mapping[str, Mapping[str, float]],
@@ -159,14 +159,16 @@ def _stages(
             "lag_ns": lags_ns.get(name, 0),
             **counts.get(name, {}),
             "late": sum(
-                by_stage.get(name, 0) for reason, by_stage in late.items() if _decides(name, reason)
+                by_stage.get(name, 0)
+                for reason, by_stage in late.items()
+                if _is_decided_in(name, reason)
             ),
         }
         for name in names
     ]
 
 
-def _decides(stage: str, reason: str) -> bool:
+def _is_decided_in(stage: str, reason: str) -> bool:
     """Return whether an operator of the stage decides that an event is late for this reason."""
     cause = CAUSES.get(reason)
     return cause is None or cause.decided_in.split(".")[1] in operators_named(stage)
@@ -203,16 +205,16 @@ def _late(partitions: Explained) -> list[View]:
         {"stage": part["stage"], **each}
         for part in partitions
         for each in part["late"]
-        if _decides(part["stage"], each["reason"])
+        if _is_decided_in(part["stage"], each["reason"])
     )
-    return _newest(found)
+    return _pick_newest(found)
 
 
-def _newest(entries: Iterable[View]) -> list[View]:
+def _pick_newest(entries: Iterable[View]) -> list[View]:
     return nlargest(MAX_NEWEST, entries, key=itemgetter("at_ns"))
 
 
-def _streams(part: Mapping[str, Any]) -> Iterable[View]:
+def _describe_streams(part: Mapping[str, Any]) -> Iterable[View]:
     """Yield, for each merge of the partition, its watermark and the sources for which it waits."""
     for stream, operators in part["streams"].items():
         merge = operators.get("merge")
@@ -229,7 +231,7 @@ def _streams(part: Mapping[str, Any]) -> Iterable[View]:
         }
 
 
-def _sources(partitions: Explained) -> View:
+def _describe_sources(partitions: Explained) -> View:
     """Return the worst sources, and totals over all sources."""
     waiting: list[View] = []
     clocks: list[View] = []
@@ -246,19 +248,19 @@ def _sources(partitions: Explained) -> View:
                 waiting += [{**place, **each, "why": why_held(each)} for each in reorder["waiting"]]
                 holding[stream] = {each["source"] for each in reorder["waiting"]}
             if clock:
-                clocks += [_entry({**place, **each}, holding) for each in clock["clocks"]]
+                clocks += [_make_entry({**place, **each}, holding) for each in clock["clocks"]]
                 for state in ("synced", "stale", "unsynced", "suspect", "broken"):
                     totals[state] += clock[state]
-        unhealthy += [_entry(each, holding) for each in part["unhealthy"]]
+        unhealthy += [_make_entry(each, holding) for each in part["unhealthy"]]
     return {
         "known": known,
         "waiting_in_all": len(waiting),
-        **named_sources(waiting, clocks, unhealthy),
+        **choose_sources(waiting, clocks, unhealthy),
         "states": totals,
     }
 
 
-def _entry(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
+def _make_entry(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
     """Return the entry; add `in_order` if its partition buffers no event of the source."""
     here = holding.get(each["stream"])
     is_in_order = here is not None and each["source"] not in here
@@ -268,7 +270,9 @@ def _entry(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
 QUALITY: Final = ("target_ppm", "achieved_ppm", "wait_mean_ns")
 
 
-def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) -> list[View]:
+def _describe_queries(
+    partitions: Explained, results: Mapping[str, Mapping[str, float]]
+) -> list[View]:
     """Return the results of each query, and its quality in the partition where it is worst."""
     quality: dict[str, View] = {}
     for part in partitions:

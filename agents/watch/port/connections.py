@@ -69,12 +69,12 @@ class Connections:
         finally:
             if peer in self._asking:
                 del self._asking[peer]
-                self._wait(peer, KEPT_S)
+                self._schedule_close(peer, KEPT_S)
 
     def _note_opened(self, peer: asyncio.Transport) -> None:
         if len(self._waiting) + len(self._asking) >= MOST:
             self._close(next(iter(self._waiting or self._asking)))
-        self._wait(peer, HEAD_S)
+        self._schedule_close(peer, HEAD_S)
 
     def _note_lost(self, peer: asyncio.Transport) -> None:
         self._asking.pop(peer, None)
@@ -82,7 +82,7 @@ class Connections:
         if timer is not None:
             timer.cancel()
 
-    def _wait(self, peer: asyncio.Transport, most_s: float) -> None:
+    def _schedule_close(self, peer: asyncio.Transport, most_s: float) -> None:
         loop = asyncio.get_running_loop()
         self._waiting[peer] = loop.call_later(most_s, self._close, peer)
 

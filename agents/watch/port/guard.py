@@ -31,7 +31,7 @@ OTHER_HOSTS: Final = ("//", "/\\")
 LOCALHOST: Final = "localhost"
 
 
-def guard(token: str, port: int) -> Middleware:
+def make_guard(token: str, port: int) -> Middleware:
     """Return the middleware that checks the token, for `web.Application(middlewares=…)`."""
     cookie = f"inorder_{port}"
     content = hmac.digest(token.encode(), cookie.encode(), "sha256").hex()
@@ -42,13 +42,13 @@ def guard(token: str, port: int) -> Middleware:
             return await handler(request)
         if request.path.startswith(OTHER_HOSTS):
             raise web.HTTPNotFound
-        if _is_it(token, request.query.get(QUERY)):
+        if _is_token(token, request.query.get(QUERY)):
             found = web.HTTPSeeOther(request.path)
             found.set_cookie(cookie, content, httponly=True, samesite="Strict")
             raise found
         sent = request.headers.get("Authorization", "")
         bearer = sent.removeprefix(BEARER) if sent.startswith(BEARER) else None
-        if _is_it(token, bearer) or _is_it(content, request.cookies.get(cookie)):
+        if _is_token(token, bearer) or _is_token(content, request.cookies.get(cookie)):
             return await handler(request)
         return web.Response(
             status=401,
@@ -60,17 +60,17 @@ def guard(token: str, port: int) -> Middleware:
     return guard
 
 
-def guards(host: str, port: int, token: str | None) -> list[Middleware]:
+def make_guards(host: str, port: int, token: str | None) -> list[Middleware]:
     """Return the middleware that checks the token, or `Host` on loopback without a token."""
     if token is not None:
-        return [guard(token, port)]
-    address = _address(host)
+        return [make_guard(token, port)]
+    address = _parse_address(host)
     on_loopback = host == LOCALHOST or (address is not None and address.is_loopback)
-    return [called_by_own_name] if on_loopback else []
+    return [refuse_foreign_host] if on_loopback else []
 
 
 @web.middleware
-async def called_by_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def refuse_foreign_host(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Admit requests that name this machine by an address or as localhost; refuse others."""
     if request.path in OPEN or _is_own(request.headers.get("Host", "")):
         return await handler(request)
@@ -87,17 +87,17 @@ def _is_own(called: str) -> bool:
         name = urlsplit(f"//{called}").hostname or ""
     except ValueError:
         return False
-    return not called or name == LOCALHOST or _address(name) is not None
+    return not called or name == LOCALHOST or _parse_address(name) is not None
 
 
-def _address(name: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(name: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(name)
     except ValueError:
         return None
 
 
-def _is_it(token: str, shown: str | None) -> bool:
+def _is_token(token: str, shown: str | None) -> bool:
     if shown is None:
         return False
     # Bytes that are not UTF-8 arrive as lone surrogates, which `strict` cannot encode.

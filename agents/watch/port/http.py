@@ -39,8 +39,8 @@ from prometheus_client.exposition import choose_encoder
 
 from agents.watch.page.serving import Page
 from agents.watch.port.connections import ACCEPTED, BACKLOG, Connections
-from agents.watch.port.guard import guards
-from agents.watch.port.question import NoQuestion, Question, question
+from agents.watch.port.guard import make_guards
+from agents.watch.port.question import NoQuestion, Question, parse_question
 
 LOOPBACK: Final = "127.0.0.1"
 FREE_PORT: Final = 0
@@ -104,12 +104,16 @@ class HttpServer:
     def __post_init__(self) -> None:
         self._connections = Connections()
         self._routes = (
-            web.get("/live", _guard(_health(self.live))),
-            web.get("/ready", _guard(_health(self.ready))),
-            web.get("/health", _guard(self._health_of_both)),
-            web.get("/metrics", _guard(self._metrics)),
-            web.get("/explain", _guard(lambda _: _answer_found(self.explain()))),
-            *(() if self.event is None else (web.get("/event", _guard(self._locate)),)),
+            web.get("/live", _guard_handler(_make_health_handler(self.live))),
+            web.get("/ready", _guard_handler(_make_health_handler(self.ready))),
+            web.get("/health", _guard_handler(self._answer_both)),
+            web.get("/metrics", _guard_handler(self._answer_metrics)),
+            web.get("/explain", _guard_handler(lambda _: _answer_found(self.explain()))),
+            *(
+                ()
+                if self.event is None
+                else (web.get("/event", _guard_handler(self._answer_event)),)
+            ),
             *(() if self.page is None else self.page.routes()),
         )
 
@@ -119,7 +123,7 @@ class HttpServer:
             raise RuntimeError("the server has been started already")
         sockets = self.sockets or bind(self.host, self.port)
         host, port = sockets[0].getsockname()[:2]
-        guarding = [self._connections.middleware, *guards(self.host, port, self.token)]
+        guarding = [self._connections.middleware, *make_guards(self.host, port, self.token)]
         application = web.Application(middlewares=guarding)
         application.add_routes(self._routes)
         runner = self._runner = web.AppRunner(
@@ -139,38 +143,38 @@ class HttpServer:
         if runner is not None:
             await runner.cleanup()
 
-    async def _health_of_both(self, _: web.Request) -> web.Response:
+    async def _answer_both(self, _: web.Request) -> web.Response:
         both = {"live": self.live().plain(), "ready": self.ready().plain()}
-        return _json({**both, **self.about()})
+        return _respond_json({**both, **self.about()})
 
-    async def _metrics(self, request: web.Request) -> web.Response:
+    async def _answer_metrics(self, request: web.Request) -> web.Response:
         if self.scrape is not None:
             await self.scrape()
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         body = encode(self.registry)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def _locate(self, request: web.Request) -> web.Response:
+    async def _answer_event(self, request: web.Request) -> web.Response:
         assert self.event is not None
         try:
-            asked = question(request.query)
+            asked = parse_question(request.query)
         except NoQuestion as wrong:
-            return _json({"error": str(wrong)}, status=400)
+            return _respond_json({"error": str(wrong)}, status=400)
         return await _answer_found(self.event(asked))
 
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
-def _health(ask: Callable[[], Health]) -> Handler:
+def _make_health_handler(ask: Callable[[], Health]) -> Handler:
     async def answer(_: web.Request) -> web.Response:
         health = ask()
-        return _json(health.plain(), status=200 if health.ok else 503)
+        return _respond_json(health.plain(), status=200 if health.ok else 503)
 
     return answer
 
 
-def _guard(handler: Handler) -> Handler:
+def _guard_handler(handler: Handler) -> Handler:
     """Return a handler that logs the stack trace of a failure and answers with the error's text."""
 
     async def answer(request: web.Request) -> web.Response:
@@ -178,16 +182,16 @@ def _guard(handler: Handler) -> Handler:
             return await handler(request)
         except Exception as error:  # The callables are the caller's code.
             logger.exception("%s failed", request.path)
-            return _json({"error": f"{type(error).__name__}: {error}"}, status=500)
+            return _respond_json({"error": f"{type(error).__name__}: {error}"}, status=500)
 
     return answer
 
 
 async def _answer_found(found: Any) -> web.Response:
-    return _json(await found if isawaitable(found) else found)
+    return _respond_json(await found if isawaitable(found) else found)
 
 
-def _json(value: Any, status: int = 200) -> web.Response:
+def _respond_json(value: Any, status: int = 200) -> web.Response:
     body = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
     return web.Response(body=body, status=status, content_type="application/json")
 
@@ -220,7 +224,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
     return found
 
 
-def address(text: str) -> tuple[str, int]:
+def parse_address(text: str) -> tuple[str, int]:
     """Return the host and the port of HOST:PORT; raise ValueError if the text is invalid.
 
     An IPv6 host is in brackets.

@@ -34,7 +34,7 @@ class Question:
         return {name: str(value) for name, value in asked if value not in {None, NO_EPOCH}}
 
 
-def question(query: Mapping[str, str]) -> Question:
+def parse_question(query: Mapping[str, str]) -> Question:
     """Return the question that a query asks; raise NoQuestion if the query names no event."""
     unknown = sorted(query.keys() - set(FIELDS))
     if unknown:
@@ -43,11 +43,11 @@ def question(query: Mapping[str, str]) -> Question:
     if not 0 < len(source) <= LONGEST_NAME:
         raise NoQuestion("source: name the source of the event, such as source=press-7&seq=17")
     stream = query.get("stream") or None
-    epoch = _number(query, "epoch") if query.get("epoch") else NO_EPOCH
-    return Question(source, _number(query, "seq"), stream, epoch)
+    epoch = _parse_number(query, "epoch") if query.get("epoch") else NO_EPOCH
+    return Question(source, _parse_number(query, "seq"), stream, epoch)
 
 
-def _number(query: Mapping[str, str], field: str) -> int:
+def _parse_number(query: Mapping[str, str], field: str) -> int:
     text = query.get(field, "").strip()
     if not (text.isascii() and text.isdigit() and len(text) < len(str(LARGEST)) + 1):
         raise NoQuestion(f"{field}: {text!r} is not a number of at most 19 digits, such as 17")

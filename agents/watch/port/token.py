@@ -20,7 +20,7 @@ class TokenRefused(ValueError):
     """The given token is invalid; the message says why."""
 
 
-def bearing(token: str | None) -> dict[str, str]:
+def make_bearer_headers(token: str | None) -> dict[str, str]:
     """Return the HTTP headers that send the token; no headers if `token` is None."""
     return {} if token is None else {"Authorization": f"{BEARER}{token}"}
 

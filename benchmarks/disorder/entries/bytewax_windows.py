@@ -34,7 +34,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 WINDOWS_MS: Final = {"q5": (2_000, 500), "q7": (1_000, 1_000), "q8": (2_000, 2_000)}
 
 
-def instant(us: str | int) -> datetime:
+def to_datetime(us: str | int) -> datetime:
     return EPOCH + timedelta(microseconds=int(us))
 
 
@@ -46,13 +46,13 @@ class Arrivals:
 
     def time_of(self, row: Row) -> datetime:
         self.at_us = max(self.at_us, int(row[ARRIVAL]))
-        return instant(row[TIME])
+        return to_datetime(row[TIME])
 
     def now(self) -> datetime:
-        return instant(self.at_us)
+        return to_datetime(self.at_us)
 
 
-def once(rows: Iterator[Row]) -> Iterator[Row]:
+def drop_duplicates(rows: Iterator[Row]) -> Iterator[Row]:
     seen: set[tuple[str, str]] = set()
     for row in rows:
         number = (row[SOURCE], row[SEQ])
@@ -95,7 +95,7 @@ def main() -> None:
     with Path(path).open(newline="") as file:
         cells = csv.reader(file)
         next(cells)
-        rows = once(cells)
+        rows = drop_duplicates(cells)
         first = next(rows)
         arrivals.time_of(first)  # Start the clock at the first record, not in 1970.
         flow = Dataflow("disorder")

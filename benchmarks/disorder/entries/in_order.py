@@ -98,24 +98,26 @@ class Answers:
 
     def changes(self, records: list[Record]) -> Iterator[Change]:
         found = [record for record in records if isinstance(record, WindowRecord)]
-        rows = self._hottest(found) if self._query == "q5" else map(self._row, found)
+        rows = (
+            self._hottest_changes(found) if self._query == "q5" else map(self._window_change, found)
+        )
         matches = [record for record in records if isinstance(record, MatchRecord)]
-        for start_us, key, value in chain(rows, map(self._leap, matches)):
+        for start_us, key, value in chain(rows, map(self._leap_change, matches)):
             if self._given.get((start_us, key), "") != value:
                 self._given[start_us, key] = value
                 yield start_us, key, value
 
-    def _leap(self, result: MatchRecord) -> Change:
+    def _leap_change(self, result: MatchRecord) -> Change:
         values = result.values
         value = "" if result.op == "retract" else f"{values['low']}:{values['high']}"
         return result.start_ns // 1_000, str(result.key[0]), value
 
-    def _row(self, result: WindowRecord) -> Change:
+    def _window_change(self, result: WindowRecord) -> Change:
         values = {} if result.op == "retract" else result.values
         value = str(int(values["n"])) if values.get("n") and values.get("new", 1) else ""
         return result.start_ns // 1_000, str(result.key or ""), value
 
-    def _hottest(self, found: list[WindowRecord]) -> Iterator[Change]:
+    def _hottest_changes(self, found: list[WindowRecord]) -> Iterator[Change]:
         """Yield one answer for each window of these results, after all of them are counted."""
         for result in found:
             self._counts.setdefault(result.start_ns, {})[result.key] = result.values["n"]

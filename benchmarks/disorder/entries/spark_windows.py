@@ -33,7 +33,7 @@ SETTINGS: Final = {
 }
 
 
-def dealt(path: str, batch_us: int, query: str, folder: Path) -> list[int]:
+def write_batches(path: str, batch_us: int, query: str, folder: Path) -> list[int]:
     """Write a file for each batch, and return the arrival of the last record in each."""
     ends = []
     with Path(path).open(newline="") as file:
@@ -94,7 +94,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, checkpoint = Path(name) / "in", Path(name) / "checkpoint"
         folder.mkdir()
-        ends = dealt(path, int(batch_ms) * 1_000, query, folder)
+        ends = write_batches(path, int(batch_ms) * 1_000, query, folder)
         builder = SparkSession.builder.master("local[1]")
         for key, value in SETTINGS.items():
             builder = builder.config(key, value)

@@ -41,7 +41,7 @@ GAP_US: Final = 500_000
 LEAP_US: Final = 100_000
 
 
-def bound(bound_us: int) -> Rule:
+def make_bounded_rule(bound_us: int) -> Rule:
     newest_us = 0
 
     def watermark_us(_: str, time_us: int) -> int:
@@ -52,7 +52,7 @@ def bound(bound_us: int) -> Rule:
     return watermark_us
 
 
-def histogram() -> Rule:
+def make_histogram_rule() -> Rule:
     newest_us: dict[str, int] = defaultdict(int)
     lates_us: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=5_000))
     seen: Counter[str] = Counter()
@@ -212,7 +212,7 @@ def count_bid(state: Counter[str], row: Row) -> None:
         state[row[KEY]] += 1
 
 
-def hottest(state: Counter[str]) -> dict[str, str]:
+def answer_hottest(state: Counter[str]) -> dict[str, str]:
     if not state:
         return {}
     auction = min(state, key=lambda key: (-state[key], int(key)))
@@ -224,34 +224,34 @@ def raise_price(state: Counter[str], row: Row) -> None:
         state[""] = max(state[""], int(row[PRICE]))
 
 
-def prices(state: Counter[str]) -> dict[str, str]:
+def answer_prices(state: Counter[str]) -> dict[str, str]:
     return {"": str(state[""])} if state else {}
 
 
-def take_seller(state: Counter[tuple[str, str]], row: Row) -> None:
+def count_seller(state: Counter[tuple[str, str]], row: Row) -> None:
     if row[TYPE] != "bid":
         state[row[TYPE], row[KEY] if row[TYPE] == "person" else row[BY]] += 1
 
 
-def new_sellers(state: Counter[tuple[str, str]]) -> dict[str, str]:
+def answer_new_sellers(state: Counter[tuple[str, str]]) -> dict[str, str]:
     opened = {person: count for (kind, person), count in state.items() if kind == "auction"}
     return {key: str(count) for key, count in opened.items() if ("person", key) in state}
 
 
 def windowing_of(query: str, late_us: int) -> Windowing:
     if query == "q5":
-        return Windows(2_000_000, 500_000, late_us, count_bid, hottest)
+        return Windows(2_000_000, 500_000, late_us, count_bid, answer_hottest)
     if query == "q7":
-        return Windows(1_000_000, 1_000_000, late_us, raise_price, prices)
+        return Windows(1_000_000, 1_000_000, late_us, raise_price, answer_prices)
     if query == "q8":
-        return Windows(2_000_000, 2_000_000, late_us, take_seller, new_sellers)
+        return Windows(2_000_000, 2_000_000, late_us, count_seller, answer_new_sellers)
     return Sessions(late_us) if query == "q11" else Leaps(late_us)
 
 
 def rule_of(name: str) -> Rule:
     if name == "histogram":
-        return histogram()
-    return bound(int(name.removeprefix("bounded:")) * 1_000 if name != "none" else 0)
+        return make_histogram_rule()
+    return make_bounded_rule(int(name.removeprefix("bounded:")) * 1_000 if name != "none" else 0)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from cli.local import classes
 from cli.local.kafka import jars, settings
-from cli.local.kafka.client import answers, create_topic
+from cli.local.kafka.client import create_topic, is_answering
 from cli.local.ports import LOOPBACK, free_ports
 from cli.local.process import NotReady, Process
 from cli.local.server import Server
@@ -61,7 +61,7 @@ class KafkaBroker(Server):
         advertised: Mapping[str, Sequence[int]] | None = None,
         version: str = jars.VERSION,
     ) -> None:
-        self._settings = settings.share(nodes, listeners) | dict(overrides or {})
+        self._settings = settings.shared_settings(nodes, listeners) | dict(overrides or {})
         self._folder = folder
         self._heap_mib = heap_mib
         self._format_options = list(format_options)
@@ -131,28 +131,34 @@ class KafkaBroker(Server):
 
     def _prepare(self) -> None:
         classpath = jars.classpath(self._version)
-        archived = classes.reading(jars.folder(self._version))
+        archived = classes.read_options(jars.folder(self._version))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for number in range(len(self._controller_ports)):
             folder = self._folder / f"node-{number + 1}"
             folder.mkdir(parents=True)
-            own = settings.of_node(number, self._ports, self._controller_ports, self._advertised)
+            own = settings.settings_of_node(
+                number, self._ports, self._controller_ports, self._advertised
+            )
             own["log.dirs"] = str(folder / "log-dirs")
             properties = folder / "server.properties"
             properties.write_text(settings.as_properties(self._settings | own))
-            java = _java(classpath, FORMAT_HEAP_MIB, *FORMAT_OPTIONS, *archived)
+            java = _java_command(classpath, FORMAT_HEAP_MIB, *FORMAT_OPTIONS, *archived)
             _format(java, cluster, properties, self._format_options)
-            command = [*_java(classpath, self._heap_mib, *archived), "kafka.Kafka", str(properties)]
+            command = [
+                *_java_command(classpath, self._heap_mib, *archived),
+                "kafka.Kafka",
+                str(properties),
+            ]
             self.nodes.append(Process(f"kafka-{number + 1}", command, folder))
 
     def _wait(self, timeout_s: float) -> None:
         running = sum(node.is_alive() for node in self.nodes)
         for node, port in zip(self.nodes, self._ports[settings.PLAIN], strict=True):
             if node.is_alive():
-                node.wait_until(partial(answers, f"{LOOPBACK}:{port}", running), timeout_s)
+                node.wait_until(partial(is_answering, f"{LOOPBACK}:{port}", running), timeout_s)
 
 
-def _java(classpath: str, heap_mib: int, *options: str) -> list[str]:
+def _java_command(classpath: str, heap_mib: int, *options: str) -> list[str]:
     return [
         "java",
         "-server",

@@ -22,7 +22,7 @@ _silent.addHandler(logging.NullHandler())
 _silent.propagate = False
 
 
-def answers(server: str, brokers: int) -> bool:
+def is_answering(server: str, brokers: int) -> bool:
     """Return whether the server HOST:PORT itself answers, and knows at least `brokers` brokers.
 
     Each call has its own client, because a client that knows other brokers might ask them.
@@ -48,7 +48,9 @@ def create_topic(
     topic = NewTopic(name, partitions, replication, config=dict(config or {}))
     client.create_topics([topic])[name].result(CREATE_TIMEOUT_S)
     wait_until(
-        lambda: _leaders(client, name) == partitions, CREATE_TIMEOUT_S, f"the leaders of {name}"
+        lambda: _count_leaders(client, name) == partitions,
+        CREATE_TIMEOUT_S,
+        f"the leaders of {name}",
     )
 
 
@@ -61,6 +63,6 @@ def _client(bootstrap: str) -> AdminClient:
     return AdminClient(settings, logger=_silent)
 
 
-def _leaders(client: AdminClient, name: str) -> int:
+def _count_leaders(client: AdminClient, name: str) -> int:
     topic = client.list_topics(name, timeout=ASK_TIMEOUT_S).topics[name]
     return sum(partition.leader >= 0 for partition in topic.partitions.values())

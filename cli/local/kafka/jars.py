@@ -19,19 +19,19 @@ LOG_SETTINGS = HERE / "log4j2.yaml"
 
 def missing() -> str | None:
     """Return why a broker cannot run from jars here; None if it can."""
-    return of_version(VERSION).missing()
+    return jars_of_version(VERSION).missing()
 
 
 def classpath(version: str = VERSION) -> str:
     """Return the class path for `java -cp`; fetch the jars first if they are absent."""
-    return str(of_version(version).brought() / "*")
+    return str(jars_of_version(version).fetch_folder() / "*")
 
 
 def folder(version: str = VERSION) -> Path:
     """Return the folder of the jars, which exists once they have been fetched."""
-    return of_version(version).folder()
+    return jars_of_version(version).folder()
 
 
-def of_version(version: str = VERSION) -> Jars:
+def jars_of_version(version: str = VERSION) -> Jars:
     """Return the set of jars of a release."""
     return Jars(HERE / "pom.xml", f"kafka-{version}", {"kafka.version": version})

@@ -19,7 +19,7 @@ PLAIN: Final = "PLAINTEXT"
 """Name of the listener that brokers, tests and benchmarks use."""
 
 
-def share(nodes: int, protocols: Mapping[str, str] | None = None) -> dict[str, str]:
+def shared_settings(nodes: int, protocols: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the settings that all nodes of a cluster of `nodes` share.
 
     `protocols` maps the listeners in addition to the plain one to their security protocols.
@@ -60,7 +60,7 @@ def share(nodes: int, protocols: Mapping[str, str] | None = None) -> dict[str, s
     }
 
 
-def of_node(
+def settings_of_node(
     node: int,
     ports: Mapping[str, Sequence[int]],
     controller_ports: Sequence[int],
@@ -74,12 +74,12 @@ def of_node(
     return {
         "node.id": str(node + 1),
         "controller.quorum.voters": ",".join(voters),
-        "listeners": _urls(node, {**ports, "CONTROLLER": controller_ports}),
-        "advertised.listeners": _urls(node, {**ports, **(advertised or {})}),
+        "listeners": _format_urls(node, {**ports, "CONTROLLER": controller_ports}),
+        "advertised.listeners": _format_urls(node, {**ports, **(advertised or {})}),
     }
 
 
-def _urls(node: int, ports: Mapping[str, Sequence[int]]) -> str:
+def _format_urls(node: int, ports: Mapping[str, Sequence[int]]) -> str:
     return ",".join(f"{name}://{LOOPBACK}:{each[node]}" for name, each in ports.items())
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from recordings.audit.by_columns.clocks import note_jumps, note_readings
 from recordings.audit.by_columns.epochs import epochs_of
 from recordings.audit.by_columns.grouped import Flags, Groups, Ints, group_rows, shift
-from recordings.audit.by_columns.lateness import by_group, lateness_of, to_array
+from recordings.audit.by_columns.lateness import lateness_of, split_by_group, to_array
 from recordings.audit.by_columns.numbers import Numbered, track_numbers
 from recordings.audit.columns import Columns
 from recordings.audit.counting import MAX_MACHINES, Counting
@@ -156,7 +156,7 @@ def _count_late(
         machines,
         behind.late_ns,
         behind.newest_ns.tolist(),
-        by_group(fall_ns, set_back, groups),
+        split_by_group(fall_ns, set_back, groups),
         strict=True,
     ):
         machine.late_ns, machine.newest_ns = late_ns, newest_ns
@@ -193,10 +193,10 @@ def _count_jobs(columns: Columns, counting: Counting, machines: list[Machine], c
     dropping[newest_ns <= ts_ns] = 0
     dropped = [dropping > at for at in range(len(jobs.bounds_ns))]
     jobs.put(
-        _counter(window[~copy]),
-        _counter(window[copy]),
-        [_counter(window[each]) for each in dropped],
-        [_counter(window[each & copy]) for each in dropped],
+        _to_counter(window[~copy]),
+        _to_counter(window[copy]),
+        [_to_counter(window[each]) for each in dropped],
+        [_to_counter(window[each & copy]) for each in dropped],
     )
     shown = dropping > counting.shown
     counted = copy & ~shown
@@ -215,6 +215,6 @@ def _count_jobs(columns: Columns, counting: Counting, machines: list[Machine], c
         machines[of].wrong_windows.add(each)
 
 
-def _counter(windows: Ints) -> Counter[int]:
+def _to_counter(windows: Ints) -> Counter[int]:
     numbers, counts = np.unique(windows, return_counts=True)
     return Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))

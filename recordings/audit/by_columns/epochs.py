@@ -22,7 +22,7 @@ from topology.model.event import NO_EPOCH, Event
 
 def epochs_of(columns: Columns, at_ns: Ints) -> Ints:
     """Return the epoch of each row; that of a row without a number means nothing."""
-    if _rise(columns, np.flatnonzero((columns.seq != NONE) & (columns.epoch == NONE))):
+    if _are_rising(columns, np.flatnonzero((columns.seq != NONE) & (columns.epoch == NONE))):
         return np.where(columns.epoch == NONE, 0, columns.epoch)
     judged = EpochJudge(Wraps(), MAX_MACHINES).judge(_events(columns, at_ns))
     return np.fromiter(judged, np.int64, len(columns))
@@ -39,7 +39,7 @@ def _events(columns: Columns, at_ns: Ints) -> Iterator[Event]:
             yield Event(STREAM, columns.names[source], *others)
 
 
-def _rise(columns: Columns, unknown: Ints) -> bool:
+def _are_rising(columns: Columns, unknown: Ints) -> bool:
     """Return whether timestamps rise with the numbers in the rows whose epochs are unknown."""
     source, seq, ts_ns = (each[unknown] for each in (columns.source, columns.seq, columns.ts_ns))
     order = np.lexsort((seq, source))

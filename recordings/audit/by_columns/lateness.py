@@ -36,25 +36,25 @@ def lateness_of(ts_ns: Ints, groups: Groups, copy: Flags) -> Lateness:
     first = groups.order[groups.starts]
     first = first[first > 0]  # The very first row is behind none.
     newcomer_ns = (before_ns[first] - ts_ns[first]).max(initial=0)
-    late_ns = _behind(ts_ns, before_ns, copy)[groups.order]
+    late_ns = _measure_behind(ts_ns, before_ns, copy)[groups.order]
     order = groups.order
     newest_ns = running_max(kept_ns[order], groups)
     own_ns = shift(newest_ns, NEVER_NS)
     own_ns[groups.starts] = NEVER_NS
     return Lateness(
-        [*by_group(late_ns, late_ns > 0, groups)],
+        [*split_by_group(late_ns, late_ns > 0, groups)],
         int(newcomer_ns),
-        _behind(ts_ns[order], own_ns, copy[order]),
+        _measure_behind(ts_ns[order], own_ns, copy[order]),
         newest_ns[groups.ends - 1],
     )
 
 
-def _behind(ts_ns: Ints, before_ns: Ints, copy: Flags) -> Ints:
+def _measure_behind(ts_ns: Ints, before_ns: Ints, copy: Flags) -> Ints:
     is_behind = ~copy & (before_ns > ts_ns)
     return np.where(is_behind, before_ns, 0) - np.where(is_behind, ts_ns, 0)
 
 
-def by_group(values: Ints, chosen: Flags, groups: Groups) -> Iterator[array[int]]:
+def split_by_group(values: Ints, chosen: Flags, groups: Groups) -> Iterator[array[int]]:
     """Yield the chosen values of each group."""
     found = values[chosen]
     begin = 0

@@ -87,7 +87,7 @@ def _note_falls(columns: Columns, having: Ints, epochs: Sequence[NumberedEpochs]
     written = columns.epoch[having][groups.order]
     starts, ends = groups.starts.tolist(), groups.ends.tolist()
     is_written = np.maximum.reduceat(written, groups.starts) > 0
-    telling = _telling(number, groups.number, last, below)
+    telling = _find_telling(number, groups.number, last, below)
     numbers = number[telling].tolist()
     firsts = np.searchsorted(telling, groups.starts).tolist()
     zeros = np.bincount(groups.number[number == 0], minlength=len(last)).tolist()
@@ -112,7 +112,7 @@ def _note_written(falls: Falls, numbers: list[int], epochs: list[int]) -> None:
         falls.note(number)
 
 
-def _telling(number: Ints, group: Ints, last: Ints, below: Ints) -> Ints:
+def _find_telling(number: Ints, group: Ints, last: Ints, below: Ints) -> Ints:
     """Return the places of the numbers that `Falls.note` may count.
 
     A number counts from the first one on that exceeds `below`, the next smaller last number. A

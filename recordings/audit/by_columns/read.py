@@ -28,7 +28,7 @@ from recordings.audit.spool import NONE
 from recordings.csv_layout import DELIMITERS
 from recordings.file import Form, open_file
 from recordings.parquet_rows import MAX_VALUE_BYTES, parquet_file, refuse_size
-from recordings.parquet_values import instants_of
+from recordings.parquet_values import find_instant_columns
 from recordings.row import BATCH_ROWS, refuse_missing
 from recordings.rows import BYTE_ORDER_MARK, MAX_CELL_CHARS, MAX_LINE_BYTES, csv_lines
 from recordings.values import FileMapping, cells_row
@@ -100,18 +100,18 @@ class _Table:
         """
         found = {field: columns[name] for field, name in self.by.items()}
         count = len(found["source"])
-        names, codes = _dictionary(found["source"])
+        names, codes = _encode_texts(found["source"])
         absent = np.full(count, NONE)
         seq, epoch = (
-            _counts(found[field]) if field in found else absent for field in ("seq", "epoch")
+            _to_counts(found[field]) if field in found else absent for field in ("seq", "epoch")
         )
         if found["ts"].null_count:
             raise OddError
         ts_ns, arrival_ns = (
-            _times(found[field], self._unit_ns) if field in found else absent
+            _to_times(found[field], self._unit_ns) if field in found else absent
             for field in ("ts", "arrival")
         )
-        index = np.array([self._index(name) for name in names], np.int64)
+        index = np.array([self._index_of(name) for name in names], np.int64)
         offset = np.arange(first, first + count)
         self._put(index[codes], seq, epoch, ts_ns, arrival_ns, offset)
 
@@ -124,7 +124,7 @@ class _Table:
             else:
                 lacking = (NONE if n is None else n for n in (row.seq, row.epoch))
                 arrival_ns = NONE if row.arrival_ns is None else row.arrival_ns
-                index = self._index(row.source)
+                index = self._index_of(row.source)
                 found.append((index, *lacking, row.ts_ns, arrival_ns, row.offset))
         self._put(*np.array(found, np.int64).reshape(-1, 6).T)
 
@@ -136,7 +136,7 @@ class _Table:
         names, faults = [*self._names], tuple(self._faults)
         return Columns(names, source, seq, epoch, ts_ns, arrival_ns, offset, faults)
 
-    def _index(self, name: str) -> int:
+    def _index_of(self, name: str) -> int:
         return self._names.setdefault(name, len(self._names))
 
     def _put(self, *columns: Ints) -> None:
@@ -149,7 +149,7 @@ class _Table:
 # -- values ----------------------------------------------------------------------------------------
 
 
-def _dictionary(column: Any) -> tuple[list[str], Ints]:
+def _encode_texts(column: Any) -> tuple[list[str], Ints]:
     """Return the distinct texts in the order of their first rows, and the index of each row's."""
     if column.null_count or not (_is_text(column) or pa.types.is_integer(column.type)):
         raise OddError
@@ -166,26 +166,26 @@ def _is_text(column: Any) -> bool:
     return bool(pa.types.is_string(value) or pa.types.is_large_string(value))
 
 
-def _counts(column: Any) -> Ints:
+def _to_counts(column: Any) -> Ints:
     """Return integers from 0, or NONE where they are absent."""
-    if _is_text(column) and not _all(pc.ascii_is_decimal(column.cast(pa.string()))):
+    if _is_text(column) and not _are_all_set(pc.ascii_is_decimal(column.cast(pa.string()))):
         raise OddError
-    numbers = _integers(column)
+    numbers = _to_integers(column)
     if np.any((numbers < 0) & (numbers != NONE)):
         raise OddError
     return numbers
 
 
-def _all(flags: Any) -> bool:
+def _are_all_set(flags: Any) -> bool:
     """Return whether all flags are set that are not absent."""
     return bool(pc.all(flags, min_count=0).as_py())
 
 
-def _integers(column: Any) -> Ints:
+def _to_integers(column: Any) -> Ints:
     """Return integers, or NONE where they are absent."""
     if _is_text(column):
         column = column.cast(pa.string())
-        if not _all(pc.match_substring_regex(column, _INTEGER)):
+        if not _are_all_set(pc.match_substring_regex(column, _INTEGER)):
             raise OddError
     elif not pa.types.is_integer(column.type):
         raise OddError
@@ -196,17 +196,17 @@ def _integers(column: Any) -> Ints:
     return numbers
 
 
-def _times(column: Any, unit_ns: int) -> Ints:
+def _to_times(column: Any, unit_ns: int) -> Ints:
     """Return times in ns, or NONE where they are absent."""
     if _is_text(column):
         texts = column.cast(pa.string())
-        if _all(pc.match_substring_regex(texts, _INSTANT)):
+        if _are_all_set(pc.match_substring_regex(texts, _INSTANT)):
             column = texts.cast(pa.timestamp("ns", "UTC"))
     if pa.types.is_timestamp(column.type):
         if column.type.tz is None:
             raise OddError
         column, unit_ns = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64()), 1
-    numbers = _integers(column)
+    numbers = _to_integers(column)
     lacks = numbers == NONE
     most = MAX_INT64 // unit_ns
     if np.any(~lacks & ((numbers > most) | (numbers < -most))):
@@ -229,18 +229,18 @@ def _read_csv(raw: IO[bytes], path: str, table: _Table) -> None:
         raise OddError
     wanted = [*{*table.by.values()}]
     lines = 1
-    for part in _parts(raw):
+    for part in _read_parts(raw):
         if not _has_plain_rows(part, delimiter):
             raise OddError
         count = part.count(b"\n") + (not part.endswith(b"\n"))
         try:
-            table.add(_csv_part(part, names, wanted, delimiter, count), lines + 1)
+            table.add(_parse_csv_part(part, names, wanted, delimiter, count), lines + 1)
         except (OddError, pa.ArrowInvalid, UnicodeDecodeError):
-            table.add_rows(rows_of_file(table.mapping, _csv_rows(head, part, path, lines)))
+            table.add_rows(rows_of_file(table.mapping, _parse_csv_rows(head, part, path, lines)))
         lines += count
 
 
-def _parts(raw: IO[bytes]) -> Iterator[bytes]:
+def _read_parts(raw: IO[bytes]) -> Iterator[bytes]:
     """Yield the parts of a file, each of whole lines."""
     while part := raw.read(PART_BYTES):
         if not part.endswith(b"\n"):
@@ -272,7 +272,7 @@ def _has_plain_rows(part: bytes, delimiter: str) -> bool:
     )
 
 
-def _csv_part(
+def _parse_csv_part(
     part: bytes, names: list[str], wanted: list[str], delimiter: str, count: int
 ) -> dict[str, Any]:
     if len(part) > MAX_CELL_CHARS:
@@ -295,7 +295,7 @@ def _csv_part(
     return {name: found.column(name).combine_chunks() for name in wanted}
 
 
-def _csv_rows(head: bytes, part: bytes, path: str, before: int) -> Iterator[Any]:
+def _parse_csv_rows(head: bytes, part: bytes, path: str, before: int) -> Iterator[Any]:
     """Yield the rows of a part, which `before` lines of the file precede."""
     lines = csv_lines(io.BufferedReader(io.BytesIO(head + part)), path)
     names: list[str] = []
@@ -316,7 +316,11 @@ def _read_parquet(raw: IO[bytes], path: str, table: _Table) -> None:
         names = schema.names
         refuse_missing(names, path, table.mapping.columns())
         refuse_size(file.metadata, frozenset(names), path)
-        if len({*names}) < len(names) or file.metadata.num_rows > MAX_ROWS or instants_of(file):
+        if (
+            len({*names}) < len(names)
+            or file.metadata.num_rows > MAX_ROWS
+            or find_instant_columns(file)
+        ):
             raise OddError
         if not all(_is_readable(field.type) for field in schema):
             raise OddError

@@ -10,7 +10,7 @@ import pytest
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.assignor import assignor_for, group_partitions, share
+from agents.kafka.assignor import distribute, group_partitions, make_assignor
 
 TOPICS = {"a": 4, "b": 3, "c": 2}
 TOGETHER = (["a", "b"],)
@@ -46,25 +46,25 @@ def test_shares_are_even_and_stable(seed: int) -> None:
     for _ in range(10):
         members = rng.sample("abcdef", rng.randint(1, 6))
         before = {each: shares.get(each, []) for each in members}
-        shares = share(groups, before)
+        shares = distribute(groups, before)
         assert sorted(name for names in shares.values() for name in names) == groups
         sizes = [len(names) for names in shares.values()]
         assert max(sizes) - min(sizes) <= 1
         for member, names in before.items():
             kept = {*names} & {*shares[member]}
             assert len(kept) == min(len(names), len(shares[member])), "one moved without need"
-        assert share(groups, shares) == shares
+        assert distribute(groups, shares) == shares
 
 
 def test_contested_group_has_one_owner() -> None:
     one = TopicPartition("t", 0)
-    assert sorted(map(len, share([one], {"a": [one], "b": [one]}).values())) == [0, 1]
+    assert sorted(map(len, distribute([one], {"a": [one], "b": [one]}).values())) == [0, 1]
 
 
 def test_restarted_worker_keeps_share() -> None:
     owned: dict[str, list[TopicPartition]] = {"x": [], "y": []}
     workers = {
-        name: assignor_for(TOGETHER, lambda name=name: owned[name], name)  # type: ignore[misc]
+        name: make_assignor(TOGETHER, lambda name=name: owned[name], name)  # type: ignore[misc]
         for name in owned
     }
     leader = workers["x"]
@@ -87,7 +87,7 @@ def test_restarted_worker_keeps_share() -> None:
 def test_any_partition_claims_group(owner: str, claimed: TopicPartition) -> None:
     """A worker may name its group by a partition other than the one the leader uses."""
     owned = {"x": [places("c")[0]], "y": [places("c")[0]], owner: [claimed]}
-    workers = {name: assignor_for(TOGETHER, each.copy) for name, each in owned.items()}
+    workers = {name: make_assignor(TOGETHER, each.copy) for name, each in owned.items()}
     found = workers["x"].assign(CLUSTER, {name: joined(each) for name, each in workers.items()})
     assert {*found[owner].partitions()} >= {*places("a"), *places("b")}
 
@@ -95,5 +95,5 @@ def test_any_partition_claims_group(owner: str, claimed: TopicPartition) -> None
 @pytest.mark.parametrize("claim", [b"", b"{", b"[1]", b'{"owns": 3}', b'{"owns": [["z", 9]]}'])
 def test_invalid_claim_is_ignored(claim: bytes) -> None:
     stranger = ConsumerProtocolMemberMetadata(0, [*TOPICS], claim)
-    found = assignor_for(TOGETHER, list).assign(CLUSTER, {"s": stranger})
+    found = make_assignor(TOGETHER, list).assign(CLUSTER, {"s": stranger})
     assert found["s"].partitions() == EVERY

@@ -23,7 +23,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from agents.kafka import bearer as bearing
 from agents.kafka.bearer import TokenEndpoint, TokenFile, TokenUnavailable
-from agents.kafka.brokers import BrokersUnavailable, brokers_at
+from agents.kafka.brokers import BrokersUnavailable, find_brokers
 from agents.kafka.security import SecurityRefused, read_security
 from tests.agents.kafka.tokens import token
 from tests.kit.clock import Clock
@@ -298,6 +298,6 @@ def test_missing_endpoint_is_an_error() -> None:
     text = f"{OAUTH}{URL}={url}\nsasl.oauthbearer.client.id=id\n"
     security = read_security(text, {"INORDER_SASL_OAUTHBEARER_CLIENT_SECRET": SECRET})
     with pytest.raises(BrokersUnavailable, match="no token for b:9092: the token endpoint"):
-        brokers_at("b:9092", security)
+        find_brokers("b:9092", security)
     assert SECRET not in repr(security)
-    assert security.aiokafka()["sasl_oauth_token_provider"] is security.bearer
+    assert security.to_aiokafka()["sasl_oauth_token_provider"] is security.bearer

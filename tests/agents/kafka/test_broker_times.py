@@ -16,7 +16,7 @@ from agents.kafka.broker_times import DRIFT_PPM, MILLION, NS_PER_MS, BrokerTimes
 from agents.kafka.brokers import Brokers
 from agents.kafka.declared import BROKER_TIMES, TopicSpec
 from agents.kafka.partition_queue import steady_ns
-from agents.kafka.topics import create
+from agents.kafka.topics import ensure_topics
 from tests.seeds import seeds_of_today
 from tests.services import SharedKafka
 from tests.waiting import until
@@ -154,7 +154,7 @@ def test_wrong_wall_clock_is_noted(off_ns: int, expected: str) -> None:
 def test_unknown_time_is_a_fault() -> None:
     times = BrokerTimes()
     assert not times.faults(HOUR)
-    times.want(ONE, 0)
+    times.request_probes(ONE, 0)
     assert not times.faults(9 * S)
     times.note_failure("the right Write to app.broker-times is missing")
     (fault,) = times.faults(11 * S)
@@ -163,13 +163,13 @@ def test_unknown_time_is_a_fault() -> None:
     times.take_probes({ONE: probe(steady, 12 * S, 1, 1)})
     assert not times.faults(13 * S)
     # A broker that leads no partition of the topic gets the lowest time of the others.
-    times.want(TWO, -HOUR)
-    times.want(TWO, 13 * S)
+    times.request_probes(TWO, -HOUR)
+    times.request_probes(TWO, 13 * S)
     assert not times.faults(HOUR)
     # The right is revoked later. An old bound would not show a step back.
-    times.want(ONE, 20 * S)
+    times.request_probes(ONE, 20 * S)
     assert times.least_ns(ONE, 20 * S) is not None
-    times.want(ONE, 60 * S)
+    times.request_probes(ONE, 60 * S)
     assert times.least_ns(ONE, 60 * S) is None
     assert times.most_ns(ONE, 60 * S) is None
     assert times.faults(71 * S)
@@ -226,7 +226,7 @@ async def test_broken_client_is_replaced(
     running = asyncio.create_task(probing.run())
 
     def many() -> bool:
-        probing.times.want(ONE, 0)
+        probing.times.request_probes(ONE, 0)
         return BrokenProducer.made >= 5
 
     await until(many)
@@ -256,12 +256,12 @@ async def test_real_broker_time_is_bounded(
     kafka: SharedKafka, unique_name: Callable[[str], str]
 ) -> None:
     topic = unique_name("broker-times")
-    create([TopicSpec(topic, 1, BROKER_TIMES, per_broker=True)], kafka.bootstrap, 1)
+    ensure_topics([TopicSpec(topic, 1, BROKER_TIMES, per_broker=True)], kafka.bootstrap, 1)
     probing = Probing(Brokers(kafka.bootstrap, is_embedded=False), topic)
     running = asyncio.create_task(probing.run())
     try:
         before_ns = steady_ns()
-        probing.times.want(ONE, before_ns)
+        probing.times.request_probes(ONE, before_ns)
         await until(lambda: probing.times.least_ns(ONE, steady_ns()) is not None)
         # The broker runs on this machine, so both have one wall clock.
         mono_ns, wall_ns = steady_ns(), time.time_ns()
@@ -278,11 +278,11 @@ async def test_wrong_timestamp_type_is_named(
     kafka: SharedKafka, unique_name: Callable[[str], str]
 ) -> None:
     topic = unique_name("broker-times")
-    create([TopicSpec(topic, 1, {})], kafka.bootstrap, 1)
+    ensure_topics([TopicSpec(topic, 1, {})], kafka.bootstrap, 1)
     probing = Probing(Brokers(kafka.bootstrap, is_embedded=False), topic)
     running = asyncio.create_task(probing.run())
     try:
-        probing.times.want(ONE, 0)
+        probing.times.request_probes(ONE, 0)
         await until(lambda: "message.timestamp.type=LogAppendTime" in probing.times.why_unknown)
         assert probing.times.least_ns(ONE, 0) is None
     finally:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import agents.kafka.brokers
-from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
+from agents.kafka.brokers import BrokersUnavailable, await_brokers, find_brokers
 from agents.kafka.security import PLAINTEXT
 from cli.local.embedded import EmbeddedBroker
 from cli.local.ports import free_ports
@@ -69,7 +69,7 @@ def test_slow_server_gets_a_whole_try(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_brokers_are_returned_at_once(embedded_broker: EmbeddedBroker) -> None:
     brokers = asyncio.run(await_brokers(embedded_broker.bootstrap, PLAINTEXT, 60.0))
-    assert brokers == brokers_at(embedded_broker.bootstrap)
+    assert brokers == find_brokers(embedded_broker.bootstrap)
     assert brokers.is_embedded
 
 

@@ -75,7 +75,7 @@ async def read(
 ) -> tuple[list[bytes], int]:
     """Return the values and the position after them."""
     values, position = [], begin
-    async for records, reached in logs.stretch(place, begin, end, most):
+    async for records, reached in logs.read_range(place, begin, end, most):
         assert most is None or len(records) <= most
         values += [record.value for record in records]
         position = reached
@@ -103,7 +103,7 @@ async def test_committed_records_are_read(log: Log) -> None:
         assert await logs.bounds(log.place) == (0, 7)  # an open transaction is undecided
         assert await read(logs, log.place, 0, 7) == ([b"0", b"1", b"5"], 7)
         assert await read(logs, log.place, 1, 7, most=1) == ([b"1", b"5"], 7)
-        pieces = logs.stretch(log.place, 0, 7, with_aborted=True)
+        pieces = logs.read_range(log.place, 0, 7, with_aborted=True)
         values = [record.value async for records, _ in pieces for record in records]
         assert values[:4] == [b"0", b"1", b"3", b"5"]  # The last piece goes beyond the end.
         assert await read(logs, log.place, 6, 7) == ([], 7)
@@ -160,7 +160,7 @@ async def test_abandoned_read_leaves_no_tasks(log: Log) -> None:
     async with log.both() as (producer, logs):
         await written(producer, log.place, b"0", b"1", b"2")
         before = asyncio.all_tasks()
-        async with aclosing(logs.stretch(log.place, 0, 4, 1)) as pieces:
+        async with aclosing(logs.read_range(log.place, 0, 4, 1)) as pieces:
             async for records, position in pieces:
                 assert ([record.value for record in records], position) == ([b"0"], 1)
                 break

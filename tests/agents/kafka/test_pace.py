@@ -16,29 +16,29 @@ def test_pace_is_quiet_at_rest() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=False, wants_ticks=True)
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
-    assert pacing.look(rests=False) == BRISK
-    assert pacing.look(rests=True) == QUIET
+    assert pacing.choose_pace(rests=False) == BRISK
+    assert pacing.choose_pace(rests=True) == QUIET
     assert asked(fetcher) == (QUIET.fetch_wait_ms, 1), "the broker keeps no first record back"
     pacing.quicken()
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
-    assert pacing.look(rests=True) == BRISK  # The handler may not have seen the record yet.
-    assert pacing.look(rests=True) == QUIET
+    assert pacing.choose_pace(rests=True) == BRISK  # The handler may not have seen the record yet.
+    assert pacing.choose_pace(rests=True) == QUIET
 
 
 def test_fetch_is_longer_without_ticks() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=False, wants_ticks=False)
-    assert pacing.look(rests=True) == SILENT
+    assert pacing.choose_pace(rests=True) == SILENT
     assert asked(fetcher) == (SILENT.fetch_wait_ms, 1)
     assert 2 * SILENT.poll_s < Patience().silent_after_ns / 1e9
     assert fetcher._fetcher_timeout == SILENT.look_s
     pacing.quicken()
-    assert pacing.look(rests=True) == BRISK
+    assert pacing.choose_pace(rests=True) == BRISK
     assert fetcher._fetcher_timeout == BRISK.look_s
 
 
 def test_embedded_pace_is_fixed() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=True, wants_ticks=True)
-    assert pacing.look(rests=True) == pacing.look(rests=False) == ALWAYS
+    assert pacing.choose_pace(rests=True) == pacing.choose_pace(rests=False) == ALWAYS
     assert asked(fetcher) == (ALWAYS.fetch_wait_ms, 1)

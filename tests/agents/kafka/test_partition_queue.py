@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import GroupBatch, GroupQueue, alone
+from agents.kafka.partition_queue import GroupBatch, GroupQueue, make_single_group
 
 SOURCE = TopicPartition("raw", 0)
 
@@ -24,7 +24,7 @@ async def test_close_awaits_started_batch(is_waiting: bool) -> None:
         await may_end.wait()
         done = True
 
-    queue = GroupQueue(alone(SOURCE), work, lambda: None, lambda queue, exc: None)
+    queue = GroupQueue(make_single_group(SOURCE), work, lambda: None, lambda queue, exc: None)
     queue.put(GroupBatch(SOURCE, []))
     await begun.wait()
     closing = asyncio.create_task(queue.close(60.0))

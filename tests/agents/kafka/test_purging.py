@@ -45,7 +45,7 @@ def purge(topic: Topic, *looks: dict[int, int]) -> list[int]:
     purged: list[int] = []
     work = Purging(topic, [*topic.needs], purged.append)
     for own in looks:
-        asyncio.run(work.look(own))
+        asyncio.run(work.purge_once(own))
     return purged
 
 

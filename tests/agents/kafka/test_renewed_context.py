@@ -32,7 +32,7 @@ async def connect(security: Security, server: ssl.SSLContext) -> bytes:
     listening = await asyncio.start_server(greet, "127.0.0.1", 0, ssl=server)
     async with listening:
         port = listening.sockets[0].getsockname()[1]
-        context = security.aiokafka()["ssl_context"]
+        context = security.to_aiokafka()["ssl_context"]
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
         try:
             return await reader.read()

@@ -16,7 +16,7 @@ from agents.kafka.security import (
     Security,
     SecurityRefused,
     read_security,
-    variable,
+    variable_of,
     without_security,
 )
 
@@ -30,7 +30,7 @@ SASL = "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nsasl.username=
 
 def test_default_is_plaintext() -> None:
     assert read_security("", {}) == PLAINTEXT
-    assert PLAINTEXT.librdkafka() == {"security.protocol": "PLAINTEXT"}
+    assert PLAINTEXT.to_librdkafka() == {"security.protocol": "PLAINTEXT"}
     assert Brokers("b:9092", is_embedded=False).client == {
         "bootstrap_servers": "b:9092",
         "security_protocol": "PLAINTEXT",
@@ -48,14 +48,14 @@ def test_secret_reaches_clients_only(how: str, tmp_path: Path) -> None:
         "named by a variable": ("", {"INORDER_SASL_PASSWORD_FILE": str(path)}),
     }[how]
     security = read_security(SASL + text, environ)
-    assert security.librdkafka() == {
+    assert security.to_librdkafka() == {
         "security.protocol": "SASL_SSL",
         "ssl.endpoint.identification.algorithm": "https",
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": "inorder",
         "sasl.password": SECRET,
     }
-    settings = security.aiokafka()
+    settings = security.to_aiokafka()
     assert settings.pop("ssl_context") is security.ssl_context
     assert settings == {
         "security_protocol": "SASL_SSL",
@@ -75,7 +75,7 @@ def test_environment_overrides_file(tmp_path: Path) -> None:
         "INORDER_SASL_MECHANISM": "plain",
         "INORDER_SECURITY_PROTOCOL": "",  # as a chart writes an unset value
     }
-    settings = read_security(text, environ).librdkafka()
+    settings = read_security(text, environ).to_librdkafka()
     assert (settings["sasl.password"], settings["sasl.mechanism"]) == (SECRET, "PLAIN")
     assert settings["security.protocol"] == "SASL_SSL"
 
@@ -83,10 +83,10 @@ def test_environment_overrides_file(tmp_path: Path) -> None:
 def test_comments_are_skipped() -> None:
     text = "# ours\n\n security.protocol = sasl_plaintext \nsasl.mechanisms=PLAIN\n"
     security = read_security(text + "sasl.username=a=b\nsasl.password= # \n", {})
-    settings = security.librdkafka()
+    settings = security.to_librdkafka()
     assert settings["security.protocol"] == "SASL_PLAINTEXT"
     assert (settings["sasl.username"], settings["sasl.password"]) == ("a=b", "#")
-    assert "ssl_context" not in security.aiokafka()
+    assert "ssl_context" not in security.to_aiokafka()
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,9 @@ def test_invalid_setting_is_refused(text: str, told: str, tmp_path: Path) -> Non
 
 
 def test_environment_is_cleaned() -> None:
-    assert variable("ssl.endpoint.identification.algorithm") in {variable(name) for name in NAMES}
-    environ = {variable(name): "x" for name in NAMES} | {"INORDER_KAFKA": "x", "PATH": "y"}
+    assert variable_of("ssl.endpoint.identification.algorithm") in {
+        variable_of(name) for name in NAMES
+    }
+    environ = {variable_of(name): "x" for name in NAMES} | {"INORDER_KAFKA": "x", "PATH": "y"}
     assert without_security({**environ, "INORDER_SASL_PASSWORD_FILE": "x"}) == {"PATH": "y"}
     assert len(NAMES) == len(Security.model_fields)

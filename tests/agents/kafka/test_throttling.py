@@ -58,7 +58,7 @@ async def test_client_answers_are_inspected(
     monkeypatch.setattr(throttling, "OF_PROCESS", Throttling())
     monkeypatch.setattr(throttling, "_send", send)
     monkeypatch.setattr(AIOKafkaClient, "send", AIOKafkaClient.send)
-    throttling.note_throttling()
+    throttling.record_throttling()
     client = AIOKafkaClient(bootstrap_servers="nowhere:1")
     assert await client.send(1, "request", group=2) is answer
     assert bool(throttling.OF_PROCESS.until_ns) == throttled

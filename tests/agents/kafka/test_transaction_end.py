@@ -13,7 +13,7 @@ from aiokafka.client import CoordinationType
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError
 from aiokafka.producer import sender
 
-from agents.kafka.transaction_end import Unanswered, ask_once
+from agents.kafka.transaction_end import Unanswered, send_end_once
 
 COMMITTED = 0
 LOADING, NOT_HERE, CONCURRENT = 14, 16, 51
@@ -36,7 +36,7 @@ async def end(answers: list[Any]) -> None:
 
     coordinator = AsyncMock(send=send, _client_id="test")
     coordinator.coordinator_lookup.return_value = 0
-    ask_once()
+    send_end_once()
     producer = AIOKafkaProducer(
         bootstrap_servers="nowhere:1",
         transactional_id="stage.raw.0",
@@ -103,4 +103,4 @@ def test_unknown_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sender.Sender, "_do_txn_commit", another_way)
     with pytest.raises(RuntimeError, match=r"infra/locks/run\.txt"):
-        ask_once()
+        send_end_once()

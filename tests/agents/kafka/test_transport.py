@@ -82,8 +82,8 @@ async def test_ticks_follow_ordered_batches(
         assert len(batch.records) <= MAX_POLL_RECORDS
         if batch.records:
             assert batch.end.position == batch.records[-1].offset + 1
-        if batch.end.caught_up is not None:
-            caught_up_ns = batch.end.caught_up.mono_ns
+        if batch.end.last_empty_fetch is not None:
+            caught_up_ns = batch.end.last_empty_fetch.mono_ns
             assert batch.end.position == batch.end.high_watermark
             assert started_ns < caught_up_ns < now_ns
             assert caught_up_ns >= last.get(batch.partition, 0)

@@ -66,7 +66,9 @@ async def test_open_transaction_stops_ticks(kafka: SharedKafka, name: str) -> No
         await producer.send_and_wait(name, b"committed")
         open_at_ns = steady_ns()
         await asyncio.sleep(0.5)  # Ten ticks would fit in this time; none may come.
-        assert all((tick.end.caught_up or NEVER).mono_ns <= open_at_ns for tick in handler.ticks(0))
+        assert all(
+            (tick.end.last_empty_fetch or NEVER).mono_ns <= open_at_ns for tick in handler.ticks(0)
+        )
         await producer.commit_transaction()
         await until(lambda: handler.ticks(0)[-1].end.position == 4)
     assert handler.values(0) == [b"committed"]
@@ -206,9 +208,9 @@ async def test_rebalance_interrupts_a_poll(kafka: SharedKafka, name: str) -> Non
             await handler.until_read(count)
             await until(lambda: SILENT.fetch_wait_ms in thread._times.waits_ms.values())
             began_s = time.monotonic()
-            thread.thread_loop.call_soon_threadsafe(thread.hurry)
+            thread.thread_loop.call_soon_threadsafe(thread.interrupt_poll)
             async with app.batches._polling:
-                await thread.first_offset(TopicPartition(name, 0))
+                await thread.find_first_offset(TopicPartition(name, 0))
             took_s.append(time.monotonic() - began_s)
     assert min(took_s) < SILENT.poll_s / 2, took_s
 

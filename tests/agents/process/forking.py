@@ -20,11 +20,11 @@ from pathlib import Path
 from agents.process.child_process import (
     STDERR,
     Process,
-    address_line,
     announce,
-    attend,
+    can_fork,
     fork,
-    may_fork,
+    read_address_line,
+    watch_children,
 )
 from agents.process.supervisor import Supervisor
 from agents.watch.port.http import bind
@@ -55,10 +55,10 @@ def end_somehow(command: Sequence[str]) -> None:
 
 
 async def ends(children: Sequence[Process]) -> list[int]:
-    attend(lambda: children)
+    watch_children(lambda: children)
     codes = []
     for child in children:
-        assert (await address_line(child.pipe)).startswith("says ")
+        assert (await read_address_line(child.pipe)).startswith("says ")
         codes.append(await child.wait())
     return codes
 
@@ -74,7 +74,7 @@ def say_what_is_open(command: Sequence[str]) -> None:
 
 
 async def opened(children: Sequence[Process]) -> list[str]:
-    return [await address_line(child.pipe) for child in children]
+    return [await read_address_line(child.pipe) for child in children]
 
 
 def codes() -> None:
@@ -87,7 +87,7 @@ def codes() -> None:
 
 
 if __name__ == "__main__":
-    assert may_fork()
+    assert can_fork()
     if sys.argv[1] == "--codes":
         codes()
     elif sys.argv[1] == "--open":

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from agents.process.child_process import NotBegun, attend, may_fork, spawn
+from agents.process.child_process import NotBegun, can_fork, spawn, watch_children
 from cli.local.ports import free_ports
 from cli.program import PROGRAM as INORDER
 from tests.cli.invoking import inorder
@@ -151,7 +151,7 @@ def test_threads_prevent_forking() -> None:
     other = threading.Thread(target=over.wait)
     other.start()
     try:
-        assert not may_fork()
+        assert not can_fork()
     finally:
         over.set()
         other.join()
@@ -169,7 +169,7 @@ async def test_signal_keeps_exit_code() -> None:
 
     async def end_of_one() -> int:
         process = spawn(["sh", "-c", "exit 3"])
-        attend(lambda: [process])
+        watch_children(lambda: [process])
         with process.pipe:
             while process.returncode is None:
                 process.terminate()

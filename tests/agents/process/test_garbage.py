@@ -35,7 +35,7 @@ class Time(Clock):
         until_s = self.now_s + seconds
         while self.now_s < until_s:
             self.now_s += 1
-            collecting.look()
+            collecting.collect_if_due()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.process.memory import OOM_SCORE, STAGE_OOM_SCORE, be_ended_first, memory_limit
+from agents.process.memory import OOM_SCORE, STAGE_OOM_SCORE, memory_limit, raise_kill_priority
 
 MIB = 1 << 20
 
@@ -75,9 +75,9 @@ def test_stage_is_killed_first(tmp_path: Path) -> None:
     score = tmp_path / OOM_SCORE
     for before, after in ((0, STAGE_OOM_SCORE), (950, 1_000), (-500, STAGE_OOM_SCORE - 500)):
         score.write_text(f"{before}\n")
-        be_ended_first(tmp_path)
+        raise_kill_priority(tmp_path)
         assert int(score.read_text()) == after
-    be_ended_first(tmp_path / "none")
+    raise_kill_priority(tmp_path / "none")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this score")

@@ -30,7 +30,7 @@ from agents.process.stage_process import StageProcess
 from agents.process.supervisor import Supervisor
 from agents.watch.last_lines import LastLines
 from agents.watch.port.http import HttpUnavailable
-from agents.watch.port.token import bearing
+from agents.watch.port.token import make_bearer_headers
 from cli.local.ports import free_ports
 from tests.waiting import until
 
@@ -76,7 +76,7 @@ async def supervised(
     commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
     supervisor = Supervisor(commands, "127.0.0.1", port, stuck_after_s, brokers_wait_s, token)
     running = asyncio.create_task(supervisor.run())
-    headers = bearing(token)
+    headers = make_bearer_headers(token)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", headers=headers) as session:
 
         async def ask(path: str) -> tuple[int, Any]:
@@ -224,7 +224,7 @@ def test_log_outlives_its_stage() -> None:
     lines.add([first, second])
     lines.add([])  # a new process
     assert lines.plain() == [first, second]
-    with lines.listening():
+    with lines.listen():
         logging.getLogger("inorder.any").warning("%d of %d", 1, 2)
     logging.getLogger("inorder.any").warning("not any more")
     assert [(each["level"], each["text"]) for each in lines.plain()[2:]] == [("warning", "1 of 2")]
@@ -397,7 +397,7 @@ def test_lost_parent_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     stage.settings.parent = -1  # no process has this id
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
-            StageProcess._look_after(stage)
+            StageProcess._check_health(stage)
     assert caplog.messages == ["the supervisor has ended"]
     assert stage._stop.is_set()
 

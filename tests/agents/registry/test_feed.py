@@ -84,7 +84,7 @@ def test_plain_key_names_no_schema(registry: Known) -> None:
     number = registry.register(SUBJECT, TEXT)
     key = (3 << 24).to_bytes(8, "big")
     record = SimpleNamespace(value=value(number), key=key)
-    asyncio.run(SchemaFeed(0.0).reach_for([registry.table], [record]))
+    asyncio.run(SchemaFeed(0.0).resolve_records([registry.table], [record]))
     assert set(registry.asked) == {f"/schemas/ids/{number}", f"/schemas/ids/{number}/versions"}
 
 

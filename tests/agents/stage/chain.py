@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.broker_times import BrokerTimes, Probe
 from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import End, FetchRequest, GroupBatch, PolledBatch
-from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
+from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, has_work, inputs_of
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
 from agents.stage.history import Histories
@@ -71,7 +71,7 @@ class Chain:
         parts, widths = topology.topics.partitions, widths or {}
         self.stages: list[list[Place]] = []
         for stage in topology.stages:
-            if works(topology, stage):
+            if has_work(topology, stage):
                 names = topics_of(topology, stage)
                 partitions = {name: widths.get(name, parts) for name in names}
                 for topic in inputs_of(topology, stage):
@@ -201,7 +201,7 @@ class Place(Delivery):
         while (at := partition.state.first.next_offset or 0) < len(log):
             taken = self._some(log[at:], rng)
             await partition.take(batch_of(self.source, taken, End(at + len(taken), len(log))))
-            await partition.checkpoints.await_arrival()
+            await partition.checkpoints.await_commit()
             await self._wait(partition, log[at + len(taken) :])
             if rng.random() < 0.1:
                 await partition.abandon()
@@ -235,7 +235,7 @@ class Place(Delivery):
                 end = at + len(some)
                 batches.append(PolledBatch(lane, some, End(end, end, asked)))
             await task.take(GroupBatch(self.source, batches))
-            await task.checkpoints.await_arrival()
+            await task.checkpoints.await_commit()
             if rng.random() < 0.1:
                 await task.abandon()
                 task = await self.opened(histories, patch)
@@ -267,4 +267,4 @@ class Place(Delivery):
             self.chain.broker_times.take_probes({BROKER: Probe(now_ns, now_ns, now_ns)})
             asked = FetchRequest(now_ns, self.chain.wall(now_ns), BROKER)
             await partition.take(batch_of(self.source, [], End(at, at, asked)))
-            await partition.checkpoints.await_arrival()
+            await partition.checkpoints.await_commit()

@@ -12,7 +12,7 @@ from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.outlet import OrderedOutlet, SequencedOutlet
 from tests.agents.records import arranged
 from topology.config import Topology
-from topology.config.change import differences, refusals
+from topology.config.change import find_differences, format_refusals
 from topology.flow.stage import Stage
 
 SPLIT = ("[reorder, merge+window]", "merge+window", "events.sequenced")
@@ -34,7 +34,7 @@ def test_stage_has_its_topics(
     arrangement = arranged(text, name, 4)
     source = TopicPartition(reads, 1)
     assert arrangement.inputs == [reads]
-    assert type(arrangement.outlet(source)) is outlet
+    assert type(arrangement.make_outlet(source)) is outlet
     running = arrangement.operators(source)
     assert isinstance(running, Stage)
     if operators is not None:
@@ -130,8 +130,8 @@ def test_grown_output_moves_no_stream() -> None:
     stays = [n for n, grown in places.items() if grown.contract(source) == two.contract(source)]
     assert 0 < len(stays) < len(places)
     for count, grown in places.items():
-        found = differences(two.contract(source), grown.contract(source), grown.topology)
-        assert bool(refusals(found)) == (count not in stays)
+        found = find_differences(two.contract(source), grown.contract(source), grown.topology)
+        assert bool(format_refusals(found)) == (count not in stays)
 
 
 def test_poll_properties_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:

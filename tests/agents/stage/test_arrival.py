@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock, no_arrival
+from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock, why_unreadable
 from topology.config import parse
 
 CREATE_TIME = 0
@@ -93,8 +93,8 @@ def test_foreign_topic_needs_arrival() -> None:
     topology = parse(
         "streams:\n  ours: {input: a}\n  theirs: {input: b, fields: {source: key, seq: payload.n}}"
     )
-    assert no_arrival(topology, "a") is None
-    said = no_arrival(topology, "b")
+    assert why_unreadable(topology, "a") is None
+    said = why_unreadable(topology, "b")
     assert said is not None
     assert "write streams: {theirs: {arrival: timestamp}}" in said
 

@@ -12,7 +12,15 @@ from aiokafka.structs import TopicPartition
 
 from tests.agents.records import arranged
 from topology.config import Topology, change, parse
-from topology.config.change import BEGINS, ENDS, REFUSED, Contract, Difference, Facts, differences
+from topology.config.change import (
+    BEGINS,
+    ENDS,
+    REFUSED,
+    Contract,
+    Difference,
+    Facts,
+    find_differences,
+)
 from topology.config.stages import ALL
 
 WINDOW = "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}}"
@@ -50,7 +58,7 @@ def compared(was: str, now: str, stage: str, facts: Facts = Facts()) -> list[Dif
     """Return the differences in one stage of the split files, or of the files without `stages`."""
     if stage == ALL:
         was, now = was.replace(CUT, ""), now.replace(CUT, "")
-    return differences(contract(was, stage), contract(now, stage), parsed(now), facts)
+    return find_differences(contract(was, stage), contract(now, stage), parsed(now), facts)
 
 
 FIRST, LOOKS = "reorder+merge", "window"
@@ -159,11 +167,11 @@ def test_reader_schema_edit_is_a_change(stage: str, facts: Facts, verdict: str) 
     texts = [f'{{"type":"record","name":"{name}","fields":[]}}' for name in ("A", "B")]
     was, now = (read_by(topology, text) for text in texts)
     old, new = (contract_of(each, stage) for each in (was, now))
-    (found,) = differences(old, new, now, facts)
+    (found,) = find_differences(old, new, now, facts)
     assert (found.path, found.verdict) == ("streams.default.value_schema", verdict)
     assert found.was != found.now
     assert len(found.was) < 150
-    kept = change.read_as(now, old.streams).streams["default"]
+    kept = change.with_former_reading(now, old.streams).streams["default"]
     assert kept.value_schema == was.streams["default"].value_schema
     assert kept.mapping() == was.streams["default"].mapping()
 
@@ -193,14 +201,14 @@ def test_law_over_pairs_of_files() -> None:
             assert bool(found) == (
                 old._replace(inputs=[], lanes=[]) != new._replace(inputs=[], lanes=[])
             )
-            if old.streams.keys() <= new.streams.keys() and change.reads_alike(old, new):
+            if old.streams.keys() <= new.streams.keys() and change.have_same_reading(old, new):
                 assert compared(was, now, stage, Facts({"default", "second"}, unread=True)) == found
 
 
 def test_refusals_advise_new_outputs() -> None:
     """Another application that writes to the same outputs would count everything twice."""
     for was, now, stage, facts, _ in ROWS.values():
-        said = change.refusals(compared(was, now, stage, facts))
+        said = change.format_refusals(compared(was, now, stage, facts))
         if "application" in said and "begin anew" in said:
             assert "streams." in said
             assert "output: " in said
@@ -274,28 +282,28 @@ def test_taken_outputs_are_refused() -> None:
 
 @pytest.mark.parametrize("added", ["a", "m", "z"])
 def test_new_input_is_numbered_last(added: str) -> None:
-    before = change.extend([], {"k": 2, "p": 3})
+    before = change.extend_table([], {"k": 2, "p": 3})
     assert before == [("k", 0, 2), ("p", 0, 3)]
-    after = change.extend(before, {"k": 2, "p": 3, added: 2})
+    after = change.extend_table(before, {"k": 2, "p": 3, added: 2})
     assert after[:2] == before
     assert after[2:] == [(added, 0, 2)]
-    assert change.extend(after, {"k": 4, "p": 3, added: 2})[3:] == [("k", 2, 2)]
-    assert change.extend(after, {"k": 2}) == after
+    assert change.extend_table(after, {"k": 4, "p": 3, added: 2})[3:] == [("k", 2, 2)]
+    assert change.extend_table(after, {"k": 2}) == after
 
 
 def test_grown_input_keeps_numbers() -> None:
-    before = change.extend([], {"k": 2, "p": 3})
-    assert change.extend(before, {"k": 2, "p": 5}) == [("k", 0, 2), ("p", 0, 5)]
+    before = change.extend_table([], {"k": 2, "p": 3})
+    assert change.extend_table(before, {"k": 2, "p": 5}) == [("k", 0, 2), ("p", 0, 5)]
     for grown in ({"k": 2, "p": 5}, {"k": 4, "p": 3}, {"a": 1, "k": 4, "p": 5}):
-        after = change.places(change.extend(before, grown))
-        assert after[:5] == change.places(before)
+        after = change.partitions_in_table(change.extend_table(before, grown))
+        assert after[:5] == change.partitions_in_table(before)
         assert sorted(after) == [(topic, n) for topic in sorted(grown) for n in range(grown[topic])]
 
 
 def test_other_layout_is_refused() -> None:
     now = contract(BASE, FIRST)
     was = now._replace(shapes={**now.shapes, "clock": now.shapes["clock"] + 1})
-    (found,) = differences(was, now, parse(BASE))
+    (found,) = find_differences(was, now, parse(BASE))
     assert (found.path, found.verdict) == ("state of clock", REFUSED)
     assert "go on with the version that wrote it" in found.remedy
 

@@ -48,19 +48,19 @@ def quick() -> CheckpointSize:
 )
 def test_cut_time_limits_records(seconds: float, records: int, then: int) -> None:
     size = quick()
-    size._cut.took(seconds, records)
+    size._cut.adapt(seconds, records)
     assert size.records == then
 
 
 def test_quick_cuts_raise_the_limit() -> None:
     size = quick()
-    size._cut.took(0.6, 20_000)
+    size._cut.adapt(0.6, 20_000)
     seen = []
     for _ in range(4):
-        size._cut.took(0.01, size.records)
+        size._cut.adapt(0.01, size.records)
         seen.append(size.records)
     assert seen == [6_666, 13_332, 20_000, 20_000]
-    size._cut.took(0.05, 20_000)  # neither long nor quick
+    size._cut.adapt(0.05, 20_000)  # neither long nor quick
     assert size.records == 20_000
 
 

@@ -142,7 +142,7 @@ async def test_partition_continues_from_memory(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(partition.checkpoints.restoring, "changes_since", there)
     await partition.take(batch(0))
-    await partition.checkpoints.await_arrival()
+    await partition.checkpoints.await_commit()
     await partition.take(batch(1))
     await close(partition)
     assert answers.offsets == [1, 2]
@@ -234,7 +234,7 @@ async def test_refusing_topic_is_named(error: type[Exception]) -> None:
     answers[1].set_exception(error())
     sent = [*zip(("late", "dead"), answers, strict=True)]
     with pytest.raises(CommitFailed, match=r"dead does not accept .*max\.message\.bytes"):
-        await delivery._all(sent)
+        await delivery._await_all(sent)
 
 
 @pytest.mark.parametrize(

@@ -85,10 +85,10 @@ async def test_samples_enter_the_table(kafka: SharedKafka, unique_name: UniqueNa
     await write(kafka.bootstrap, topic, *words("a", 3), declared, *bad)
     async with feeding(kafka.bootstrap, topic, 2) as feed:
         await feed.reach("p", time.time_ns(), time.time_ns())
-        track = feed.table.use("a")
+        track = feed.table.acquire_track("a")
         assert [(s.t1_ns, s.t4_ns) for s in track.samples] == [(1, 4)] * 3
         assert abs(track.samples[0].arrival_ns - time.time_ns()) < 60 * S
-        (word,) = feed.table.use("b").declared
+        (word,) = feed.table.acquire_track("b").declared
         assert (word.at_ns, word.offset_ns, word.error_ns) == (5, -7, 1)
         assert (feed.words, feed.refused) == (4, len(bad))
         await write(kafka.bootstrap, topic, *words("a", 1))
@@ -108,7 +108,7 @@ async def test_copy_keeps_deleted_samples(
     async def filled(expected: int) -> None:
         async with feeding(kafka.bootstrap, topic, folder=tmp_path) as feed:
             await feed.reach("p", time.time_ns(), time.time_ns())
-            assert len(feed.table.use("a").samples) == expected
+            assert len(feed.table.acquire_track("a").samples) == expected
             copy = feed._shares[0].copying.copy
             await until(lambda: copy._position == expected)  # the end of the topic
 
@@ -145,27 +145,27 @@ def test_read_ahead_is_limited() -> None:
     share = Share(partition, feed.new_copy(partition, "clock"), ArrivalClock(0))
     feed._shares.append(share)
     share.clock.now_ns = 1_000 * S
-    feed.wants("slow", 100 * S)
-    feed._hold_back(reader)
+    feed.allow_until("slow", 100 * S)
+    feed._pause_far_ahead(reader)
     assert paused == {partition}
-    feed.wants("fast", 1_000 * S - LOOKAHEAD_NS)
-    feed._hold_back(reader)
+    feed.allow_until("fast", 1_000 * S - LOOKAHEAD_NS)
+    feed._pause_far_ahead(reader)
     assert not paused
     feed.table.dropped = []
     for at in range(0, 1_000, 2):
         feed.table.add(Sample("a", 1, 2, 3, 4, at * S, at))
     feed.table.add(Declared("a", 0, 0, 0, 0))
-    feed.wants("slow", 700 * S)
-    feed._forget()
-    assert not feed._covers(600 * S, 700 * S, 0)  # Samples it needs may be gone.
-    assert feed._covers(700 * S, 700 * S, 0)
+    feed.allow_until("slow", 700 * S)
+    feed._forget_old()
+    assert not feed._has_samples_for(600 * S, 700 * S, 0)  # Samples it needs may be gone.
+    assert feed._has_samples_for(700 * S, 700 * S, 0)
     oldest_ns = (700 - 1 - 300) * S - STEP_BACK_NS
     assert (
-        feed.table.use("a").samples[0].arrival_ns == oldest_ns + S
+        feed.table.acquire_track("a").samples[0].arrival_ns == oldest_ns + S
     )  # The bound is 389 s; samples have even seconds.
     feed.drop_asker("slow")
-    feed._forget()
-    assert feed.table.use("a").samples[0].arrival_ns > 600 * S
+    feed._forget_old()
+    assert feed.table.acquire_track("a").samples[0].arrival_ns > 600 * S
 
 
 async def test_lagging_partition_rereads(kafka: SharedKafka, unique_name: UniqueName) -> None:
@@ -175,12 +175,12 @@ async def test_lagging_partition_rereads(kafka: SharedKafka, unique_name: Unique
     async with feeding(kafka.bootstrap, topic) as feed:
         now_ns = time.time_ns()
         await feed.reach("ahead", now_ns, now_ns)
-        feed.wants("ahead", now_ns + 3_600 * S)  # as if it had run for an hour
-        feed._forget()
-        assert len(feed.table.use("a").samples) == KEPT
+        feed.allow_until("ahead", now_ns + 3_600 * S)  # as if it had run for an hour
+        feed._forget_old()
+        assert len(feed.table.acquire_track("a").samples) == KEPT
         feed.drop_asker("ahead")
         await feed.reach("behind", now_ns, now_ns)
-        assert len(feed.table.use("a").samples) == 100
+        assert len(feed.table.acquire_track("a").samples) == 100
 
 
 async def test_embedded_topic_is_reread(
@@ -193,13 +193,13 @@ async def test_embedded_topic_is_reread(
     async with feeding(embedded_broker.bootstrap, topic, PARTITIONS, is_embedded=True) as feed:
         now_ns = time.time_ns()
         await feed.reach("quiet", now_ns, now_ns + 10 * S)
-        feed.wants("quiet", now_ns)
-        feed._forget()
+        feed.allow_until("quiet", now_ns)
+        feed._forget_old()
         before = feed.words
         await feed.reach("quiet", now_ns - STEP_BACK_NS // 2, now_ns)
         assert feed.words == before
-        feed.wants("quiet", now_ns + 3_600 * S)
-        feed._forget()
+        feed.allow_until("quiet", now_ns + 3_600 * S)
+        feed._forget_old()
         await feed.reach("quiet", now_ns, now_ns + 10 * S)
         assert feed.words == 2 * before
-        assert len(feed.table.use("a").samples) == 20
+        assert len(feed.table.acquire_track("a").samples) == 20

@@ -86,7 +86,7 @@ def read(
         Record(at, 1_790_000_001_000, 1, None, value, list(headers))
         for at, value in enumerate(values)
     ]
-    asyncio.run(SchemaFeed(0.0).reach_for(inlet.registered, records))
+    asyncio.run(SchemaFeed(0.0).resolve_records(inlet.registered, records))
     return inlet.read(records, ArrivalClock(0))
 
 

@@ -20,7 +20,7 @@ import orjson
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.stage.arrangement import input_reader
+from agents.stage.arrangement import make_input_inlet
 from agents.stage.arrival import ArrivalClock
 from agents.stage.history import RecordWriter
 from agents.stage.outlet import partition_of
@@ -152,7 +152,7 @@ def dumped(topology: Topology, logs: Logs) -> list[tuple[TopicPartition, bytes]]
     """Return the lines of all partitions by arrival, each with its partition."""
     found = []
     for place, log in logs.items():
-        inlet, clock = input_reader(topology, place.topic), ArrivalClock(0)
+        inlet, clock = make_input_inlet(topology, place.topic), ArrivalClock(0)
         for record in log:
             line = record_line(inlet, 1, record, clock)
             key = (clock.now_ns, place, record.offset)
@@ -490,7 +490,7 @@ def test_payload_survives_a_history(sent: bytes) -> None:
     wanted = b"hi" if sent == LIKE_HI else sent
     topology = parse("streams: {default: {input: raw}}\n")
     record = FakeRecord(value=sent)
-    line = record_line(input_reader(topology, "raw", ()), 1, record, ArrivalClock(0))
+    line = record_line(make_input_inlet(topology, "raw", ()), 1, record, ArrivalClock(0))
     assert line is not None
     arrangement = arranged(topology)
     (topic, *_) = arrangement.inputs

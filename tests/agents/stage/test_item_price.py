@@ -21,14 +21,14 @@ def test_price_is_time_per_item() -> None:
     stage = _stage("speculate")
     price = ItemPrice(stage.speculative_detectors)
     assert price
-    price.add_spent(STRETCH_NS)
+    price.add_cpu_ns(STRETCH_NS)
     assert price.price_ns == 0, "nothing was read"
     (ahead,) = stage.speculative_detectors
     for seq in range(101):
         event = Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)
         stage.on_batch([event], event.at_ns)
-    price.add_spent(STRETCH_NS // 2)
-    price.add_spent(STRETCH_NS // 2)
+    price.add_cpu_ns(STRETCH_NS // 2)
+    price.add_cpu_ns(STRETCH_NS // 2)
     assert price.price_ns == STRETCH_NS // ahead.items
     assert ahead.explain()["q"]["processed"] == ahead.items >= 99
     assert not ItemPrice(_stage("early").speculative_detectors), "where nothing reads ahead"
@@ -42,5 +42,5 @@ def test_other_work_is_measured() -> None:
         stage.on_batch([Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)], 1_000 + seq)
         busy[0] += 3 * STRETCH_NS  # other work takes twice its own time
         now[0] += 10 * STRETCH_NS
-        price.add_spent(STRETCH_NS)
+        price.add_cpu_ns(STRETCH_NS)
     assert 190_000 < price.others_ppm <= 200_000

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agents.stage.arrangement import input_reader
+from agents.stage.arrangement import make_input_inlet
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.stage.inlet import Read
 from agents.state.notes import Spilled
@@ -48,7 +48,7 @@ def topology_of(mapping: dict[str, str], **stream: Any) -> Topology:
 
 
 def read_of(topology: Topology, *records: FakeRecord, partition: int = 0) -> Read:
-    return input_reader(topology, "t", (), partition).read(records, ArrivalClock(0))
+    return make_input_inlet(topology, "t", (), partition).read(records, ArrivalClock(0))
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
@@ -79,7 +79,7 @@ def test_law_time_format_replays_alike(form: str) -> None:
     topology = topology_of({**where, "ts_zone": zone})
     mapping = topology.streams["default"].mapping()
     assert mapping is not None
-    rows = FileMapping(mapping, Where("payload", ("at",))).row_reader(AS_WRITTEN)
+    rows = FileMapping(mapping, Where("payload", ("at",))).make_row_reader(AS_WRITTEN)
     times = set()
     for n in range(500):
         at_s = rng.choice(
@@ -120,7 +120,7 @@ def test_law_spill_is_not_remapped() -> None:
     (event,) = read_of(topology, record).events
     assert (event.source, event.seq) == ("press", 7)
     for each in (record, spilled(event)):
-        (again,) = input_reader(topology, "t").read_again([each])
+        (again,) = make_input_inlet(topology, "t").read_again([each])
         assert (again.source, again.seq, again.ts_ns) == ("press", 7, event.ts_ns)
 
 
@@ -132,9 +132,9 @@ def test_id_is_in_state_and_dumps(place: str) -> None:
     key = b'{"u": 7}' if place == "key.u" else b"7"
     record = FakeRecord(9, (("u", b"7"),), b'{"device": "a", "u": 7}', key, STAMP_MS)
     (event,) = read_of(topology, record).events
-    (again,) = input_reader(topology, "t").read_again([spilled(event)])
+    (again,) = make_input_inlet(topology, "t").read_again([spilled(event)])
     assert event.digest == again.digest == digest_of_id("a", "7")
-    line = record_line(input_reader(topology, "t"), 1, record, ArrivalClock(0))
+    line = record_line(make_input_inlet(topology, "t"), 1, record, ArrivalClock(0))
     assert line["id"] == "7"
     read: Any = LineReader(topology.reading()).read(Row(1, json.loads(json.dumps(line))))
     assert read.digest == event.digest
@@ -151,7 +151,7 @@ def test_signature_covers_mapped_headers(preset: Any) -> None:
     signed = [*headers, (names.sig, key.signature(names, headers, b"{}"))]
     other = [("device", b"press-7"), ("n", b"008"), ("t", b"5"), signed[-1]]
     twice = [("n", b"007"), *signed]
-    inlet = input_reader(topology, "t", (MASTER,))
+    inlet = make_input_inlet(topology, "t", (MASTER,))
     records = [
         FakeRecord(at, tuple(each), b"{}", timestamp=STAMP_MS)
         for at, each in enumerate((signed, headers, other, twice))
@@ -195,7 +195,7 @@ def test_law_copy_begins_no_epoch(mapping: Any) -> None:
         replace(record, offset=5 + at, timestamp=STAMP_MS + after_ms)
         for at, (after_ms, record) in enumerate(product(COPIED_AFTER_MS, sent))
     ]
-    read = input_reader(topology, "t", (MASTER,)).read([*sent, *copies], ArrivalClock(0))
+    read = make_input_inlet(topology, "t", (MASTER,)).read([*sent, *copies], ArrivalClock(0))
     assert not read.dead
     reorder = Reorder("default", topology.streams["default"].reorder)
     steps = [reorder.on_batch([event], event.at_ns) for event in read.events]
@@ -221,7 +221,7 @@ def test_unnumbered_seq_is_negative() -> None:
         (event,) = read_of(topology, FakeRecord(9, (), value)).events
         assert (event.source, event.seq) == ("s1", seq)
         for each in (FakeRecord(9, (), value), spilled(event)):
-            (again,) = input_reader(topology, "t").read_again([each])
+            (again,) = make_input_inlet(topology, "t").read_again([each])
             assert again.seq == seq
     read = read_of(topology, FakeRecord(9, (), b'{"n": "x"}'))
     assert [(dead.reason, dead.seq) for dead in read.dead] == [("seq_not_integer", None)]

@@ -24,7 +24,7 @@ from topology.model.event import BLOCKED, HEARTBEAT, PROGRESS, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 from topology.model.result import Member, Overflow, Result
 from topology.wire.header_writer import HeaderWriter
-from topology.wire.json_lines import line_json, result_line
+from topology.wire.json_lines import encode_line, make_result_line
 
 WRITER = HeaderWriter(HeaderConfig())
 TARGETS = {"pitch": ("out", 3), "court": ("out", 1), "field": ("out", 3)}
@@ -179,11 +179,11 @@ def test_table_retraction_is_empty(op: str) -> None:
     window = replace(WRITTEN[0], op=op)
     target, put = result_put(window)
     assert target == ("results.windows", partition_of("i", 3))
-    assert (put.key, put.value, put.headers) == (b"i", line_json(result_line(window)), [])
+    assert (put.key, put.value, put.headers) == (b"i", encode_line(make_result_line(window)), [])
     target, put = result_put(window, "q")
     assert (target, put.key) == (("results.q", partition_of("i", 3)), b"i")
     if op != "retract":
-        assert (put.value, put.headers) == (line_json(result_line(window)), [])
+        assert (put.value, put.headers) == (encode_line(make_result_line(window)), [])
         return
     assert put.value is None
     assert dict(put.headers) == {

@@ -74,7 +74,7 @@ async def test_failed_work_is_not_committed(fails: str) -> None:
     delivery = Delivery()
     partition = partition_of(delivery)
     await partition.take(batch(0))
-    await partition.checkpoints.await_arrival()
+    await partition.checkpoints.await_commit()
     assert delivery.offsets == [1]
     with pytest.MonkeyPatch.context() as patch:
         if fails == "in work":
@@ -96,7 +96,7 @@ async def test_changelog_may_not_go_back() -> None:
     partition.checkpoints.log_end = 7
     await partition.take(batch(0))
     with pytest.raises(StateRefused, match=r"went back from offset 7 to 1 .*`application: "):
-        await partition.checkpoints.await_arrival()
+        await partition.checkpoints.await_commit()
 
 
 class Logged(Delivery):
@@ -145,7 +145,7 @@ def test_released_partition_is_freed(how: Callable[[Partition], Any]) -> None:
         partition = partition_of(Delivery())
         await partition.take(batch_of(SOURCE, [FakeRecord(0)], End(1, 1)))
         partition.observe()
-        await partition.checkpoints.await_arrival()
+        await partition.checkpoints.await_commit()
         assert len(partition.state.held)
         metrics, stage = partition.metrics, partition.state.stage
         kept = weakref.ref(partition)
@@ -224,7 +224,7 @@ async def test_backlog_commits_by_size(
         clock.now_s += passed_s
         end = End(offset + 1, offset + 1 + unread)
         await partition.take(batch_of(SOURCE, [FakeRecord(offset)], end))
-        await partition.checkpoints.await_arrival()
+        await partition.checkpoints.await_commit()
         return delivery.offsets
 
     assert await offsets_after(0, 0.0, most) == [1]
@@ -233,7 +233,7 @@ async def test_backlog_commits_by_size(
     assert await offsets_after(3, BACKLOG_S * 3 / 4, most + 1) == [1, 3]
     assert await offsets_after(4, BACKLOG_S / 4, most + 1) == [1, 3, 5]
     await partition.take(batch_of(SOURCE, numbered(5 + most)[5:], End(5 + most, 5 + 3 * most)))
-    await partition.checkpoints.await_arrival()
+    await partition.checkpoints.await_commit()
     assert delivery.offsets == [1, 3, 5, 5 + most]
     await close(partition)
 

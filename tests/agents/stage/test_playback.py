@@ -28,28 +28,28 @@ def record(*headers: Any) -> Any:
 
 def test_time_awaits_recordings() -> None:
     playback = Playback()
-    assert playback.holds_time(5)
-    assert not playback.follow("a", [record(("seqNum", b"1"))])
-    assert not playback.holds_time(5)
-    assert playback.follow("a", [record(encode(10)), record(encode(20))])
-    assert playback.follow("b", [record(encode(30))])
-    assert [playback.holds_time(ms) for ms in (19, 29, 30)] == [True, True, False]
-    playback.follow("b", [record(encode(OVER))])
-    assert [playback.holds_time(ms) for ms in (19, 20)] == [True, False]
+    assert playback.is_holding_time(5)
+    assert not playback.note_records("a", [record(("seqNum", b"1"))])
+    assert not playback.is_holding_time(5)
+    assert playback.note_records("a", [record(encode(10)), record(encode(20))])
+    assert playback.note_records("b", [record(encode(30))])
+    assert [playback.is_holding_time(ms) for ms in (19, 29, 30)] == [True, True, False]
+    playback.note_records("b", [record(encode(OVER))])
+    assert [playback.is_holding_time(ms) for ms in (19, 20)] == [True, False]
 
 
 def test_time_is_held_for_a_day() -> None:
     playback = Playback()
-    playback.follow("a", [record(encode(10**15 - 1))])
-    assert not playback.holds_time(5)
-    playback.follow("a", [record(encode(5 + MOST_AHEAD_MS))])
-    assert playback.holds_time(5)
+    playback.note_records("a", [record(encode(10**15 - 1))])
+    assert not playback.is_holding_time(5)
+    playback.note_records("a", [record(encode(5 + MOST_AHEAD_MS))])
+    assert playback.is_holding_time(5)
 
 
 def test_takeover_continues_time() -> None:
     playback = Playback()
-    playback.go_on()
-    assert not playback.holds_time(5)
+    playback.let_time_advance()
+    assert not playback.is_holding_time(5)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"x", b"-1", b"9" * 16])
@@ -79,10 +79,10 @@ async def test_recording_suspends_ticks(
     monkeypatch.setattr(partition, "_tick", ticks)
     caught_up = batch_of(SOURCE, [], End(0, 0, FetchRequest(1, time.time_ns(), 1)))
     await partition.take(caught_up)
-    playback.follow("a", [record(encode(time.time_ns() // NS_PER_MS + GRACE_MS))])
+    playback.note_records("a", [record(encode(time.time_ns() // NS_PER_MS + GRACE_MS))])
     await partition.take(caught_up)
     assert ticks.call_count == 0
-    playback.follow("a", [record(encode(OVER))])
+    playback.note_records("a", [record(encode(OVER))])
     await partition.take(caught_up)
     assert ticks.call_count == 1
 
@@ -103,4 +103,4 @@ def test_old_timestamps_are_reported(arrival_ns: int, behind_h: float, said: str
     partition = partition_of(Delivery())
     partition.state.first.clock.now_ns = arrival_ns
     partition.state.first.newest_stamp_ns = arrival_ns - int(behind_h * 3600 * S_NS)
-    assert [line.split(",")[0] for line in partition.stale()] == ([said] if said else [])
+    assert [line.split(",")[0] for line in partition.describe_stale()] == ([said] if said else [])

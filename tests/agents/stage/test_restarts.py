@@ -30,7 +30,7 @@ from topology.config import Topology
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, WINDOW
 from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
-from topology.model.event import Event, twin
+from topology.model.event import Event, copy_event
 from topology.model.outcome import Step
 
 LANES: Final = 3
@@ -119,7 +119,7 @@ class Kept:
         parts = StateParts()
         for key, value in self._state.items():
             parts.add(key.decode(), value)
-        events = [twin(self._reads[offset]) for offset in sorted(parts.notes)]
+        events = [copy_event(self._reads[offset]) for offset in sorted(parts.notes)]
         for event in events:
             apply_note(event, parts.notes[event.offset])
         places = {event: parts.notes[event.offset].places for event in events}
@@ -225,7 +225,7 @@ def test_law_restart_keeps_late_copy(seed: int) -> None:
     told, again = Outputs(), Outputs()
     for event in topic:
         for kept, what in ((steady, told), (hurt, again)):
-            what.add(kept.take([twin(event)]))
+            what.add(kept.take([copy_event(event)]))
             kept.cut(event.at_ns)
         hurt.restart()
     assert again.released == told.released

@@ -16,7 +16,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
-from agents.stage.restoring import Restoring, together
+from agents.stage.restoring import Restoring, run_together
 from agents.state import changelog
 from agents.state.changelog import STATE_FORMAT, Claim, LogRead, Progress, StateRefused, encode
 from agents.state.local_copy import LocalCopy
@@ -284,23 +284,23 @@ async def failing() -> None:
 
 async def test_answers_keep_request_order() -> None:
     first, second = Part(), Part()
-    asked = asyncio.create_task(together(first.run(), asyncio.sleep(0, 2), second.run()))
+    asked = asyncio.create_task(run_together(first.run(), asyncio.sleep(0, 2), second.run()))
     second.may_end.set()
     first.may_end.set()
     assert await asked == [1, 2, 1]
-    assert await together() == []
+    assert await run_together() == []
 
 
 async def test_failed_request_ends_others() -> None:
     parts = [Part(), Part()]
     with pytest.raises(ValueError, match="no"):
-        await together(parts[0].run(), failing(), parts[1].run())
+        await run_together(parts[0].run(), failing(), parts[1].run())
     assert [part.ended for part in parts] == ["cancelled", "cancelled"]
 
 
 async def test_cancellation_ends_requests() -> None:
     parts = [Part(), Part()]
-    asked = asyncio.create_task(together(*(part.run() for part in parts)))
+    asked = asyncio.create_task(run_together(*(part.run() for part in parts)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     asked.cancel()

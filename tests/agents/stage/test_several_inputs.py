@@ -180,7 +180,7 @@ def test_unawaited_lane_arrives_now() -> None:
     ahead = event(0, 15)
     assert not alignment.on_batch([ahead], 10).released, "its instant has not come"
     assert alignment.on_batch([event(1, 16, PROGRESS)], 16).released == [ahead]
-    assert alignment.waiting_for() == ["b/0"]
+    assert alignment.blocking_partitions() == ["b/0"]
     assert not alignment.waivers
 
 
@@ -188,7 +188,7 @@ def test_unawaited_lane_buffers_nothing() -> None:
     alignment = aligned()
     for lane, at_ns in ((0, 5), (1, 3), (1, 9)):
         assert len(alignment.on_batch([event(lane, at_ns)], at_ns).released) == 1
-    assert not alignment.waiting_for()
+    assert not alignment.blocking_partitions()
 
 
 def test_lanes_may_have_grown() -> None:
@@ -197,7 +197,7 @@ def test_lanes_may_have_grown() -> None:
     after = aligned(0, 1)
     after.restore(before.snapshot(), ())
     assert not after.on_batch([event(0, 12)], 12).released
-    assert after.waiting_for() == ["b/0"]
+    assert after.blocking_partitions() == ["b/0"]
     assert len(after.on_batch([event(1, 13, PROGRESS)], 13).released) == 1
 
 
@@ -211,11 +211,11 @@ def test_dropped_lane_delays_nothing(
     assert before.waivers == is_waived
     after = aligned(0)
     after.restore(before.snapshot(), before.iter_held())
-    assert after.waiting_for() == ["a/0"]
+    assert after.blocking_partitions() == ["a/0"]
     assert len(after.on_batch([event(0, 11, PROGRESS)], 11).released) == (not is_waived)
     again = aligned(0, 1)
     again.restore(after.snapshot(), ())
-    assert again.waiting_for() == ["b/0"], "awaited anew"
+    assert again.blocking_partitions() == ["b/0"], "awaited anew"
 
 
 async def test_missing_lane_is_a_fault(

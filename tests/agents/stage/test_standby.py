@@ -302,7 +302,7 @@ async def test_incomplete_copy_is_reread(tmp_path: Path, monkeypatch: pytest.Mon
     copy.close()
     await world.handler.on_assigned(frozenset())
     await until(lambda: begun and world.follower.behind == 0)
-    world.follower._change(strange)
+    world.follower._apply_in_memory(strange)
     await until(lambda: world.follower.why or (len(begun) == 2 and world.follower.behind == 0))
     assert world.follower.why == ""
     task = await world.take_over()
@@ -354,7 +354,7 @@ async def test_largest_state_leaves_memory(
     monkeypatch.setattr(standing, "MOST_BYTES", 1_000)
     _, (small, large, other) = followers
     for follower, size in ((small, 50), (large, 900), (other, 30), (small, 150)):
-        follower._change({b"key": bytes(size)})
+        follower._apply_in_memory({b"key": bytes(size)})
     assert [each.held_bytes for each in (small, large, other)] == [153, 0, 33]
 
 
@@ -443,7 +443,7 @@ async def test_cancelled_takeover_is_undone(tmp_path: Path) -> None:
 
 def test_redis_copy_is_not_followed(tmp_path: Path) -> None:
     world = World("redis\nredis: redis://nowhere", tmp_path)
-    world.handler.standby.stand_by()
+    world.handler.standby.follow_tasks()
     assert [*world.handler.standby.notes][1:] == [
         "standby: the state is in Redis, so there is no changelog to follow"
     ]

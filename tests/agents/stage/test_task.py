@@ -77,13 +77,13 @@ async def test_lane_far_ahead_waits() -> None:
     task = task_of(Delivery())
     ahead_ms = READ_AHEAD_NS // MS + 1
     await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
-    assert [*task.far_ahead()] == []
+    assert [*task.find_far_ahead()] == []
     await task.take(poll({1: [record(1, "s1", 1, ahead_ms)]}))
-    assert [*task.far_ahead()] == [LANES[1]]
+    assert [*task.find_far_ahead()] == [LANES[1]]
     silent_ns = steady_ns() - 2 * SILENT_AFTER_NS
     for lane in (0, 2):
         await task.take(poll({lane: [record(1, f"s{lane}", 1, 1)]}, asked_ns=silent_ns))
-    assert [*task.far_ahead()] == [], "a broker that is away holds nobody back for good"
+    assert [*task.find_far_ahead()] == [], "a broker that is away holds nobody back for good"
     assert [at for at, _ in task.faults()] == [LANES[0], LANES[2]]
     await task.abandon()
 
@@ -108,7 +108,7 @@ async def test_poll_checks_each_lane_once(seed: int, monkeypatch: pytest.MonkeyP
         return lane.number in silent
 
     monkeypatch.setattr(Lane, "is_silent", property(is_silent))
-    found = {*task.far_ahead()}
+    found = {*task.find_far_ahead()}
     assert len(looked) <= many
     assert found == {
         one.partition
@@ -140,7 +140,7 @@ async def test_full_buffer_polls_last_lane(
     task = task_of(Delivery())
 
     def ahead() -> list[bool]:
-        found = {*task.far_ahead()}
+        found = {*task.find_far_ahead()}
         return [lane in found for lane in LANES]
 
     await task.take(poll({lane: [record(0, f"s{lane}", 0, 0)] for lane in range(3)}))
@@ -206,6 +206,6 @@ async def test_old_timestamps_name_topic() -> None:
         each.timestamp = BEGIN_MS
         batch = PolledBatch(TopicPartition(topic, 0), [each], End(1, 1))
         await task.take(GroupBatch(source, [batch]))
-    (line,) = task.stale()
+    (line,) = task.describe_stale()
     assert line.startswith("old: stamps are 806 h behind arrivals")
     await task.abandon()

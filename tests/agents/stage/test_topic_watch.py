@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from agents.kafka.brokers import Brokers as ClusterAddress
 from agents.kafka.security import read_security
 from agents.stage import topic_watch
-from agents.stage.topic_watch import Look, NoAnswer, TopicState, TopicWatch, looking_at
+from agents.stage.topic_watch import Look, NoAnswer, TopicState, TopicWatch, make_look
 from agents.state.changelog import StateRefused
 from tests.certificates import certificates
 from topology.config import parse
@@ -67,7 +67,7 @@ def faults(brokers: Brokers, looks: int, is_well: bool = True) -> tuple[str, ...
     async def scenario() -> tuple[str, ...]:
         watch = TopicWatch(KNOWN, IDS, brokers, lambda: is_well)
         for _ in range(looks):
-            await watch.look()
+            await watch.check_topics()
         return watch.faults
 
     return asyncio.run(scenario())
@@ -159,7 +159,7 @@ class Admin:
 
 def look_of(monkeypatch: pytest.MonkeyPatch, admin: Admin) -> Look:
     monkeypatch.setattr(topic_watch, "admin_client", lambda *_: admin)
-    return looking_at(ClusterAddress("here:9", is_embedded=False))
+    return make_look(ClusterAddress("here:9", is_embedded=False))
 
 
 def test_silent_controller_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_changed_pem_files_renew_client(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(topic_watch, "admin_client", lambda *_: admins.pop(0))
     certificates(tmp_path)
     tls = read_security(f"security.protocol=SSL\nssl.ca.location={tmp_path}/ca.crt\n", {})
-    look = looking_at(ClusterAddress("here:9", is_embedded=False, security=tls))
+    look = make_look(ClusterAddress("here:9", is_embedded=False, security=tls))
     for client_is_new in (False, True):
         if client_is_new:
             certificates(tmp_path)
@@ -210,7 +210,7 @@ def test_missing_broker_is_noted(
         known = stage_of({"raw": 2}, ["raw"], [])
         watch = TopicWatch(known, {}, look)
         for _ in range(4):
-            await watch.look()
+            await watch.check_topics()
             assert watch.faults == ()
             notes.append(watch.notes)
 
@@ -320,11 +320,11 @@ def test_recreation_is_found_in_15_s(
         async def scenario() -> int:
             watch = TopicWatch(known, {}, lambda topics: {topic: now[topic] for topic in topics})
             for _ in range(topic_watch.FIRST_LOOKS + 1):
-                await watch.look()
+                await watch.check_topics()
             now[anew] = TopicState(2, topic_id="two")
             for looks in range(1, 100):
                 try:
-                    await watch.look()
+                    await watch.check_topics()
                 except StateRefused:
                     return looks
             raise AssertionError("it was never found")

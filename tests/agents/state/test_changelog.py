@@ -11,7 +11,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
-from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declare
+from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, list_needed_topics
 from agents.state import changelog
 from codec.face import NO_RECORD, Unreadable
 from tests.kit.topologies import in_code
@@ -57,7 +57,7 @@ def test_outputs_have_larger_limit(stages: str) -> None:
     )
     rooms = {
         spec.name: int(spec.config["max.message.bytes"]) - 2**20
-        for spec in declare(topology)
+        for spec in list_needed_topics(topology)
         if "max.message.bytes" in spec.config
     }
     assert rooms.pop("raw") == FRAMING_BYTES
@@ -71,7 +71,7 @@ def test_outputs_have_larger_limit(stages: str) -> None:
 
 def test_request_topic_is_declared() -> None:
     topology = in_code("streams: {default: {}}\ntopics: {resend: requests}")
-    config = {spec.name: spec.config for spec in declare(topology)}
+    config = {spec.name: spec.config for spec in list_needed_topics(topology)}
     assert "max.message.bytes" not in config["requests"]
 
 

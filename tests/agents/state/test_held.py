@@ -190,8 +190,8 @@ def test_waits_count_by_stream() -> None:
     pages = HeldPages(FOREVER_NS, ledger, 1)
     ledger.add({first: 1, second: 1, other: 2, dead: 1})
     pages.update([first, second, other, dead])
-    assert pages.by_stream(["a", "b"], 10) == {"a": (2, 7), "b": (0, 0)}
-    assert pages.by_stream(["a"], 2) == {"a": (2, 0)}
+    assert pages.count_by_stream(["a", "b"], 10) == {"a": (2, 7), "b": (0, 0)}
+    assert pages.count_by_stream(["a"], 2) == {"a": (2, 0)}
 
 
 def test_young_page_delays_no_lane() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY, Decisions
-from agents.watch.location import ASK_ANOTHER, WHY_GIVEN_UP, WORDS, knows, verdict
-from agents.watch.port.question import LARGEST, NoQuestion, Question, question
+from agents.watch.location import ASK_ANOTHER, WHY_GIVEN_UP, WORDS, explain_event, is_informative
+from agents.watch.port.question import LARGEST, NoQuestion, Question, parse_question
 from topology.model import outcome
 from topology.model.event import NO_EPOCH, Event
 from topology.model.late import MERGE_IDLE
@@ -154,7 +154,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 
 @pytest.mark.parametrize(("facts", "where", "words"), CASES.values(), ids=CASES)
 def test_location_is_described(facts: list[dict[str, Any]], where: str, words: str) -> None:
-    found = verdict(ASKED, facts)
+    found = explain_event(ASKED, facts)
     assert found["where"] == where
     assert words in "\n".join(found["said"])
     assert where in WORDS
@@ -163,7 +163,7 @@ def test_location_is_described(facts: list[dict[str, Any]], where: str, words: s
 def test_answer_adds_duplicates() -> None:
     clock = {"state": "synced", "offset_ns": -2 * MS, "error_ns": MS}
     told = reorder(HELD, note("conflict"), note("duplicate"), clock=clock)
-    found = verdict(ASKED, [told])
+    found = explain_event(ASKED, [told])
     assert found["where"] == "held"
     assert found["said"][0].startswith("pitch: s/0/17: buffered by reorder in to.reorder/3 for 20")
     assert "  arrived 2 more times, last 5 ms ago at offset 88: a duplicate" in found["said"]
@@ -173,21 +173,21 @@ def test_answer_adds_duplicates() -> None:
 
 def test_silent_stage_is_named() -> None:
     silent = "stage merge does not answer"
-    found = verdict(ASKED, [reorder(PASSED)], [silent])
+    found = explain_event(ASKED, [reorder(PASSED)], [silent])
     assert found["said"][-1] == f"{silent}: its facts are missing here"
-    assert silent in verdict(ASKED, [], [silent])["said"][-1]
+    assert silent in explain_event(ASKED, [], [silent])["said"][-1]
 
 
 def test_standby_is_mentioned() -> None:
     said = f"stage all: {ASK_ANOTHER}"
-    assert verdict(ASKED, [], standbys=["all"])["said"] == [said]
-    assert verdict(ASKED, [reorder(PASSED)], standbys=["all"])["said"][-1] == said
+    assert explain_event(ASKED, [], standbys=["all"])["said"] == [said]
+    assert explain_event(ASKED, [reorder(PASSED)], standbys=["all"])["said"][-1] == said
 
 
 def test_each_stream_is_located() -> None:
     one, other = reorder(HELD), reorder(at("not_come", highest=3))
     other["streams"] = {"stands": other["streams"]["pitch"]}
-    found = verdict(ASKED, [other, one])
+    found = explain_event(ASKED, [other, one])
     assert found["where"] == "held"
     assert [line.split(":")[0] for line in found["said"]] == ["pitch", "stands"]
 
@@ -197,16 +197,16 @@ def test_each_reason_is_described() -> None:
 
 
 def test_empty_partition_is_silent() -> None:
-    assert not knows(reorder())
-    assert knows(reorder(HELD))
-    assert knows(reorder(None, note("dead")))
+    assert not is_informative(reorder())
+    assert is_informative(reorder(HELD))
+    assert is_informative(reorder(None, note("dead")))
 
 
 def test_question_round_trip_is_exact() -> None:
-    asked = question({"source": "s", "seq": "17", "epoch": "2", "stream": "pitch"})
+    asked = parse_question({"source": "s", "seq": "17", "epoch": "2", "stream": "pitch"})
     assert asked == Question("s", 17, "pitch", 2)
-    assert question(asked.query()) == asked
-    assert question({"source": "s", "seq": "17", "epoch": "", "stream": ""}) == ASKED
+    assert parse_question(asked.query()) == asked
+    assert parse_question({"source": "s", "seq": "17", "epoch": "", "stream": ""}) == ASKED
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_question_round_trip_is_exact() -> None:
 )
 def test_invalid_question_is_refused(query: dict[str, str], words: str) -> None:
     with pytest.raises(NoQuestion, match=words):
-        question(query)
+        parse_question(query)
 
 
 # -- the record of decisions -----------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_decision_is_found_by_number() -> None:
     late = event(4)
     late.late, late.at_ns = MERGE_IDLE, 900
     decisions.note_late([late])
-    decisions.saw(
+    decisions.note_reports(
         [
             Gap(800, "pitch", "s", 0, 10, 19, TIMEOUT, 700),
             Late(810, event(5), MERGE_IDLE, 33),
@@ -265,7 +265,7 @@ def test_decision_is_found_by_number() -> None:
 
 def test_epoch_narrows_the_search() -> None:
     decisions = Decisions()
-    decisions.saw([Duplicate(1, event(6, epoch=2))])
+    decisions.note_reports([Duplicate(1, event(6, epoch=2))])
     assert words(decisions, 6, epoch=1) == []
     assert words(decisions, 6, epoch=2) == [COPY]
     assert decisions.about("other", "s", NO_EPOCH, 6) == []
@@ -273,6 +273,6 @@ def test_epoch_narrows_the_search() -> None:
 
 def test_last_decisions_are_kept() -> None:
     decisions = Decisions(kept=10)
-    decisions.saw([Duplicate(n, event(n)) for n in range(8)])
-    decisions.saw([Duplicate(n, event(n)) for n in range(8, 25)])
+    decisions.note_reports([Duplicate(n, event(n)) for n in range(8)])
+    decisions.note_reports([Duplicate(n, event(n)) for n in range(8, 25)])
     assert [seq for seq in range(25) if words(decisions, seq)] == list(range(15, 25))

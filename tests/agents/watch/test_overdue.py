@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.watch import overdue
-from agents.watch.overdue import Overdue, longest_wait_s, waits_for
+from agents.watch.overdue import Overdue, describe_wait, longest_wait_s
 from tests.kit.clock import Clock
 from topology.config import parse
 from topology.flow.lanes import Lanes
@@ -59,7 +59,7 @@ def pass_time(
     for _ in range(int(seconds)):
         time.sleep(1.0)
         time.now_ns += S if arrival else 0
-        watch.look(oldest, time.now_ns, has_backlog=has_backlog)
+        watch.update(oldest, time.now_ns, has_backlog=has_backlog)
 
 
 def test_allowed_wait_sums_streams() -> None:
@@ -158,4 +158,4 @@ PASSED = {"where": "passed"}
 )
 def test_awaited_sources_are_named(aligned: Any, answers: Any, wanted: str) -> None:
     located = {"alignment": aligned, "streams": {"a": answers}}
-    assert waits_for(located, "s", ()) == wanted
+    assert describe_wait(located, "s", ()) == wanted

@@ -59,7 +59,7 @@ def test_restore_is_logged_every_5_s(told: Told) -> None:
     for second in range(12):
         told.now_s = 1_000.0 + second
         told.log.restoring(A, 10 * second, 1_000)
-    told.log.note_restore(A)
+    told.log.forget_restore(A)
     for second in range(4):
         told.now_s = 1_100.0 + second
         told.log.restoring(A, second, 20)
@@ -105,7 +105,7 @@ def test_summary_is_logged(told: Told) -> None:
     count(told.metrics, 600)
     for _ in range(119):
         told.now_s += 1.0
-        told.log.minute(lambda: told.now_s - 0.5)
+        told.log.log_minute(lambda: told.now_s - 0.5)
     assert told.take() == [
         (
             "INFO 60 s: 600 in, 10.0/s, 595 out, lag 12 (3.2 s), held 30, late 5 (gap 4, merge 1),"
@@ -114,14 +114,14 @@ def test_summary_is_logged(told: Told) -> None:
     ]
     count(told.metrics, 1_200)
     told.now_s += 1.0
-    told.log.minute(lambda: None)
+    told.log.log_minute(lambda: None)
     fields = told.fields()
     assert (fields["in"], fields["per_second"], fields["out"]) == (1_200, 20.0, 1_195)
     assert fields["late"] == {"gap": 4, "merge": 1}
     assert fields["checkpoint_age_s"] is None
     told.take()
     told.now_s += 60.0
-    told.log.minute(lambda: None)
+    told.log.log_minute(lambda: None)
     assert told.take() == [
         (
             "INFO 60 s: 0 in, 0.0/s, 0 out, lag 12 (3.2 s), held 30, late 0, dead 0, duplicate 0,"
@@ -186,16 +186,16 @@ def test_alarm_needs_a_majority() -> None:
     found = deaths(6, 10)
     found.join(deaths(2, 2, "seq_missing"))
     said = "8 of 12 lines are dead letters, most of them with reason source_missing"
-    assert found.alarm("line") == f"{said}; line 7: write it"
-    assert deaths(5, 10).alarm() is None
-    assert deaths(0, 0).alarm() is None
+    assert found.find_alarm("line") == f"{said}; line 7: write it"
+    assert deaths(5, 10).find_alarm() is None
+    assert deaths(0, 0).find_alarm() is None
 
 
 def test_partition_counts_are_joined() -> None:
     parts = [deaths(2, 2, log="raw/0").plain(), deaths(1, 4, log="raw/1").plain()]
     whole = join_counts(parts)
     assert (whole.read, whole.dead) == (6, 3)
-    assert join_counts([]).alarm() is None
+    assert join_counts([]).find_alarm() is None
     assert pickle.loads(pickle.dumps(whole)).plain() == whole.plain()
 
 

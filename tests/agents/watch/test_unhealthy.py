@@ -20,11 +20,11 @@ from agents.watch import unhealthy
 from agents.watch.frequent import Frequent, Weighed
 from agents.watch.metrics.partition import PartitionMetrics
 from agents.watch.metrics.worker import Metrics
-from agents.watch.page.sources import MAX_LATE, named_sources
+from agents.watch.page.sources import MAX_LATE, choose_sources
 from agents.watch.unhealthy import UnhealthySources
 from topology.clock import operator as clock
 from topology.config import parse
-from topology.config.stages import operators
+from topology.config.stages import list_operators
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.late import GAP, OLD_EPOCH
@@ -36,7 +36,7 @@ from topology.model.outcome import Duplicate, Gap, Late, Report, Step
 def late_of(names: Iterable[str], stream: str = "pitch") -> UnhealthySources:
     """Return a table where each source is late once for each time it is named."""
     sources = UnhealthySources("here")
-    sources.came_late((stream, name) for name in names)
+    sources.note_late((stream, name) for name in names)
     return sources
 
 
@@ -72,8 +72,8 @@ def test_counts_are_by_source() -> None:
 
 def test_largest_loss_is_listed() -> None:
     sources = late_of([])
-    sources.saw([gap("much", 1, 20_000)])
-    sources.saw(
+    sources.note_reports([gap("much", 1, 20_000)])
+    sources.note_reports(
         [gap(f"s{n}", 2 * k, 2 * k) for k in range(3) for n in range(2 * unhealthy.COUNTED)]
     )
     told = {each["source"]: each for each in sources.explain(unhealthy.EXPLAINED)}
@@ -90,12 +90,12 @@ def test_shared_list_has_the_worst() -> None:
         amount = 1 + (number * 7_919 + partition * 104_729) % 32_003
         parts[partition].late.note(("pitch", f"{partition}-{number}"), amount)
     all_of_them = [each for part in parts for each in part.explain(1_000)]
-    shared = [each for part in parts for each in part.explain(unhealthy.share(partitions))]
+    shared = [each for part in parts for each in part.explain(unhealthy.max_listed(partitions))]
     assert len(shared) == partitions * unhealthy.NAMED
-    named = named_sources([], [], shared)["unhealthy"]
+    named = choose_sources([], [], shared)["unhealthy"]
     assert len(named) == MAX_LATE
-    assert named == named_sources([], [], all_of_them)["unhealthy"]
-    assert unhealthy.share(0) == unhealthy.share(1) == unhealthy.EXPLAINED
+    assert named == choose_sources([], [], all_of_them)["unhealthy"]
+    assert unhealthy.max_listed(0) == unhealthy.max_listed(1) == unhealthy.EXPLAINED
 
 
 def test_requested_source_is_listed() -> None:
@@ -179,7 +179,7 @@ def test_share_of_late_is_counted(registry: CollectorRegistry) -> None:
     """Both count from the source's first late event on."""
     read = {"a": 900, "b": 5}
     table = table_in(Metrics(registry, "merge"), PLACE, lambda stream, source: read[source])
-    table.came_late([("pitch", "a")] * 3 + [("pitch", "b")])
+    table.note_late([("pitch", "a")] * 3 + [("pitch", "b")])
     read["a"] += 99
     labels = {"stage": "merge", "stream": "pitch", "source": "a"}
     assert registry.get_sample_value("inorder_source_late_total", labels) == 3
@@ -204,7 +204,7 @@ def test_returning_source_is_recounted(
             for name in names:
                 read[name] += 1
                 if name != "bad" or number % 2:
-                    table.came_late([("pitch", name)])
+                    table.note_late([("pitch", name)])
 
     comes("bad", times=100)
     comes("x", "y", times=200)
@@ -219,9 +219,9 @@ def test_labels_are_bounded(registry: CollectorRegistry) -> None:
     metrics = Metrics(registry, "merge")
     for partition in range(4):
         table = table_in(metrics, PLACE._replace(partition=partition), lambda *_: READ)
-        table.came_late([("pitch", f"{partition}-{n}") for n in range(unhealthy.LABELLED)])
+        table.note_late([("pitch", f"{partition}-{n}") for n in range(unhealthy.LABELLED)])
     ninth = PLACE._replace(partition=9)
-    table_in(metrics, ninth, lambda *_: READ).came_late([("pitch", "x" * 500)] * 2)
+    table_in(metrics, ninth, lambda *_: READ).note_late([("pitch", "x" * 500)] * 2)
     found = labelled(registry)
     assert len(found) == unhealthy.LABELLED
     assert max(map(len, found)) == unhealthy.LONGEST_NAME
@@ -234,7 +234,7 @@ def test_spread_source_is_one_series(registry: CollectorRegistry) -> None:
     read = 1
     for partition in range(2):
         table = table_in(metrics, PLACE._replace(partition=partition), lambda *_: read)
-        table.came_late([("pitch", "wanders")])
+        table.note_late([("pitch", "wanders")])
     read = READ
     assert labelled(registry) == {"wanders": 2}
     assert labelled(registry, "read") == {"wanders": 2 * READ}
@@ -246,11 +246,11 @@ def test_topics_have_separate_tables(registry: CollectorRegistry) -> None:
     metrics = Metrics(registry, "merge")
     for topic, stream in (("raw-a", "a"), ("raw-b", "b")):
         table = table_in(metrics, TopicPartition(topic, 0), lambda *_: READ)
-        table.came_late([(stream, f"of-{stream}")] * 2)
+        table.note_late([(stream, f"of-{stream}")] * 2)
     assert labelled(registry) == {"of-a": 2, "of-b": 2}
     metrics.forget(TopicPartition("raw-a", 0))
     assert labelled(registry) == {"of-b": 2}
-    table_in(metrics, PLACE, lambda *_: 0).came_late([("pitch", "gone")])
+    table_in(metrics, PLACE, lambda *_: 0).note_late([("pitch", "gone")])
     assert labelled(registry) == {"of-b": 2}, "the stage has forgotten the other"
 
 
@@ -288,7 +288,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_two_producers_are_noticed(
     report: Report, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    UnhealthySources("stage reorder, partition 3").saw([report])
+    UnhealthySources("stage reorder, partition 3").note_reports([report])
     assert len(warnings(caplog)) == bool(says)
     assert all(says in line for line in warnings(caplog))
 
@@ -299,10 +299,10 @@ def test_sign_is_logged_each_minute(
     now_s = [0.0]
     two = UnhealthySources("here", now_s=lambda: now_s[0])
     for _ in range(10):
-        two.saw([late_by(OLD_EPOCH), late_by(OLD_EPOCH)])
+        two.note_reports([late_by(OLD_EPOCH), late_by(OLD_EPOCH)])
     for _ in range(2):
         now_s[0] += unhealthy.WARN_EVERY_S
-        two.saw([])
+        two.note_reports([])
         told = [line.split(" repeat")[0] for line in warnings(caplog)]
         assert told == ["here: 2 event(s)", "here: 18 event(s)"]
 
@@ -313,7 +313,7 @@ def test_live_epochs_are_reported(
     """Two hosts send in turn, each with its own epoch; the higher one counts."""
     registry = CollectorRegistry()
     metrics = PartitionMetrics(Metrics(registry, "reorder+merge"), PLACE, ["default"])
-    stage = Stage(parse(ONE_STREAM), operators())
+    stage = Stage(parse(ONE_STREAM), list_operators())
     with caplog.at_level(logging.WARNING):
         for seq in range(20):
             for epoch in (41, 40):

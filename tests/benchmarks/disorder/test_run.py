@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.disorder import run, worlds
-from benchmarks.disorder.run import ENTRIES, Entry, EntryFailed, Measured, lines_of, measure
+from benchmarks.disorder.run import ENTRIES, Entry, EntryFailed, Measured, count_code_lines, measure
 from tests.kit.programs import printed
 
 SECONDS = 12.0
@@ -35,7 +35,7 @@ def _measured(name: str, folder: Path, world: str, query: str) -> Measured:
 def test_rough_world_has_its_faults() -> None:
     base = worlds.make(60, seed=1)
     assert len({record.time_us for record in base}) == len(base) == 60 * worlds.RATE
-    calm, rough = (worlds.arriving(base, world, seed=1) for world in ("calm", "rough"))
+    calm, rough = (worlds.deliver(base, world, seed=1) for world in ("calm", "rough"))
     assert sorted(record.made for record in calm) == sorted(base)
     times = Counter(record.made for record in rough)
     assert 0.005 < sum(count == 2 for count in times.values()) / len(base) < 0.015
@@ -60,7 +60,7 @@ def test_recording_keeps_order(tmp_path: Path) -> None:
     recording = tmp_path / "arrivals.csv"
     rows = ["50,b,7,20", "60,a,0,20", "70,b,6,10", "80,b,7,20"]
     recording.write_text("\n".join(["arrival_us,source,seq,time_us", *rows]) + "\n")
-    laid = worlds.laid_over(worlds.read_arrivals(recording), seed=1)
+    laid = worlds.overlay_recording(worlds.read_arrivals(recording), seed=1)
     assert [(one.arrival_us, one.made.source, one.made.seq, one.made.time_us) for one in laid] == [
         (50, "s1", 7, 21),
         (60, "s0", 0, 20),
@@ -132,7 +132,7 @@ def test_failing_entry_is_named(folder: Path) -> None:
 def test_comments_do_not_count(tmp_path: Path) -> None:
     code = tmp_path / "code.py"
     code.write_text('"""Words.\n\nMore."""\n\n# words\na = 1\n"""Words."""\nb = 2  # two\n')
-    assert lines_of(code) == 2
+    assert count_code_lines(code) == 2
 
 
 def test_folder_runs_by_itself(folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from benchmarks.disorder.score import (
     BadAnswers,
     Right,
     Score,
-    differing,
+    find_differing,
     main,
     read_answers,
     read_truth,
@@ -58,8 +58,8 @@ def test_no_answers_are_all_wrong() -> None:
 
 
 def test_premature_answer_is_found() -> None:
-    assert differing(PERFECT, PERFECT[:4], 5_000) == []
-    assert differing(PERFECT, PERFECT[:3], 5_000) == [PERFECT[3]]
+    assert find_differing(PERFECT, PERFECT[:4], 5_000) == []
+    assert find_differing(PERFECT, PERFECT[:3], 5_000) == [PERFECT[3]]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet
 
 from benchmarks.workloads.machines import MS, RESTARTS, S, plant
-from recordings.audit.document import document
+from recordings.audit.document import make_document
 from recordings.audit.findings import Asked, audit
 from recordings.audit.row import ONE_ORDER, AuditRow
 from tests.cli.invoking import Answer, inorder, text_file
@@ -67,7 +67,7 @@ def test_arrival_unit_is_checked(tmp_path: Path) -> None:
 
 def test_json_equals_audit_of_rows(telemetry: Path) -> None:
     said = inorder("audit", telemetry, "--json").last
-    assert said == json.loads(json.dumps(document(audit(in_ms(plant(1)), ASKED))))
+    assert said == json.loads(json.dumps(make_document(audit(in_ms(plant(1)), ASKED))))
 
 
 def test_gzipped_json_is_audited(telemetry: Path, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_gzipped_json_is_audited(telemetry: Path, tmp_path: Path) -> None:
     said = inorder(*asked_for, "--lateness", "10s").last
     unseen = [row._replace(arrival_ns=None) for row in in_ms(plant(1))]
     asked = replace(ASKED, bounds_ns=(10 * S,), arrives=False)
-    assert said == json.loads(json.dumps(document(audit(unseen, asked))))
+    assert said == json.loads(json.dumps(make_document(audit(unseen, asked))))
     assert inorder(*asked_for, "--last", "100").last["records"] == 100
 
 

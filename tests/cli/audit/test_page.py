@@ -10,7 +10,7 @@ import pytest
 from benchmarks.workloads.machines import FAST, S, plant
 from cli.audit.page import page_of
 from cli.audit.pictures import lateness_picture
-from recordings.audit.document import document
+from recordings.audit.document import make_document
 from recordings.audit.findings import Asked, Findings, audit
 from recordings.audit.row import ONE_ORDER, AuditRow
 from tests.agents.watch.page.browser import NARROW, WIDE, chromium, missing, show_at
@@ -80,7 +80,7 @@ def test_chromium_cuts_no_text(tmp_path: Path, name: Callable[[str], str]) -> No
     page = tmp_path / "report.html"
     steps = ["inorder audit telemetry.csv --out t.yaml  # writes these settings"]
     said = ["read by source device, seq n, ts time (ms), arrival received"]
-    page.write_text("\n".join(page_of(findings, document(findings), "audit", said, steps)))
+    page.write_text("\n".join(page_of(findings, make_document(findings), "audit", said, steps)))
     with chromium(tmp_path / "profile") as driver:
         driver.get(page.as_uri())
         for width in (WIDE, NARROW):

@@ -8,7 +8,7 @@ import pytest
 
 from cli.demo import stage
 from cli.demo.patience import REPORT_EVERY_S, STILL_S, Patience
-from cli.demo.stage import TOPOLOGY, DemoFailed, worker_on
+from cli.demo.stage import TOPOLOGY, DemoFailed, run_worker
 from cli.demo.trouble import Trouble
 from tests.kit.clock import Clock
 from topology.config import parse
@@ -39,7 +39,7 @@ def test_waiting_is_reported() -> None:
 def test_ended_worker_is_not_awaited(tmp_path: Path) -> None:
     with (
         pytest.raises(DemoFailed, match="no broker answers|colour"),
-        worker_on("127.0.0.1:1", "streams: {default: {colour: red}}\n", tmp_path, 1),
+        run_worker("127.0.0.1:1", "streams: {default: {colour: red}}\n", tmp_path, 1),
     ):
         pass
 
@@ -51,7 +51,7 @@ def test_stalled_worker_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     reports: list[str] = []
     with (
         pytest.raises(DemoFailed, match="did not become ready"),
-        worker_on("127.0.0.1:1", "streams: {default: {}}\n", tmp_path, 16, reports.append),
+        run_worker("127.0.0.1:1", "streams: {default: {}}\n", tmp_path, 16, reports.append),
     ):
         pass
     assert reports

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from cli.demo.recording import Recorded, play, record
-from cli.demo.trouble import Injected, Posting, Trouble, with_trouble
+from cli.demo.recording import Recorded, record, retime
+from cli.demo.trouble import Injected, Posting, Trouble, add_trouble
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -24,7 +24,7 @@ def test_recording_is_complete() -> None:
 
 
 def test_playing_shortens_silences() -> None:
-    events = play(record(), 1_000 * S)
+    events = retime(record(), 1_000 * S)
     assert events[0].ts_ns == 1_000 * S
     assert 46 * S < events[-1].ts_ns - 1_000 * S < 47 * S
     stamps = sorted({event.ts_ns for event in events})
@@ -36,8 +36,8 @@ def test_playing_shortens_silences() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_law_account_is_exact(seed: int) -> None:
-    events = play(record(), 0)[:4_000]
-    postings, injected = with_trouble(events, seed, Trouble(lost=0.02, doubled=0.02))
+    events = retime(record(), 0)[:4_000]
+    postings, injected = add_trouble(events, seed, Trouble(lost=0.02, doubled=0.02))
     assert all(before.send_ns <= after.send_ns for before, after in pairwise(postings))
     assert injected.postings == len(postings)
     assert injected.sent == len(events)
@@ -61,13 +61,13 @@ def _overtaken(postings: list[Posting]) -> int:
 def test_no_trouble_changes_nothing() -> None:
     events = [Recorded("a", seq, seq * MS, "t", {}) for seq in range(100)]
     none = Trouble(delayed=0.0, lost=0.0, doubled=0.0, base_ns=5)
-    postings, injected = with_trouble(events, 1, none)
+    postings, injected = add_trouble(events, 1, none)
     assert [posting.event for posting in postings] == events
     assert [posting.send_ns for posting in postings] == [event.ts_ns + 5 for event in events]
     assert injected == Injected(sent=100)
 
 
 def test_seed_determines_the_trouble() -> None:
-    events = play(record(), 0)[:1_000]
-    assert with_trouble(events, 1) == with_trouble(events, 1)
-    assert with_trouble(events, 1) != with_trouble(events, 2)
+    events = retime(record(), 0)[:1_000]
+    assert add_trouble(events, 1) == add_trouble(events, 1)
+    assert add_trouble(events, 1) != add_trouble(events, 2)

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 
-from cli.doctor.open_transactions import stay_open
+from cli.doctor.open_transactions import find_staying_open
 from tests.services import SharedKafka, UniqueName
 from tests.waiting import until
 
@@ -28,7 +28,7 @@ def test_ended_transaction_is_no_fault(
     monkeypatch.setattr("cli.doctor.open_transactions.time", clock)
 
     def found(longest_s: float) -> dict[tuple[str, int], int]:
-        return stay_open(admin, {name: 1}, longest_s, TIMEOUT_S)
+        return find_staying_open(admin, {name: 1}, longest_s, TIMEOUT_S)
 
     async def scenario() -> None:
         assert await asyncio.to_thread(found, 60.0) == {}

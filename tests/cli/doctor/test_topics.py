@@ -22,13 +22,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.declared import declare
+from agents.kafka.declared import list_needed_topics
 from agents.kafka.security import PLAINTEXT
-from agents.kafka.topics import create
+from agents.kafka.topics import ensure_topics
 from cli.doctor.brokers import TIMEOUT_S, SeenBrokers
 from cli.doctor.finding import Finding, Weight
-from cli.doctor.topics import Cluster, SeenTopic, findings, look
-from cli.doctor.transactional_ids import may_write
+from cli.doctor.topics import Cluster, SeenTopic, check_cluster, describe_cluster
+from cli.doctor.transactional_ids import check_may_write
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
@@ -52,7 +52,7 @@ def as_declared(topology: Topology) -> dict[str, SeenTopic]:
     """Return the topics of a topology, sound and with three replicas."""
     return {
         spec.name: SeenTopic(spec.partitions, 3, config={**SETTINGS, **spec.config})
-        for spec in declare(topology)
+        for spec in list_needed_topics(topology)
     }
 
 
@@ -69,7 +69,7 @@ def test_each_topic_is_declared_once() -> None:
     queries = "{m: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}, d: {detector: any}}"
     stages = "[reorder, merge, pattern, detector]"
     topology = parse_with(f"streams: {{default: }}\nqueries: {queries}\nstages: {stages}\n", own)
-    names = [spec.name for spec in declare(topology)]
+    names = [spec.name for spec in list_needed_topics(topology)]
     assert len(names) == len(set(names))
     assert topology.topics.matches in names
 
@@ -81,19 +81,19 @@ def test_request_topic_is_declared() -> None:
 
 
 def declared_names(topology: Topology) -> list[str]:
-    return [spec.name for spec in declare(topology)]
+    return [spec.name for spec in list_needed_topics(topology)]
 
 
 def test_table_of_query_is_compacted() -> None:
     query = "{window: tumbling 1s, aggregate: {n: count()}, upsert: true}"
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}")
-    (spec,) = [spec for spec in declare(topology) if spec.name == "results.q"]
+    (spec,) = [spec for spec in list_needed_topics(topology) if spec.name == "results.q"]
     assert (spec.config["cleanup.policy"], spec.config["retention.ms"]) == ("compact", "-1")
     topics = as_declared(topology)
-    assert findings(topology, Cluster(SeenBrokers(3), topics)) == []
+    assert check_cluster(topology, Cluster(SeenBrokers(3), topics)) == []
     deleting = {**SETTINGS, **spec.config, "cleanup.policy": "delete"}
     topics["results.q"] = SeenTopic(spec.partitions, 3, config=deleting)
-    (one,) = findings(topology, Cluster(SeenBrokers(3), topics))
+    (one,) = check_cluster(topology, Cluster(SeenBrokers(3), topics))
     assert (one.weight, one.where) == (Weight.ERROR, "results.q")
     assert "current results depend on it" in one.what
 
@@ -103,7 +103,7 @@ def found(name: str, seen: SeenTopic | None) -> list[Finding]:
     topics = {key: value for key, value in SOUND.topics.items() if key != name}
     if seen is not None:
         topics[name] = seen
-    return findings(TOPOLOGY, Cluster(SeenBrokers(3), topics))
+    return check_cluster(TOPOLOGY, Cluster(SeenBrokers(3), topics))
 
 
 def config(name: str, settings: str) -> SeenTopic:
@@ -175,8 +175,8 @@ def test_fault_of_topic_has_a_remedy(
 
 
 def test_missing_topics_share_a_remedy() -> None:
-    (finding,) = findings(TOPOLOGY, Cluster(SeenBrokers(3), {}))
-    names = [spec.name for spec in declare(TOPOLOGY)]
+    (finding,) = check_cluster(TOPOLOGY, Cluster(SeenBrokers(3), {}))
+    names = [spec.name for spec in list_needed_topics(TOPOLOGY)]
     assert finding.where == ", ".join(names)
     assert finding.what == f"do not exist, {len(names)} topics"
 
@@ -200,9 +200,9 @@ def test_samples_must_outlast_input() -> None:
         "events.raw": config("events.raw", "retention.ms=3600000"),
         "clock.offsets": config("clock.offsets", "min.compaction.lag.ms=3600000"),
     }
-    assert findings(TOPOLOGY, replace(SOUND, topics=topics)) == []
+    assert check_cluster(TOPOLOGY, replace(SOUND, topics=topics)) == []
     topics["events.raw"] = config("events.raw", "retention.ms=-1")
-    (finding,) = findings(TOPOLOGY, replace(SOUND, topics=topics))
+    (finding,) = check_cluster(TOPOLOGY, replace(SOUND, topics=topics))
     assert finding.where == "clock.offsets"
 
 
@@ -211,22 +211,22 @@ def test_samples_must_outlast_input() -> None:
 )
 def test_missing_group_right_is_found(may: set[str], lacks: bool) -> None:
     groups = {"inorder.reorder": None, "inorder.merge": frozenset(may)}
-    found = findings(TOPOLOGY, replace(SOUND, groups=groups))
+    found = check_cluster(TOPOLOGY, replace(SOUND, groups=groups))
     assert [each.where for each in found] == ["group inorder.merge"] * lacks
     assert all("may not Read it for stage merge" in each.what for each in found)
 
 
 def test_open_transaction_is_found() -> None:
-    (finding,) = findings(TOPOLOGY, replace(SOUND, open_at={("events.raw", 1): 7}))
+    (finding,) = check_cluster(TOPOLOGY, replace(SOUND, open_at={("events.raw", 1): 7}))
     assert (finding.weight, finding.where) == (Weight.ERROR, "events.raw/1")
     assert "open at offset 7 for 10 s or longer" in finding.what
     assert "find-hanging --topic events.raw --partition 1" in finding.remedy
 
 
 def test_sound_cluster_is_accepted() -> None:
-    assert findings(TOPOLOGY, SOUND) == []
+    assert check_cluster(TOPOLOGY, SOUND) == []
     topics = {name: replace(seen, copies=1) for name, seen in SOUND.topics.items()}
-    assert findings(TOPOLOGY, Cluster(SeenBrokers(1), topics)) == []
+    assert check_cluster(TOPOLOGY, Cluster(SeenBrokers(1), topics)) == []
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_sound_cluster_is_accepted() -> None:
     ],
 )  # fmt: skip
 def test_fault_of_brokers_is_found(seen: SeenBrokers, weight: str, what: str, remedy: str) -> None:
-    (finding,) = findings(TOPOLOGY, Cluster(seen, SOUND.topics))
+    (finding,) = check_cluster(TOPOLOGY, Cluster(seen, SOUND.topics))
     assert finding.weight == weight
     assert what in finding.what
     assert remedy in finding.remedy
@@ -259,7 +259,7 @@ def test_default_brokers_are_sound() -> None:
         "auto.create.topics.enable": "false",
     }
     usual = SeenBrokers(3, config=config, ahead_ms=-5)
-    assert findings(TOPOLOGY, Cluster(usual, SOUND.topics)) == []
+    assert check_cluster(TOPOLOGY, Cluster(usual, SOUND.topics)) == []
 
 
 def test_unused_topic_is_noted(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_unused_topic_is_noted(embedded_broker: EmbeddedBroker, tmp_path: Path) 
 def embedded(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Setting:
     """Return a topology whose topics are on an embedded broker."""
     setting = settle(embedded_broker.bootstrap, tmp_path, partitions=PARTITIONS, make=False)
-    for spec in declare(setting.topology):
+    for spec in list_needed_topics(setting.topology):
         embedded_broker.make_topic(spec.name)
     return setting
 
@@ -303,9 +303,11 @@ def test_missing_answer_counts_as_denied(
 ) -> None:
     """This broker answers none of these requests, so every fallback is used."""
     monkeypatch.setattr(Future, "result", Mock(side_effect=TimeoutError))
-    seen = look(embedded.topology, Brokers(embedded.bootstrap, is_embedded=False))
-    found_ = findings(embedded.topology, seen)
-    assert [each.where for each in found_] == [spec.name for spec in declare(embedded.topology)]
+    seen = describe_cluster(embedded.topology, Brokers(embedded.bootstrap, is_embedded=False))
+    found_ = check_cluster(embedded.topology, seen)
+    assert [each.where for each in found_] == [
+        spec.name for spec in list_needed_topics(embedded.topology)
+    ]
     assert {each.what for each in found_} == {"does not show its settings"}
 
 
@@ -316,10 +318,10 @@ def test_real_broker_is_inspected(kafka: SharedKafka, tmp_path: Path) -> None:
     ask = ("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
     absent = inorder(*ask)
     assert absent.code == 1
-    specs = declare(setting.topology)
+    specs = list_needed_topics(setting.topology)
     names = ", ".join(spec.name for spec in specs)
     assert absent.out.startswith(f"error    {names}: do not exist, {len(specs)} topics")
-    create(specs, kafka.bootstrap, setting.topology.topics.replication)
+    ensure_topics(specs, kafka.bootstrap, setting.topology.topics.replication)
     sound = inorder(*ask)
     assert (sound.code, sound.out, sound.err) == (0, "", "no faults found\n")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
@@ -347,7 +349,9 @@ def test_rights_check_is_harmless(kafka: SharedKafka, unique_name: UniqueName) -
         ):
             await producer.send_and_wait(name, b"x")
             ids = [name, f"{name}.that.nobody.has"]
-            rights = await asyncio.to_thread(may_write, kafka.bootstrap, PLAINTEXT, ids, TIMEOUT_S)
+            rights = await asyncio.to_thread(
+                check_may_write, kafka.bootstrap, PLAINTEXT, ids, TIMEOUT_S
+            )
             assert rights == dict.fromkeys(ids, True)
         async with AIOKafkaConsumer(
             name,
@@ -363,7 +367,7 @@ def test_rights_check_is_harmless(kafka: SharedKafka, unique_name: UniqueName) -
 
 def test_no_broker_means_unknown_right() -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    assert may_write(nobody, PLAINTEXT, ["one"], TIMEOUT_S) == {"one": None}
+    assert check_may_write(nobody, PLAINTEXT, ["one"], TIMEOUT_S) == {"one": None}
 
 
 @pytest.mark.parametrize(
@@ -380,12 +384,12 @@ def test_error_code_shows_the_right(
     monkeypatch.setattr(AIOKafkaClient, "bootstrap", AsyncMock())
     monkeypatch.setattr(AIOKafkaClient, "send", AsyncMock(return_value=answer))
     monkeypatch.setattr(AIOKafkaClient, "get_random_node", Mock(return_value=0))
-    assert may_write("nowhere:1", PLAINTEXT, ["one"], TIMEOUT_S) == {"one": may}
+    assert check_may_write("nowhere:1", PLAINTEXT, ["one"], TIMEOUT_S) == {"one": may}
 
 
 def test_missing_id_right_is_found() -> None:
     ids = {"inorder.reorder.": frozenset({"Describe"}), "inorder.merge.": None}
-    (finding,) = findings(TOPOLOGY, replace(SOUND, ids=ids))
+    (finding,) = check_cluster(TOPOLOGY, replace(SOUND, ids=ids))
     assert (finding.where, finding.weight) == ("transactional-id inorder.reorder.", "error")
     assert finding.what == "this principal may not Write it for stage reorder"
     assert finding.remedy == "grant the rights that inorder topics acls --stage reorder lists"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.kafka.declared import declare
+from agents.kafka.declared import list_needed_topics
 from cli.local.embedded import EmbeddedBroker
 from tests.cli.invoking import TOPOLOGY, inorder, text_file
 from topology.config import parse
@@ -24,7 +24,7 @@ def test_sound_file_lists_its_topics(tmp_path: Path) -> None:
     answer = inorder("check", path)
     assert (answer.code, answer.err) == (0, "")
     assert "default: raw -> events.ordered" in answer.out
-    for spec in declare(parse(TOPOLOGY)):
+    for spec in list_needed_topics(parse(TOPOLOGY)):
         assert f"{spec.name}: {spec.partitions} partitions" in answer.out
 
 
@@ -38,7 +38,9 @@ def test_json_describes_the_file(tmp_path: Path) -> None:
     (found,) = answer.lines
     assert (answer.code, found["sound"], found["stages"]) == (0, True, ["all"])
     assert found["streams"] == {"default": ["raw", "events.ordered"]}
-    assert found["topics"] == {spec.name: spec.partitions for spec in declare(parse(TOPOLOGY))}
+    assert found["topics"] == {
+        spec.name: spec.partitions for spec in list_needed_topics(parse(TOPOLOGY))
+    }
     assert "events.sequenced" not in found["topics"]
     answer = inorder("check", "--json", written(tmp_path, UNSOUND))
     (found,) = answer.lines

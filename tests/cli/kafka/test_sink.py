@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.kafka.sink import group_of, summary
+from cli.kafka.sink import group_of, make_summary
 from sinks.counts import Counts
 from sinks.postgres import PostgresSink
 from sinks.redis import address_of, connect
@@ -76,4 +76,10 @@ def test_json_summary_counts_outcomes() -> None:
     counts.written.subtract(["update"])
     counts.dead.update(["refused"])
     written = {"written": {"emit": 2}, "dead": {"refused": 1}}
-    assert summary(counts) == {"records": 5, **written, "control": 1, "expired": 0, "refills": 0}
+    assert make_summary(counts) == {
+        "records": 5,
+        **written,
+        "control": 1,
+        "expired": 0,
+        "refills": 0,
+    }

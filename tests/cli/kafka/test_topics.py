@@ -12,7 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from agents.exits import Exit
 from agents.kafka.topics import Outcome
-from cli.kafka.topics import thinly_copied
+from cli.kafka.topics import hint_of_few_replicas
 from tests.cli.invoking import inorder, text_file
 from tests.services import SharedKafka, UniqueName
 
@@ -102,6 +102,6 @@ def test_low_replication_is_reported(copies: int, brokers: int, thin: bool) -> N
         Outcome(name, created=True, copies=each, brokers=brokers)
         for name, each in (("a", 3), ("b", copies))
     ]
-    warning = thinly_copied(outcomes)
+    warning = hint_of_few_replicas(outcomes)
     assert (warning is not None) == thin
     assert warning is None or f"topics have {copies} copies on {brokers} brokers" in warning

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.kafka.brokers import brokers_at
-from agents.kafka.declared import declare
+from agents.kafka.brokers import find_brokers
+from agents.kafka.declared import list_needed_topics
 from cli.local.embedded import EmbeddedBroker
 from cli.run import dev, worker
 from topology.config import parse
@@ -25,17 +25,17 @@ def test_only_dev_limits_partitions(tmp_path: Path, partitions: int) -> None:
     """A worker's broker has the partitions of the file; that of `dev` has one for each topic."""
     topology = parse(f"streams: {{default: {{}}}}\ntopics: {{partitions: {partitions}}}\n")
     for brokers, count in (
-        (dev._broker("embedded", tmp_path, topology, lambda _: None), dev.PARTITIONS),
-        (worker._brokers("embedded", topology), partitions),
+        (dev._run_broker("embedded", tmp_path, topology, lambda _: None), dev.PARTITIONS),
+        (worker._run_brokers("embedded", topology), partitions),
     ):
         with brokers as servers:
-            wide = {s.name: s.partitions for s in declare(topology)}
+            wide = {s.name: s.partitions for s in list_needed_topics(topology)}
             expected = {name: min(partitions, count) for name, partitions in wide.items()}
-            assert brokers_at(servers).partitions(expected) == expected
+            assert find_brokers(servers).partitions(expected) == expected
 
 
 def test_existing_topic_is_kept() -> None:
     with EmbeddedBroker() as broker:
         broker.make_topic("raw", 2)
         broker.make_topic("raw", 3)
-        assert brokers_at(broker.bootstrap).partitions(["raw"]) == {"raw": 2}
+        assert find_brokers(broker.bootstrap).partitions(["raw"]) == {"raw": 2}

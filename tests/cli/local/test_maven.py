@@ -44,10 +44,10 @@ def jars(folder: Path, name: str, **properties: str) -> Jars:
 
 def test_one_maven_fetches_all_sets(calls: Path, tmp_path: Path) -> None:
     one, two, three = (jars(tmp_path, name, version="1") for name in ("one", "two", "three"))
-    assert one.brought() == tmp_path / "cache/one"
+    assert one.fetch_folder() == tmp_path / "cache/one"
     fetch(one, two, three)
     fetch(two)
-    assert [path.name for path in two.brought().glob("*.jar")] == ["artifact-two.jar"]
+    assert [path.name for path in two.fetch_folder().glob("*.jar")] == ["artifact-two.jar"]
     lines = calls.read_text().splitlines()
     assert len(lines) == 2
     assert all(line.endswith(" -Dversion=1") for line in lines)
@@ -57,12 +57,12 @@ def test_one_maven_fetches_all_sets(calls: Path, tmp_path: Path) -> None:
 
 
 def test_changed_pom_is_fetched_again(calls: Path, tmp_path: Path) -> None:
-    jars(tmp_path, "one").brought()
+    jars(tmp_path, "one").fetch_folder()
     assert jars(tmp_path, "one").is_resolved()
     changed = jars(tmp_path, "one", version="2")
     assert not changed.is_resolved()
     (changed.folder() / "old.jar").touch()
-    assert [path.name for path in changed.brought().glob("*.jar")] == ["artifact-one.jar"]
+    assert [path.name for path in changed.fetch_folder().glob("*.jar")] == ["artifact-one.jar"]
 
 
 def test_cache_may_be_a_link(calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_cache_may_be_a_link(calls: Path, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "far/away").mkdir(parents=True)
     (tmp_path / "linked").symlink_to("far/away")
     monkeypatch.setenv("INORDER_CACHE", str(tmp_path / "linked/cache"))
-    assert [path.name for path in jars(tmp_path, "one").brought().glob("*.jar")] == [
+    assert [path.name for path in jars(tmp_path, "one").fetch_folder().glob("*.jar")] == [
         "artifact-one.jar"
     ]
 
@@ -84,5 +84,5 @@ def test_sets_must_agree_on_values(calls: Path, tmp_path: Path) -> None:
 def test_failed_maven_leaves_no_jars(calls: Path, tmp_path: Path) -> None:
     (tmp_path / "bin/mvn").write_text("#!/bin/sh\necho no such version; exit 1\n")
     with pytest.raises(JarsUnavailable, match=r"one\.xml:\nno such version"):
-        jars(tmp_path, "one").brought()
+        jars(tmp_path, "one").fetch_folder()
     assert not jars(tmp_path, "one").is_resolved()

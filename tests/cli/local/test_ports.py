@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from cli.local.ports import LOOPBACK, free_ports, is_free
-from cli.run.dev import kafka_port
+from cli.run.dev import choose_kafka_port
 
 
 def test_recently_used_port_is_free() -> None:
@@ -25,10 +25,10 @@ def test_recently_used_port_is_free() -> None:
 
 def test_other_port_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     (port,) = free_ports(1)
-    assert kafka_port(port) == port
+    assert choose_kafka_port(port) == port
     assert capsys.readouterr().err == ""
     with socket.create_server((LOOPBACK, port)):
-        other = kafka_port(port)
+        other = choose_kafka_port(port)
     assert other != port
     message = capsys.readouterr().err
     assert f"127.0.0.1:{port} is taken" in message

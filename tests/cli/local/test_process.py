@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.local.lock import exclusive
+from cli.local.lock import lock_file
 from cli.local.ports import FIRST, LAST, free_ports
 from cli.local.process import NotReady, Process
 from tests.kit.processes import sweep
@@ -80,12 +80,12 @@ def test_sweep_ends_only_left_processes(tmp_path: Path) -> None:
 def test_lock_times_out_when_held(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "lock"
     with (
-        exclusive(path, timeout_s=1),
+        lock_file(path, timeout_s=1),
         pytest.raises(TimeoutError, match="locked by another process"),
-        exclusive(path, timeout_s=0.2),
+        lock_file(path, timeout_s=0.2),
     ):
         pass
-    with exclusive(path, timeout_s=0.2):
+    with lock_file(path, timeout_s=0.2):
         pass
 
 

@@ -46,16 +46,16 @@ def understood(words: list[str]) -> dict[str, Any]:
 
 def test_stage_parses_all_options() -> None:
     for options in (PLAIN, ALL, replace(PLAIN, verbose=True)):
-        found = understood(options.words_for("merge"))
+        found = understood(options.command_line_for("merge"))
         assert found["name"] == "merge"
         assert found["options"] == options
 
 
 def test_redis_url_is_not_an_argument() -> None:
     url = "redis://me:secret@r:6379"
-    assert replace(ALL, redis=url).words_for("merge") == ALL.words_for("merge")
+    assert replace(ALL, redis=url).command_line_for("merge") == ALL.command_line_for("merge")
 
 
 def test_missing_instance_is_explicit() -> None:
-    words = PLAIN.words_for("merge")
+    words = PLAIN.command_line_for("merge")
     assert words[words.index("--instance") + 1] == NONE

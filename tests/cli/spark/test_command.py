@@ -14,7 +14,7 @@ from cli.topology_file import Refused
 from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import inorder, text_file
 from tests.services import require
-from topology.spelling.kinds import length_ns
+from topology.spelling.kinds import parse_length_ns
 
 REFUSED = [
     (["run", "rates", "--archive", "a"], "add --batch"),
@@ -44,9 +44,9 @@ def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], message: st
 
 @pytest.mark.parametrize("text", ["0s", "-1s", "2x", "", "200000d"])
 def test_bad_durations_are_refused(text: str) -> None:
-    assert duration_ns("--every", "1.5s", length_ns) == 1_500_000_000
+    assert duration_ns("--every", "1.5s", parse_length_ns) == 1_500_000_000
     with pytest.raises(Refused, match=r"^--every: [^;]*; \w"):
-        duration_ns("--every", text, length_ns)
+        duration_ns("--every", text, parse_length_ns)
 
 
 def test_resumed_run_prints_its_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

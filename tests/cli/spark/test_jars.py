@@ -36,6 +36,6 @@ def test_releases_name_all_versions() -> None:
 
 def test_connector_jars_are_fetched() -> None:
     require(cli.spark.jars.missing())
-    names = [Path(jar).name for jar in cli.spark.jars.jars()]
+    names = [Path(jar).name for jar in cli.spark.jars.fetch_connector_jars()]
     assert len(names) == 4
     assert any(name.startswith("spark-sql-kafka") for name in names)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.values.json import UNREADABLE, decode, odd_number, picking
-from codec.values.payloads import plain_json, reading
+from codec.values.json import UNREADABLE, decode, make_pick, odd_number
+from codec.values.payloads import decode_json, make_reader
 from topology.wire import values
 from topology.wire.values import UNDECODABLE, Pick, ValueFault
 
@@ -52,7 +52,7 @@ def test_numbers_are_exact(text: str, value: object) -> None:
     ],
 )
 def test_invalid_json_is_refused(value: bytes) -> None:
-    for read in (decode, picking([("a",)])):
+    for read in (decode, make_pick([("a",)])):
         with pytest.raises(ValueFault) as refused:
             read(value)
         assert refused.value.reason == UNDECODABLE
@@ -61,7 +61,7 @@ def test_invalid_json_is_refused(value: bytes) -> None:
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_non_json_number_is_named(number: str) -> None:
     value = f'{{"a": "{number}x", "b": [{number}]}}'.encode()
-    for read in (decode, picking([("a",)])):
+    for read in (decode, make_pick([("a",)])):
         with pytest.raises(ValueFault) as refused:
             read(value)
         assert f"JSON has no number {number}: write null" in refused.value.detail
@@ -74,15 +74,15 @@ def test_quotes_are_scanned_fast() -> None:
 
 def test_deep_nesting_does_not_crash() -> None:
     for depth in (300, 600, 900, 5_000):
-        for decoder in (decode, plain_json):
+        for decoder in (decode, decode_json):
             value = b'{"d":' + b"[" * depth + b"]" * depth + b"}"
             with suppress(ValueError):
-                reading(decoder, ("d",))(value)
+                make_reader(decoder, ("d",))(value)
 
 
 def test_tombstone_is_null() -> None:
     assert decode(None) is None
-    assert picking([("a",), ()])(None) == [None, None]
+    assert make_pick([("a",), ()])(None) == [None, None]
 
 
 # The law replaces "%" by one of TEXTS.
@@ -107,14 +107,14 @@ def outcome(pick: Pick, text: bytes) -> list[Any] | str:
 @given(VALUES, st.lists(PATHS, min_size=1, max_size=4), st.sampled_from(TEXTS))
 def test_law_picked_fields_are_equal(value: Any, paths: list[Any], text: bytes) -> None:
     content = json.dumps(value).encode().replace(b"%", text)
-    assert outcome(picking(paths), content) == outcome(values.picking(decode, paths), content)
+    assert outcome(make_pick(paths), content) == outcome(values.picking(decode, paths), content)
 
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("place", [b'"x":"%"', b'"%":2', b'"x":[{"%":"y"},["%"]]', b'"n":"%"'])
 def test_invalid_utf8_is_refused(place: bytes, text: bytes) -> None:
     content = b'{"a":1,' + place.replace(b"%", text) + b"}"
-    pick = picking([("a",), ("n",)])
+    pick = make_pick([("a",), ("n",)])
     assert pick.structured is not None
     for read in (decode, pick, pick.structured):
         with nullcontext() if text in SOUND else pytest.raises((ValueFault, *UNREADABLE)):

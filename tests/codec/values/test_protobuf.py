@@ -16,7 +16,7 @@ from tests.seeds import seeds_of_today
 from topology.wire.values import UNDECODABLE, Timestamp, ValueFault
 
 Telemetry = message_class()
-DECODE = protobuf.of_message(descriptor_set(), "plant.Telemetry")
+DECODE = protobuf.make_message_decoder(descriptor_set(), "plant.Telemetry")
 ZERO = {"device": "", "n": 0, "kind": "READING", "value": 0.0, "raw": b"", "more": [], "names": {}}
 ZERO |= {"nested": []}
 
@@ -59,7 +59,7 @@ def test_unknown_symbol_is_its_number() -> None:
 
 
 def test_google_imports_are_optional() -> None:
-    decode = protobuf.of_message(descriptor_set(with_imports=False), "plant.Telemetry")
+    decode = protobuf.make_message_decoder(descriptor_set(with_imports=False), "plant.Telemetry")
     assert decode(full().SerializeToString()) == DECODE(full().SerializeToString())
 
 
@@ -72,7 +72,7 @@ def test_google_imports_are_optional() -> None:
     ],
 )
 def test_prefix_selects_the_message(prefix: bytes, expected: str | None) -> None:
-    decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
+    decode = protobuf.make_file_decoder(file_descriptor().SerializeToString(), [])
     found = decode(prefix + Telemetry(device="press-7").SerializeToString())
     assert isinstance(found, dict)
     assert found.get("device") == expected
@@ -82,7 +82,7 @@ def test_prefix_selects_the_message(prefix: bytes, expected: str | None) -> None
     "hostile", [b"", b"\x02", b"\x02\x7e", b"\x01", b"\xff" * 9, b"\x02\x01", b"\x40" + b"\0" * 40]
 )
 def test_bad_message_index_is_refused(hostile: bytes) -> None:
-    decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
+    decode = protobuf.make_file_decoder(file_descriptor().SerializeToString(), [])
     with pytest.raises(ValueFault) as fault:
         decode(hostile)
     assert fault.value.reason == UNDECODABLE
@@ -90,15 +90,15 @@ def test_bad_message_index_is_refused(hostile: bytes) -> None:
 
 def test_bad_schema_is_refused() -> None:
     with pytest.raises(SchemaFault, match="not a descriptor set"):
-        protobuf.of_message(b"syntax = 'proto3';", "plant.Telemetry")
+        protobuf.make_message_decoder(b"syntax = 'proto3';", "plant.Telemetry")
     with pytest.raises(SchemaFault, match=r"no message `Telemetry`; it has .*plant.Telemetry"):
-        protobuf.of_message(descriptor_set(), "Telemetry")
+        protobuf.make_message_decoder(descriptor_set(), "Telemetry")
     with pytest.raises(SchemaFault, match="not a Protobuf schema"):
-        protobuf.of_file(b"\xff\xff", [])
+        protobuf.make_file_decoder(b"\xff\xff", [])
     lonely = file_descriptor()
     lonely.dependency.append("other.proto")
     with pytest.raises(SchemaFault, match="not a Protobuf schema"):
-        protobuf.of_file(lonely.SerializeToString(), [])
+        protobuf.make_file_decoder(lonely.SerializeToString(), [])
 
 
 def test_message_depth_is_bounded() -> None:
@@ -111,6 +111,6 @@ def test_message_depth_is_bounded() -> None:
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
 def test_hostile_bytes_raise_only_faults(seed: int) -> None:
-    decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
+    decode = protobuf.make_file_decoder(file_descriptor().SerializeToString(), [])
     sound = b"\0" + full().SerializeToString()
     assert_strangers_bytes_are_refused(decode, sound, random.Random(seed))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from inorder.sync.keys import KeyRing
-from inorder.sync.packet import REPORT, REQ, SIZE, UNKNOWN_MONO, Packet, body, parse
+from inorder.sync.packet import REPORT, REQ, SIZE, UNKNOWN_MONO, Packet, encode_body, parse
 from producers.sync_server.server import ServerLimits, SyncServer
 from tests.waiting import wait_until
 
@@ -76,14 +76,14 @@ def endpoint(server: Running, host: str = LOOPBACK) -> Iterator[socket.socket]:
 def request(nonce: int, source: str = "s1", keys: KeyRing = OPEN) -> bytes:
     key = keys.of(source)
     packet = Packet(REQ, 0, key.id, 1, 0, 0, nonce, 1_000, 0, 0, 0, UNKNOWN_MONO, source)
-    return key.sign(body(packet))
+    return key.sign(encode_body(packet))
 
 
 def report(response: bytes, keys: KeyRing = OPEN) -> bytes:
     packet = parse(response)
     assert isinstance(packet, Packet)
     told = packet._replace(kind=REPORT, t4_ns=packet.t1_ns + 1)
-    return keys.of(packet.source).sign(body(told))
+    return keys.of(packet.source).sign(encode_body(told))
 
 
 def asked(opened: socket.socket, raw: bytes) -> Packet:

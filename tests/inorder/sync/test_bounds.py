@@ -14,10 +14,10 @@ from producers.sync_server.seen import SeenTokens
 
 def test_limiter_admits_burst_first() -> None:
     limiter = AddressLimiter(rate_per_s=10, burst=5, max_addresses=10)
-    assert [limiter.admits("a", 0.0) for _ in range(7)] == [True] * 5 + [False] * 2
-    assert limiter.admits("a", 0.1)
-    assert not limiter.admits("a", 0.1)
-    assert [limiter.admits("a", 100.0) for _ in range(7)] == [True] * 5 + [False] * 2
+    assert [limiter.take_token("a", 0.0) for _ in range(7)] == [True] * 5 + [False] * 2
+    assert limiter.take_token("a", 0.1)
+    assert not limiter.take_token("a", 0.1)
+    assert [limiter.take_token("a", 100.0) for _ in range(7)] == [True] * 5 + [False] * 2
 
 
 @pytest.mark.parametrize(
@@ -35,17 +35,17 @@ def test_limiter_admits_burst_first() -> None:
 )
 def test_ipv6_network_is_one_address(one: str, other: str, are_one: bool) -> None:
     limiter = AddressLimiter(rate_per_s=1, burst=1, max_addresses=10)
-    assert limiter.admits(one, 0.0)
-    assert limiter.admits(other, 0.0) is not are_one
+    assert limiter.take_token(one, 0.0)
+    assert limiter.take_token(other, 0.0) is not are_one
 
 
 def test_full_limiter_forgets_oldest() -> None:
     limiter = AddressLimiter(rate_per_s=1, burst=1, max_addresses=2)
-    assert [limiter.admits(each, 0.0) for each in "aba"] == [True, True, False]
-    assert limiter.admits("c", 0.0)  # b is forgotten, because a packet of a came later
+    assert [limiter.take_token(each, 0.0) for each in "aba"] == [True, True, False]
+    assert limiter.take_token("c", 0.0)  # b is forgotten, because a packet of a came later
     assert len(limiter) == 2
-    assert not limiter.admits("a", 0.0)
-    assert limiter.admits("b", 0.0)
+    assert not limiter.take_token("a", 0.0)
+    assert limiter.take_token("b", 0.0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.floats(0, 1)), max_size=200))
@@ -54,7 +54,7 @@ def test_limiter_never_exceeds_rate(packets: Sequence[tuple[int, float]]) -> Non
     now_s, admitted = 0.0, dict.fromkeys(range(21), 0)
     for address, pause_s in packets:
         now_s += pause_s
-        admitted[address] += limiter.admits(str(address), now_s)
+        admitted[address] += limiter.take_token(str(address), now_s)
     assert len(limiter) <= 30
     assert all(count <= 3 + 5 * now_s + 1e-6 for count in admitted.values())
 

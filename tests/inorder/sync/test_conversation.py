@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inorder.sync.keys import KeyRing
-from inorder.sync.packet import ACK, KIND_AT, MAX_STAMP_NS, REPORT, RSP, Packet, body, parse
+from inorder.sync.packet import ACK, KIND_AT, MAX_STAMP_NS, REPORT, RSP, Packet, encode_body, parse
 from inorder.sync.reason import Reason
 from inorder.sync.settings import SyncSettings
 from producers.sync_server.answering import ANSWERED
@@ -268,7 +268,7 @@ def test_coarse_clock_needs_granularity(granularity_ns: int, absurd: int) -> Non
         packet = parse(raw)
         if not isinstance(packet, Packet) or packet.kind != RSP:
             return raw
-        return OPEN.of("s1").sign(body(packet._replace(t3_ns=packet.t2_ns + 6_000_000)))
+        return OPEN.of("s1").sign(encode_body(packet._replace(t3_ns=packet.t2_ns + 6_000_000)))
 
     wish = SyncSettings("server:1", granularity_ns=granularity_ns)
     world = World(settings=wish, keys=OPEN, intercept=slow_server).run(3)

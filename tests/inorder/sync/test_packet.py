@@ -17,7 +17,7 @@ from inorder.sync.packet import (
     SIZE,
     UNKNOWN_MONO,
     Packet,
-    body,
+    encode_body,
     parse,
     source_fault,
 )
@@ -59,7 +59,7 @@ def packets(draw: st.DrawFn) -> Packet:
 
 @given(packets())
 def test_round_trip(packet: Packet) -> None:
-    raw = body(packet) + packet.signature
+    raw = encode_body(packet) + packet.signature
     assert len(raw) == SIZE
     assert parse(raw) == packet
 
@@ -67,23 +67,23 @@ def test_round_trip(packet: Packet) -> None:
 @given(st.binary(max_size=2 * SIZE))
 def test_any_bytes_can_be_parsed(raw: bytes) -> None:
     read = parse(raw)
-    assert isinstance(read, Reason) or body(read) + read.signature == raw
+    assert isinstance(read, Reason) or encode_body(read) + read.signature == raw
 
 
 @given(packets(), st.integers(0, SIZE - 1), st.integers(1, 255))
 def test_encoding_is_unique(packet: Packet, at: int, flip: int) -> None:
     """A change of any byte gives another packet, or none."""
-    raw = bytearray(body(packet) + packet.signature)
+    raw = bytearray(encode_body(packet) + packet.signature)
     raw[at] ^= flip
     read = parse(bytes(raw))
     assert isinstance(read, Reason) or (
-        read != packet and body(read) + read.signature == bytes(raw)
+        read != packet and encode_body(read) + read.signature == bytes(raw)
     )
 
 
 @given(packets(), st.integers(0, SIZE - 1), st.binary(min_size=1, max_size=SIZE))
 def test_other_length_is_refused(packet: Packet, kept: int, more: bytes) -> None:
-    raw = body(packet) + packet.signature
+    raw = encode_body(packet) + packet.signature
     assert parse(raw[:kept]) is Reason.TRUNCATED
     assert parse(raw + more) is Reason.OVERSIZED
 
@@ -95,9 +95,9 @@ def test_huge_timestamps_are_refused(field: str, sign: int, far_ns: int) -> None
     packet = Packet(REPORT, 0, 0, 0, 0, 0, 0, 0, 2**63 - 1, -(2**63), 0, UNKNOWN_MONO, "s1")
     assert MAX_STAMP_NS == 2**62
     nearly = packet._replace(**{field: sign * (MAX_STAMP_NS - 1)})  # type: ignore[arg-type]
-    assert parse(body(nearly) + NO_SEAL) == nearly
+    assert parse(encode_body(nearly) + NO_SEAL) == nearly
     beyond = packet._replace(**{field: sign * far_ns})  # type: ignore[arg-type]
-    assert parse(body(beyond) + NO_SEAL) is Reason.STAMPS
+    assert parse(encode_body(beyond) + NO_SEAL) is Reason.STAMPS
 
 
 def test_largest_timestamps_are_sane() -> None:
@@ -108,10 +108,10 @@ def test_largest_timestamps_are_sane() -> None:
 
 def test_longest_name_has_64_bytes() -> None:
     packet = Packet(REPORT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UNKNOWN_MONO, "ü" * 32)
-    assert len(body(packet)) == BODY_SIZE
+    assert len(encode_body(packet)) == BODY_SIZE
     for name, size in (("", 0), ("ü" * 32 + "x", 65)):
         with pytest.raises(ValueError, match=f"has {size} bytes"):
-            body(packet._replace(source=name))
+            encode_body(packet._replace(source=name))
         assert "shorter name" in str(source_fault(name))
     assert source_fault("ü" * 32) is None
     assert "UTF-8" in str(source_fault("\ud800"))

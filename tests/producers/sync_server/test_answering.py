@@ -21,7 +21,7 @@ from inorder.sync.packet import (
     TAKEN_BEFORE,
     UNKNOWN_MONO,
     Packet,
-    body,
+    encode_body,
     parse,
 )
 from inorder.sync.reason import Reason
@@ -84,7 +84,7 @@ class Bench:
     def signed(self, packet: Packet, key_id: int | None = None) -> bytes:
         key = self.keys.key(packet.key_id if key_id is None else key_id)
         assert key is not None
-        return key.sign(body(packet))
+        return key.sign(encode_body(packet))
 
     def _take(self, sample: Packet) -> bool:
         if self.has_room:
@@ -277,5 +277,5 @@ def test_cookie_works_without_keys() -> None:
     assert bench.ask(forged) == (None, Reason.COOKIE)
     assert bench.ask(told(response))[1] == REPORTED
     signed = asked("anybody", 1)
-    assert bench.tell(body(signed) + b"x" * 16) == (None, Reason.KEY_UNKNOWN)
-    assert bench.tell(body(asked("anybody", 0)) + b"x" * 16) == (None, Reason.FORGED)
+    assert bench.tell(encode_body(signed) + b"x" * 16) == (None, Reason.KEY_UNKNOWN)
+    assert bench.tell(encode_body(asked("anybody", 0)) + b"x" * 16) == (None, Reason.FORGED)

@@ -62,7 +62,7 @@ def test_absent_broker_never_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "samples wait for clock; check the brokers" in publishing.trouble()
 
     def lost() -> bool:
-        publishing.turn()
+        publishing.update_counts()
         return publishing.lost == publishing.taken
 
     wait_until(lost, "what waited to be given up")
@@ -76,7 +76,7 @@ def test_lines_fit_a_replay() -> None:
     stream = io.BytesIO()
     publishing: Publishing = LinePublishing(stream, "here")
     assert publishing.take(sample())
-    publishing.turn()
+    publishing.update_counts()
     publishing.close()
     assert json.loads(stream.getvalue()) == {"clock": "s1", **PLAIN, "mono": 5}
     assert (publishing.taken, publishing.delivered, publishing.trouble()) == (1, 1, "")

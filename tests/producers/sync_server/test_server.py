@@ -63,7 +63,7 @@ def test_kernel_timestamps_packets() -> None:
             there_ns = time.time_ns()
             while time.time_ns() - there_ns < 50_000_000:
                 pass
-            server.turn()
+            server.run_once()
             response = parse(opened.recv(SIZE))
             if isinstance(response, Packet) and response.t2_ns <= there_ns:
                 break

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from inorder.sync.packet import Packet, body, parse
+from inorder.sync.packet import Packet, encode_body, parse
 from producers.sync_server.vectors import KINDS, PATH, vectors
 from tests import ROOT
 from tests.inorder.sync.sockets import serving
@@ -65,7 +65,7 @@ def test_fields_have_their_offsets(
         packet = parse(raw)
         assert isinstance(packet, Packet)
         assert KINDS[packet.kind] == each["kind"]
-        assert body(packet) + packet.signature == raw
+        assert encode_body(packet) + packet.signature == raw
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)

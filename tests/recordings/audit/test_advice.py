@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from recordings.audit.advice import STEPS_NS, Advice
-from recordings.audit.document import document
+from recordings.audit.document import make_document
 from recordings.audit.engine_run import EngineFigures
-from recordings.audit.findings import Asked, audit, with_fewest_wrong
+from recordings.audit.findings import Asked, audit, tune_lateness
 from recordings.audit.row import ONE_ORDER, AuditRow
 from tests.seeds import seeds_of_today
 
@@ -105,7 +105,7 @@ def test_shortest_step_is_chosen(needed_ns: int, left: int) -> None:
     runs: list[int] = []
     first = audit(fleet(1)[:50], ASKED).advice
     assert first.correct_for_ns == LONGER[0]
-    advice, engine = with_fewest_wrong(first, run)
+    advice, engine = tune_lateness(first, run)
     assert advice.correct_for_ns == needed_ns
     assert len(engine.at_last) == left
     before = 29 if needed_ns > LONGER[0] else left
@@ -151,7 +151,7 @@ def test_clock_set_back_adds_no_wait() -> None:
 
 
 def worst(rows: Sequence[AuditRow], asked: Asked = ASKED) -> tuple[str, str]:
-    name, said = next(iter(document(audit(rows, asked))["by_machine"].items()))
+    name, said = next(iter(make_document(audit(rows, asked))["by_machine"].items()))
     return name, said["verdict"]
 
 

@@ -25,7 +25,7 @@ from recordings.audit import from_table
 from recordings.audit.by_columns.count import is_countable
 from recordings.audit.by_columns.numbers import track_numbers
 from recordings.audit.columns import Columns
-from recordings.audit.document import document
+from recordings.audit.document import make_document
 from recordings.audit.findings import Asked, audit
 from recordings.audit.from_table import columns_of_file
 from recordings.audit.from_values import rows_of_file
@@ -69,7 +69,7 @@ def told(inputs: Sequence[AuditRow] | Columns, asked: Asked) -> tuple[Any, ...]:
     findings = audit(inputs, asked)
     counting = findings.counting
     waits = sorted(counting.gaps.filled_after_ns), [*counting.behind_own_ns]
-    return document(findings), format_findings(findings, "head", [], []), waits
+    return make_document(findings), format_findings(findings, "head", [], []), waits
 
 
 def agree(rows: Sequence[AuditRow], asked: Asked = ASKED) -> None:

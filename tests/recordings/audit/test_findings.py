@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.traces import TRACES, TraceRow, jr_umts
+from benchmarks.traces import TRACES, TraceRow, read_jr_umts
 from benchmarks.workloads.machines import BEGIN_NS, FAST, FAST_BY_NS, MS, RESTARTS, S, plant
-from recordings.audit.document import document
+from recordings.audit.document import make_document
 from recordings.audit.findings import Asked, audit
 from recordings.audit.row import ONE_ORDER, AuditRow, OrderRule
 from recordings.audit.wraps import Wraps
@@ -29,7 +29,7 @@ ASKED = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
 
 
 def found(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
-    return document(audit(rows, asked))
+    return make_document(audit(rows, asked))
 
 
 def agrees(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
@@ -339,7 +339,7 @@ def test_trace_has_published_figures(
 
 
 def test_clocks_equal_ntp_offsets() -> None:
-    own = recorded(partial(jr_umts, "d1", own_clocks=True))
+    own = recorded(partial(read_jr_umts, "d1", own_clocks=True))
     offsets_ms = {row.source: -int(row.payload["ntp_offset_ms"]) for row in own}
     known = found(audit_rows(own))["by_machine"]
     for (one, one_ms), (other, other_ms) in product(offsets_ms.items(), repeat=2):

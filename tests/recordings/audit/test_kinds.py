@@ -33,14 +33,14 @@ def kinds_of(text: str) -> tuple[Kinds, list[AuditRow]]:
 )
 def test_rare_kind_is_dead_alone(text: str, alone: str, by_time: bool) -> None:
     kinds, rows = kinds_of(text)
-    faults = [*kinds.find_alone()]
+    faults = [*kinds.find_faults()]
     assert "".join(str(each.source) for each in faults) == alone
     assert len([*kinds.select(rows)]) == len(rows) - len(alone)
     assert kinds.by_time == by_time
 
 
 def test_fault_has_place_and_remedy() -> None:
-    (first, second) = kinds_of("a0 a1 a2 a- b0 a-")[0].find_alone()
+    (first, second) = kinds_of("a0 a1 a2 a- b0 a-")[0].find_faults()
     assert first == second
     assert (first.reason, first.offset, first.source) == ("seq_mixed", 3, "a")
     assert "name a field as source that tells both kinds apart" in first.detail

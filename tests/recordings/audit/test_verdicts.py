@@ -10,12 +10,12 @@ import pytest
 
 from recordings.audit import counting, findings, numbers, plain_jobs
 from recordings.audit.counting import TooManyMachines
-from recordings.audit.document import document
+from recordings.audit.document import make_document
 from recordings.audit.findings import Asked, audit
 from recordings.audit.numbers import TooManyGaps
 from recordings.audit.plain_jobs import TooManyWindows
 from recordings.audit.row import ONE_ORDER, AuditRow
-from recordings.audit.verdicts import in_one_unit, shortly
+from recordings.audit.verdicts import format_in_one_unit, format_short
 from tests.seeds import seeds_of_today
 
 MS = 1_000_000
@@ -50,7 +50,7 @@ def fleet(odd: Callable[[int], int | None], machines: int = 5) -> Any:
 def judged(rows: list[AuditRow]) -> Any:
     """Return the findings, by source, on rows in the order of their arrivals."""
     arrived = sorted(rows, key=lambda row: row.arrival_ns or 0)
-    return document(audit(arrived, ASKED))["by_machine"]
+    return make_document(audit(arrived, ASKED))["by_machine"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_jumps_without_arrival_times(odd: Callable[[int], int], verdict: str, ot
         for name in others + "x"
     ]
     found = audit(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=False))
-    said = document(found)["by_machine"]
+    said = make_document(found)["by_machine"]
     assert said.pop("x")["verdict"] == verdict
     assert {each["verdict"].split()[0] for each in said.values()} <= {"unknown", "silent"}
     assert found.advice.unmended == (verdict == "jumped")
@@ -207,7 +207,7 @@ def test_late_ends_are_no_clock_fault(seed: int) -> None:
         for at_ns in [BEGIN_NS + (number * 700 + dice.randrange(300)) * MS]
     ]
     given = [AuditRow(name, n, None, ts_ns, at_ns) for at_ns, name, n, ts_ns in sorted(rows)]
-    said = document(audit(given, ASKED))
+    said = make_document(audit(given, ASKED))
     assert {each["verdict"] for each in said["by_machine"].values()} == {"fine"}
     assert said["windows"]["wrong_by_clock"] == 0
 
@@ -231,8 +231,8 @@ def test_two_clocks_can_be_judged() -> None:
 def test_durations_are_short() -> None:
     lengths_ns = (0, 850_000, 12 * MS, 1_500 * MS, 41 * S, 60 * S, 90 * S, 200 * S, 3 * H, 100 * H)
     texts = "0 ms, 0.85 ms, 12 ms, 1.5 s, 41 s, 1 min, 90 s, 3.3 min, 3 h, 4.2 d"
-    assert ", ".join(map(shortly, lengths_ns)) == texts
-    assert shortly(7_199_819 * MS) == "2 h"
+    assert ", ".join(map(format_short, lengths_ns)) == texts
+    assert format_short(7_199_819 * MS) == "2 h"
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_durations_are_short() -> None:
     ],
 )
 def test_line_has_one_unit(amounts_ns: list[float], said: tuple[list[str], str]) -> None:
-    assert in_one_unit(amounts_ns) == said
+    assert format_in_one_unit(amounts_ns) == said
 
 
 def test_more_sources_share_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_more_sources_share_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         AuditRow(f"m{at % 5}", at // 5, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
         for at in range(100)
     ]
-    said = document(audit(rows, ASKED))
+    said = make_document(audit(rows, ASKED))
     assert said["machines"] == 5
     assert len(said["by_machine"]) == 4
     rest = said["by_machine"][findings.REST]

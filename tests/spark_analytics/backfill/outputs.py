@@ -142,7 +142,7 @@ def run_of_several(
     place = Place(str(out), adds=number > 1)
     order = OrderGroups(setting, place.staged, to_end=last)
     if resumed is not None:
-        resumed.require(about, TableForm())
+        resumed.find_new_queries(about, TableForm())
         order = order._replace(begin=resumed.begin, states=resumed.states())
     output = tasks(order)
     totals = output.summary.totals()
@@ -159,7 +159,7 @@ def run_of_several(
     if not last:
         begin_run(place, now)
     place.publish({})
-    place.give_up()
+    place.discard()
 
 
 def replayed(topology: Path, events: Path) -> tuple[Lines, dict[str, Any]]:
@@ -254,7 +254,7 @@ def backfilled(
         place.complete(output.files)
         place.publish({})
     finally:
-        place.give_up()
+        place.discard()
     return output.summary
 
 

@@ -50,7 +50,7 @@ def events(rows: Iterable[traces.TraceRow]) -> Iterator[Line]:
 
 def phones(session: str) -> Iterator[Line]:
     """Yield phones on their own clocks, with the four timestamps of every eighth exchange."""
-    rows = traces.jr_umts(session, own_clocks=True)
+    rows = traces.read_jr_umts(session, own_clocks=True)
     for row, line in zip(rows, events(rows), strict=True):
         yield line
         if row.seq % 8 == 0:
@@ -63,7 +63,7 @@ def phones(session: str) -> Iterator[Line]:
 
 def balloons() -> Iterator[Line]:
     """Yield balloons with declared offsets, one of which is retracted during the flight."""
-    rows = traces.balloon_clocks()
+    rows = traces.read_balloon_clocks()
     for source, offset_s in (("b1", 117), ("b2", 142), ("b3", 83)):
         word = {"clock": source, "at": 0, "offset": offset_s * S}
         yield {**word, "error": 2 * S}
@@ -105,17 +105,18 @@ LIMECEP_MINI = ("mini_full.csv", "mini_inorder.csv", "mini_partial.csv")
 
 TRACES: dict[str, Trace] = {
     "mesh_tdma": Trace(
-        lambda: events(traces.mesh_sensors("tdma_interference")), "reorder: {infer_restart: true}"
+        lambda: events(traces.read_mesh_sensors("tdma_interference")),
+        "reorder: {infer_restart: true}",
     ),
     "mesh_shared": Trace(
-        lambda: events(traces.mesh_sensors("shared_high_load")), f"reorder: {{{FIXED}}}"
+        lambda: events(traces.read_mesh_sensors("shared_high_load")), f"reorder: {{{FIXED}}}"
     ),
     **{f"umts_{day}": Trace(lambda day=day: phones(day), GUESSED) for day in ("d1", "d2", "d4")},  # type: ignore[misc]
-    "lorawan": Trace(lambda: events(traces.lorawan_gateways()), GUESSED),
+    "lorawan": Trace(lambda: events(traces.read_lorawan_gateways()), GUESSED),
     "balloons": Trace(balloons, "clock: {unsynced: reject}"),
-    "quakes": Trace(lambda: events(traces.usgs_quakes()), "reorder: {rule: time}"),
-    "brokers": Trace(lambda: events(traces.kafka_brokers()), ""),
-    "quic": Trace(lambda: events(traces.quic_two_endpoints()), GUESSED),
+    "quakes": Trace(lambda: events(traces.read_usgs_quakes()), "reorder: {rule: time}"),
+    "brokers": Trace(lambda: events(traces.read_kafka_brokers()), ""),
+    "quic": Trace(lambda: events(traces.read_quic_two_endpoints()), GUESSED),
     "soccer": Trace(soccer, f"reorder: {{{FIXED}}}", has_arrivals=False),
     **{
         name.partition(".")[0]: Trace(

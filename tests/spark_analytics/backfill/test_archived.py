@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.stage.arrangement import input_reader
+from agents.stage.arrangement import make_input_inlet
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from inorder.signing_keys import SigningKey, signing_key
 from spark_analytics import archive
@@ -155,14 +155,14 @@ def test_places_lists_partitions_of_sources(spark: SparkSession) -> None:
     raw = [sent("raw", 0, "s0", "a"), sent("raw", 1, "s1", "a"), sent("raw", 1, "s2", "b")]
     rows = frame(spark, [*raw, sent("own", 1, "s3")])
     text = "streams: {a: {input: raw}, b: {input: raw}, c: {input: own}, default: {input: raw}}\n"
-    assert archived.places(rows, parse(text)) == {
+    assert archived.find_places(rows, parse(text)) == {
         "a": {"s0": ["raw/0"], "s1": ["raw/1"]},
         "b": {"s2": ["raw/1"]},
         "c": {"s3": ["own/1"]},
     }
     by_stream = text.replace(": raw}", ": raw, keyed_by: stream}")
     by_stream = by_stream.replace(": own}", ": own, keyed_by: stream}")
-    assert archived.places(rows, parse(by_stream))["a"] == {"": ["raw/0", "raw/1"]}
+    assert archived.find_places(rows, parse(by_stream))["a"] == {"": ["raw/0", "raw/1"]}
 
 
 def test_gap_or_repeat_of_offsets_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_signatures_are_checked_as_in_worker(
     backfill(tmp_path, source).well()
     dump = dumped(records, tmp_path / "dumped.jsonl", SIGNED, (NEW, OLD))
     lines = assert_replayed(tmp_path, dump)
-    inlet = input_reader(parse(SIGNED), "raw", (NEW, OLD))  # the reader that a worker uses
+    inlet = make_input_inlet(parse(SIGNED), "raw", (NEW, OLD))  # the reader that a worker uses
     clock = ArrivalClock(0)
     judged = [
         inlet.read(

@@ -18,7 +18,7 @@ from spark_analytics.backfill import pieces, run
 from spark_analytics.backfill.in_lake import RESULTS, LakeTables
 from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.resuming import PendingRows
-from spark_analytics.backfill.run import slots
+from spark_analytics.backfill.run import find_task_slots
 from spark_analytics.tables.catalog import Catalog
 from spark_analytics.tables.lake import Lake, open_lake
 from tests.spark_analytics.answers import assert_refused
@@ -106,7 +106,7 @@ class Full(LakeTables):
     def __init__(self, out: Path) -> None:
         self.out = out
 
-    def bring(self, coming: PendingRows) -> None:
+    def add_pending(self, coming: PendingRows) -> None:
         (self.out / "events").write_text("half")
         full()
 
@@ -121,7 +121,7 @@ def test_failed_first_run_leaves_no_table(tmp_path: Path) -> None:
     output = run.RunOutput([], Summary(), {}, ())
     with pytest.raises(RuntimeError, match="the disk is full"):
         run.publish(wanted, place, Full(out), None, output, {"run": 1, "ended": True})
-    place.give_up()
+    place.discard()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,7 +165,7 @@ def test_bad_tables_are_refused_first(
 
 
 def test_task_numbers_are_unique(spark: SparkSession) -> None:
-    found = slots(spark, 5)
+    found = find_task_slots(spark, 5)
     rows = spark.createDataFrame([(slot,) for slot in found], "slot INT").repartition(5, "slot")
     dealt = rows.selectExpr("slot", "spark_partition_id() AS task").collect()
     assert {row["slot"]: row["task"] for row in dealt} == dict(zip(found, range(5), strict=True))

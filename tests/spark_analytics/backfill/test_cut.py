@@ -51,13 +51,13 @@ def read(
     spark: SparkSession, held: list[Record], before: Cut, *, to_end: bool
 ) -> tuple[list[Any], Cut]:
     """Do one run in the way of `archived.take`."""
-    rows = log_order.beyond(frame(spark, held), before.offsets)
-    ends = log_order.ends(rows, before)
-    assert cut.overtaking(before, ends) is None
+    rows = log_order.select_beyond(frame(spark, held), before.offsets)
+    ends = log_order.find_log_ends(rows, before)
+    assert cut.find_overtaking_log(before, ends) is None
     lines = log_order.select_new(rows, before, "heard", ACTIVATION_NS)
     after = cut.behind(before, ends, {}, None)
-    if not to_end and (until_ns := cut.until_ns(before, ends)) is not None:
-        after = cut.behind(before, ends, log_order.part(lines, until_ns).left, until_ns)
+    if not to_end and (until_ns := cut.find_complete_ns(before, ends)) is not None:
+        after = cut.behind(before, ends, log_order.split_lines(lines, until_ns).left, until_ns)
         lines = lines.where(lines["due_ns"] < until_ns)
     found = [
         (row.topic, row.partition, row.offset, row.arrival_ms)
@@ -86,50 +86,54 @@ def test_uneven_logs_keep_order_of_one_run(spark: SparkSession) -> None:
 
 def test_slowest_log_limits_others() -> None:
     ends = {"raw/0": LogEnd(0, 9, 5_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
-    assert cut.until_ns(NOTHING, ends) == 2 * S
+    assert cut.find_complete_ns(NOTHING, ends) == 2 * S
     left = {"raw/0": Left(4, 2_001)}
     stood = cut.behind(NOTHING, ends, left, 2 * S)
     assert stood.offsets == {"raw/0": 3, "raw/1": 3}
     assert stood.seen == {"raw/0": 9, "raw/1": 3}
     # A log without new records has reached no later time than before.
-    assert cut.until_ns(stood, {"raw/0": LogEnd(4, 20, 9_000, 5_000)}) == 2 * S
+    assert cut.find_complete_ns(stood, {"raw/0": LogEnd(4, 20, 9_000, 5_000)}) == 2 * S
 
 
 def test_idle_log_limits_no_other() -> None:
     ends = {"raw/0": LogEnd(0, 9, 3_605_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
-    assert cut.until_ns(NOTHING, ends) == 5 * S
-    assert cut.until_ns(NOTHING, {}) is None
+    assert cut.find_complete_ns(NOTHING, ends) == 5 * S
+    assert cut.find_complete_ns(NOTHING, {}) is None
 
 
 def test_time_never_goes_back() -> None:
     stood = Cut({"raw/0": 3}, {"raw/0": 3}, {"raw/0": 5_000}, 5 * S)
     ends = {"raw/0": LogEnd(4, 5, 6_000, 5_500), "raw/1": LogEnd(0, 0, 5_100, 5_100)}
-    assert cut.until_ns(stood, ends) == 5_100_000_000
-    assert cut.until_ns(stood, {**ends, "raw/2": LogEnd(0, 0, 4_000, 4_000)}) == 5 * S
+    assert cut.find_complete_ns(stood, ends) == 5_100_000_000
+    assert cut.find_complete_ns(stood, {**ends, "raw/2": LogEnd(0, 0, 4_000, 4_000)}) == 5 * S
 
 
 def test_record_before_cut_is_found() -> None:
     stood = Cut({"raw/0": 3}, {"raw/0": 3}, {"raw/0": 5_000}, 5 * S)
     late, due = LogEnd(0, 0, 4_999, 4_999), LogEnd(0, 0, 5_000, 5_000)
-    assert cut.overtaking(stood, {"raw/0": due, "raw/1": late}) == "raw/1"
-    assert cut.overtaking(stood, {"raw/0": due, "raw/1": due}) is None
+    assert cut.find_overtaking_log(stood, {"raw/0": due, "raw/1": late}) == "raw/1"
+    assert cut.find_overtaking_log(stood, {"raw/0": due, "raw/1": due}) is None
     # A record that was seen and left is not such a record.
-    assert cut.overtaking(stood, {"heard/0": LogEnd(0, 0, 4_999, None)}) is None
+    assert cut.find_overtaking_log(stood, {"heard/0": LogEnd(0, 0, 4_999, None)}) is None
 
 
 def test_missing_offsets_are_a_hole() -> None:
     stood = cut.read({"raw/0": 3, "raw/1": 7}, None)
     goes_on, new = LogEnd(4, 9, 5_000, 4_000), LogEnd(50, 60, 5_000, 4_000)
-    assert cut.hole(stood, {"raw/0": goes_on, "raw/2": new}) is None
-    assert cut.hole(stood, {"raw/0": goes_on, "raw/1": LogEnd(9, 9, 1, 1)}) == ("raw/1", 8, 8)
+    assert cut.find_offset_gap(stood, {"raw/0": goes_on, "raw/2": new}) is None
+    assert cut.find_offset_gap(stood, {"raw/0": goes_on, "raw/1": LogEnd(9, 9, 1, 1)}) == (
+        "raw/1",
+        8,
+        8,
+    )
 
 
 def test_deleted_seen_records_are_a_hole() -> None:
     """Otherwise the last run would pass over them and report that it is complete."""
     stood = Cut({"raw/0": 3, "raw/1": 7}, {"raw/0": 3, "raw/1": 9}, {}, 5)
-    assert cut.hole(stood, {"raw/0": LogEnd(4, 9, 5_000, 4_000)}) == ("raw/1", 8, 9)
-    assert cut.hole(stood, {"raw/1": LogEnd(8, 8, 5_000, None)}) == ("raw/1", 9, 9)
-    assert cut.hole(stood, {"raw/1": LogEnd(8, 9, 5_000, None)}) is None
+    assert cut.find_offset_gap(stood, {"raw/0": LogEnd(4, 9, 5_000, 4_000)}) == ("raw/1", 8, 9)
+    assert cut.find_offset_gap(stood, {"raw/1": LogEnd(8, 8, 5_000, None)}) == ("raw/1", 9, 9)
+    assert cut.find_offset_gap(stood, {"raw/1": LogEnd(8, 9, 5_000, None)}) is None
     assert stood.topics == {"raw"}
 
 

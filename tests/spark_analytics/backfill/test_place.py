@@ -66,7 +66,7 @@ def test_next_run_removes_killed_folder(tmp_path: Path) -> None:
 def test_pending_rows_are_kept(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "out"))
     place.keep()
-    place.give_up()
+    place.discard()
     coming = tmp_path / "out" / STATE / PENDING
     coming.parent.mkdir(parents=True)
     coming.write_text("{}")
@@ -102,7 +102,7 @@ def test_files_added_meanwhile_stay(tmp_path: Path) -> None:
     (out / "mine").write_text("mine")
     with pytest.raises(PlaceRefused):
         place.publish({})
-    place.give_up()
+    place.discard()
     assert [each.name for each in out.iterdir()] == ["mine"]
 
 
@@ -119,19 +119,19 @@ def test_failed_run_leaves_kept_files_only(tmp_path: Path) -> None:
     place = Place(str(out))
     written(place, "half")
     out.mkdir()  # a catalog creates the folder
-    place.give_up()
-    place.give_up()
+    place.discard()
+    place.discard()
     assert list(tmp_path.iterdir()) == []
     place = Place(str(out))
     place.open()
     (out / "events").write_text("half")
     place.keep()
-    place.take_away()
-    place.give_up()
+    place.remove_created()
+    place.discard()
     assert list(tmp_path.iterdir()) == []
     place = Place(str(out))
     place.keep()
-    place.give_up()
+    place.discard()
     assert [str(each) for each in tmp_path.iterdir()] == [place.staged]
 
 

@@ -25,9 +25,9 @@ from spark_analytics.backfill.resuming import ParquetTables, Resumed, TableForm
 from spark_analytics.backfill.run import (
     ReadInput,
     RunOutput,
+    canonical_path,
     mark_of,
     new_files,
-    place_of,
     refuse_mixed,
 )
 from spark_analytics.backfill.work import OrderGroups
@@ -117,7 +117,7 @@ def agrees_without(seed: int, folder: Path) -> bool:
     run(were, parts[0], out, 1, last=False)
     if difference(digests(were), digests(are)):
         with pytest.raises(PlaceRefused, match=r"with another topology \(.*operators.*\); resume"):
-            Resumed(str(out)).require(digests(are), TableForm())
+            Resumed(str(out)).find_new_queries(digests(are), TableForm())
         return False
     (folder / "are.yaml").write_text(are.topology)
     wanted, before = by_query(replayed(folder / "are.yaml", events)[0]), by_query(tabled(out))
@@ -248,9 +248,9 @@ def test_changed_topology_is_refused(tmp_path: Path) -> None:
     resumed = Resumed(str(tmp_path / "out"))
     other = setting._replace(topology=setting.topology + "correct_for: 300ms\n")
     with pytest.raises(PlaceRefused, match=r"another topology \(correct_for\)"):
-        resumed.require(digests(other), TableForm())
+        resumed.find_new_queries(digests(other), TableForm())
     text = f"# {setting.topology.splitlines()[0]}\n{setting.topology}\ntopics: {{partitions: 3}}\n"
-    resumed.require(digests(setting._replace(topology=text)), TableForm())
+    resumed.find_new_queries(digests(setting._replace(topology=text)), TableForm())
 
 
 def test_readers_of_a_query_change_too() -> None:
@@ -274,15 +274,15 @@ def test_readers_of_a_query_change_too() -> None:
 def test_other_tables_are_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     resumed = Resumed(str(tmp_path / "out"))
-    resumed.require(digests(setting), TableForm())
-    resumed.require(digests(setting), TableForm(schema="v INT"))  # tables check the schema
+    resumed.find_new_queries(digests(setting), TableForm())
+    resumed.find_new_queries(digests(setting), TableForm(schema="v INT"))  # tables check the schema
     other = TableForm("iceberg", "http://c", "v INT")
     says = "was written with --format parquet, .* --format iceberg --catalog http://c --schema 'v"
     with pytest.raises(PlaceRefused, match=says):
-        resumed.require(digests(setting), other)
+        resumed.find_new_queries(digests(setting), other)
     resumed.known["tables"] = ["parquet", None, None]
     with pytest.raises(PlaceRefused, match=r"--format parquet columns of version 1, but this run"):
-        resumed.require(digests(setting), TableForm())
+        resumed.find_new_queries(digests(setting), TableForm())
 
 
 @pytest.mark.spark
@@ -435,7 +435,7 @@ def test_spelling_of_path_is_ignored(
     (tmp_path / "x").mkdir()
     (tmp_path / "link.jsonl").symlink_to(file)
     monkeypatch.chdir(tmp_path)
-    known = {place_of("a.jsonl"): mark_of("a.jsonl")}
+    known = {canonical_path("a.jsonl"): mark_of("a.jsonl")}
     for spelled in (str(file), "a.jsonl", "./a.jsonl", f"{tmp_path}/x/../a.jsonl", "link.jsonl"):
         assert new_files([spelled], known) == []
     with pytest.raises(InputError, match=r"\./a.jsonl: is the same file as a.jsonl"):

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from spark_analytics.backfill.stretches import Beginning, StretchReader, begins
+from spark_analytics.backfill.stretches import Beginning, StretchReader, find_beginnings
 from tests.seeds import seeds_of_today
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
-from topology.wire.line_reader import Content, LineReader, Row, bears_arrivals
+from topology.wire.line_reader import Content, LineReader, Row, peek_arrivals
 from topology.wire.reasons import WireFault
 
 SEEDS = seeds_of_today(100)
@@ -73,9 +73,9 @@ def read_apart(
         reader = StretchReader(SAID)
         read.append([reader.read(row_of(n, values)) for n, values in enumerate(part, start=1)])
         stretches.append(reader.end(len(part)))
-    starts = begins(stretches, Beginning())
+    starts = find_beginnings(stretches, Beginning())
     whole = (LineReader(SAID).read(row_of(n, values)) for n, values in enumerate(lines, start=1))
-    assert (starts[-1].bears_arrivals is not False) == bears_arrivals(whole)[0]
+    assert (starts[-1].bears_arrivals is not False) == peek_arrivals(whole)[0]
     found = []
     for part, contents, stretch, start in zip(parts, read, stretches, starts, strict=False):
         for number, (values, content) in enumerate(zip(part, contents, strict=True), start=1):

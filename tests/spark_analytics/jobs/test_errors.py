@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from cli.spark.around import plain_errors
+from cli.spark.around import report_plain_errors
 from cli.topology_file import Refused
 from spark_analytics.jobs.errors import MAX_CHARS, Raised, find_raised, first_line
 from spark_analytics.jobs.running import JobFailed
@@ -95,14 +95,14 @@ def unreadables() -> list[Exception]:
 
 @pytest.mark.parametrize("number", range(3))
 def test_state_of_other_version_is_refused(number: int) -> None:
-    with pytest.raises(Refused, match=UNREADABLE), plain_errors("backfill"):
+    with pytest.raises(Refused, match=UNREADABLE), report_plain_errors("backfill"):
         raise unreadables()[number]
 
 
 def test_too_many_lines_fail_the_job() -> None:
     from pyspark.errors import PythonException
 
-    with pytest.raises(click.ClickException) as raised_error, plain_errors("live"):
+    with pytest.raises(click.ClickException) as raised_error, report_plain_errors("live"):
         raise PythonException(f"{IN_WORKER}{TOO_MANY}")
     assert raised_error.value.message == f"live: {WAIT}"
     assert not isinstance(raised_error.value, Refused)

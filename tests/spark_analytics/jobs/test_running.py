@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import cli.spark.jars
 from spark_analytics.jobs.errors import MAX_CHARS
-from spark_analytics.jobs.running import JobFailed, Running, unwritten
+from spark_analytics.jobs.running import JobFailed, Running, to_java_error
 from spark_analytics.jobs.work import Table
 from spark_analytics.session import PARTS, SETTINGS, new_session
 from tests.spark_analytics.marks import SPARK
@@ -69,7 +69,7 @@ def test_query_stops_in_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     (error,) = output.errors
     assert isinstance(error, Py4JJavaError)
     assert len(str(error)) > 2 * MAX_CHARS
-    java_error = unwritten(error)
+    java_error = to_java_error(error)
     assert len(str(java_error)) < MAX_CHARS
     java: Any = spark._jvm
     thrown = java.py4j.Py4JException(f"Traceback:\n  File: no\nRuntimeError: {java_error}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from agents.stage.arrival import NS_PER_MS, ArrivalClock, arrival_clock
+from agents.stage.arrival import NS_PER_MS, ArrivalClock, make_arrival_clock
 from recordings.topic_lines import TopicLines
 from spark_analytics.backfill import archived
 from spark_analytics.live import partitions
@@ -24,7 +24,7 @@ from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay
 from topology.model.outcome import Step
-from topology.wire.json_lines import line_json, step_lines
+from topology.wire.json_lines import encode_line, make_step_lines
 from topology.wire.line_reader import LineReader, Row
 
 NAMES = HeaderConfig().names()
@@ -111,7 +111,7 @@ def dumped(
     lines: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     for each in records:
         place = each.topic, each.partition
-        clock = clocks.setdefault(place, arrival_clock(topology, each.topic))
+        clock = clocks.setdefault(place, make_arrival_clock(topology, each.topic))
         headers = list(each.headers)
         record = archived.Record(*place, each.offset, each.key, each.value, headers, each.stamp_ms)
         line = reads.line(record, clock)
@@ -133,10 +133,10 @@ def replayed(topology: Topology, lines: Sequence[dict[str, Any]], until_ns: int)
             step = replay.on_inputs(inputs, next_ns)
             if step is not None:
                 yield step
-        yield replay.on_others(until_ns)
+        yield replay.on_other_input(until_ns)
 
     output: Lines = defaultdict(list)
     for step in whole_instants(steps(), topology):
-        for line in step_lines(step):
-            output[line["stream"], line["kind"]].append(line_json(line).decode())
+        for line in make_step_lines(step):
+            output[line["stream"], line["kind"]].append(encode_line(line).decode())
     return dict(output)

@@ -257,7 +257,7 @@ def columns_are_those_of_a_backfill(spark: SparkSession, out: Path) -> None:
 def test_session_needs_rocksdb(spark: SparkSession) -> None:
     spark.conf.set(run.STORE, "another")
     with pytest.raises(JobRefused, match="RocksDB"):
-        run.require(spark)
+        run.check_session(spark)
 
 
 _RECORDS = pa.schema(

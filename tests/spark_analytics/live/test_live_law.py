@@ -17,13 +17,13 @@ from spark_analytics.backfill.parcels import Groups
 from spark_analytics.live import state
 from spark_analytics.live.group import LiveGroup, PartitionParcel
 from spark_analytics.live.partitions import PartitionName
-from spark_analytics.live.reading import find_hidden, parcels_of
+from spark_analytics.live.reading import hidden_parcels, parcels_of
 from tests.spark_analytics.backfill.outputs import Lines, each_apart
 from tests.spark_analytics.live import logs
 from tests.spark_analytics.live.logs import Log
 from tests.spark_analytics.records import MS, Record
 from topology.config import Topology, parse
-from topology.wire.json_lines import line_json
+from topology.wire.json_lines import encode_line
 
 FEW = range(12)
 MANY = range(1_000, 1_250)
@@ -66,7 +66,7 @@ class Job:
         taken: dict[int, list[PartitionParcel]] = defaultdict(list)
         for log, records in self._log.items():
             if self._is_new(log, records, now_ms) and self._rng.random() < 0.1:
-                for group, parcel in find_hidden(self._topology):  # only markers
+                for group, parcel in hidden_parcels(self._topology):  # only markers
                     taken[group].append(parcel)
                 continue
             for stretch in self._stretches(log, records, now_ms):
@@ -90,7 +90,7 @@ class Job:
             for each in said:
                 of_kind = self.lines[each.line["stream"], each.line["kind"]]
                 assert each.position == len(of_kind)
-                of_kind.append(line_json(each.line).decode())
+                of_kind.append(encode_line(each.line).decode())
 
     def _is_new(self, log: tuple[str, int], records: Sequence[Record], now_ms: int) -> bool:
         read = self._read[log]

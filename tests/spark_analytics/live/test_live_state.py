@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from spark_analytics.live.partitions import Partitions
-from spark_analytics.live.state import Common, entry, fold, snapshot
+from spark_analytics.live.state import Common, changes_of, fold, snapshot
 from topology.config import parse
 from topology.flow.replay import Replay
 from topology.model.event import Event
@@ -28,7 +28,7 @@ def kept() -> tuple[bytes, bytes]:
     replay.on_inputs([word, Event("default", "a", 0, 1, 9, 9, 0)])
     first, held = snapshot(replay, common)
     replay.on_inputs([Event("default", "a", 0, 3, 10, 10, 1)])
-    behind, _ = entry(replay, held, [word], common)
+    behind, _ = changes_of(replay, held, [word], common)
     return first, behind
 
 

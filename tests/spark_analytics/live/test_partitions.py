@@ -32,7 +32,7 @@ from tests.spark_analytics.live import logs
 from tests.spark_analytics.records import MS
 from topology.config import parse
 from topology.model.sample import Declared
-from topology.wire.packed import packed_as_read
+from topology.wire.packed import pack_as_read
 
 A, B = PartitionName(RAW, "raw", 0), PartitionName(RAW, "raw", 1)
 LONG_AGO = -1_000
@@ -62,7 +62,7 @@ def test_markers_hold_time_for_some_batches() -> None:
     found = []
     for batch in range(1, 2 * MOST_HIDDEN):
         known.add(stretch(A, 10 * batch))
-        known.hide()
+        known.record_hidden()
         found.append(known.time_ns(10 * batch - 2))
         known = restore(known.save())
     assert found[: MOST_HIDDEN - 1] == [BEFORE_EVERYTHING_NS] * (MOST_HIDDEN - 1)
@@ -79,7 +79,7 @@ def test_line_or_quiet_batch_ends_count(line: bool, held_ns: int) -> None:
         if batch == MOST_HIDDEN - 1 and line:
             known.add(stretch(B, 3))
         elif batch != MOST_HIDDEN - 1:
-            known.hide()
+            known.record_hidden()
         found.append(known.time_ns(10 * batch - 2))
         known.release(found[-1], 0)
     assert found[MOST_HIDDEN - 2 :] == [held_ns] * MOST_HIDDEN + [10 * MOST_HIDDEN - 2]
@@ -124,7 +124,7 @@ def test_record_after_its_time_is_reported() -> None:
 
 
 def test_late_report_names_its_source() -> None:
-    word = packed_as_read(Declared("s", 1, 2, 3, arrival_ns=4, offset=5))
+    word = pack_as_read(Declared("s", 1, 2, 3, arrival_ns=4, offset=5))
     line = overtaken_line(word, 9)
     assert (line["source"], line["seq"], line["arrival"], line["at"]) == ("s", None, 4, 9)
 

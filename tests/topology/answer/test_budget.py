@@ -18,7 +18,7 @@ def _spans(policy: Budget, count: int, late_ms: int, first_ppm: int) -> None:
         policy.note_late(late_ms * MS)
         wait_ns = policy.wait_ns(1_000 * MS)
         again = max(0, late_ms * MS - wait_ns) * items // SPAN
-        policy.weigh(SPAN, SPAN * first_ppm // 10**6, 1_000 * MS, items, again)
+        policy.end_span(SPAN, SPAN * first_ppm // 10**6, 1_000 * MS, items, again)
 
 
 def test_first_wait_is_the_longest() -> None:
@@ -54,7 +54,7 @@ def test_burst_raises_wait_briefly() -> None:
 def test_nothing_late_needs_no_wait() -> None:
     policy = Budget(500_000)
     for _ in range(12):
-        policy.weigh(SPAN, SPAN // 4, 900 * MS, 100, 0)
+        policy.end_span(SPAN, SPAN // 4, 900 * MS, 100, 0)
     assert policy.wait_ns(900 * MS) == 0
 
 
@@ -71,6 +71,6 @@ def test_replays_cost_the_grant() -> None:
             policy.note_late(late)
         step_ns = 100_000
         spent.append(again * step_ns / SPAN)
-        policy.weigh(SPAN, 2_000 * step_ns, 500 * MS, 2_000, again)
+        policy.end_span(SPAN, 2_000 * step_ns, 500 * MS, 2_000, again)
     assert sum(spent[20:]) / 40 < 0.12
     assert policy.wait_ns(500 * MS) < 400 * MS

@@ -124,7 +124,7 @@ def begun(topology: Topology, step_ns: int | None) -> Replay:
     run = Replay(topology)
     if step_ns is not None:
         for each in run._stage.speculative_detectors:
-            each.items_cost(step_ns, 100_000)
+            each.set_costs(step_ns, 100_000)
     return run
 
 

@@ -108,7 +108,7 @@ def test_nothing_read_means_no_limit() -> None:
 def test_wait_follows_what_is_left() -> None:
     budget = Budget(100_000)
     for _ in range(40):
-        budget.weigh(SPAN, 40 * MS, 900 * MS, 100, 0)
+        budget.end_span(SPAN, 40 * MS, 900 * MS, 100, 0)
     assert budget.wait_ns(100 * MS) == 0
     assert budget.wait_ns(900 * MS) == 900 * MS - budget.spending.reach_ns
     budget.spending.spend(10 * MS)
@@ -180,7 +180,7 @@ def _run(
 
 def _price(run: Replay, step_ns: int, others_ppm: int) -> None:
     (ahead,) = run._stage.speculative_detectors
-    ahead.items_cost(step_ns, others_ppm)
+    ahead.set_costs(step_ns, others_ppm)
 
 
 def _read_by(run: Replay) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import pytest
 
 from topology.clock.drift_table import KEPT, MAX_DECLARED, MAX_SAMPLES, DriftTable
 from topology.model.sample import Declared, Sample
-from topology.wire.clock_words import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, read_word
+from topology.wire.clock_words import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, read_report
 
 EVER = (-1, -1)
 
@@ -27,11 +27,11 @@ def arrivals(words: list[Sample]) -> list[int]:
 
 
 def test_after_selects_by_place_and_time() -> None:
-    track = table_of(10, 20, 30).use("s")
+    track = table_of(10, 20, 30).acquire_track("s")
     assert arrivals(track.after(EVER, 20)) == [10, 20]
     assert arrivals(track.after((10, 0), 29)) == [20]
     assert arrivals(track.after((30, 0), 99)) == []
-    after = track.next_after((10, 0))
+    after = track.next_sample_after((10, 0))
     assert after is not None
     assert after.arrival_ns == 20
 
@@ -40,16 +40,16 @@ def test_equal_arrivals_go_by_offset() -> None:
     table = DriftTable()
     table.add(sample(10, offset=1))
     table.add(sample(10, offset=2))
-    track = table.use("s")
+    track = table.acquire_track("s")
     assert [word.offset for word in track.after((10, 1), 10)] == [2]
 
 
 def test_repeated_sample_counts_once() -> None:
     table = table_of(10, 20)
-    version = table.use("s").version
+    version = table.acquire_track("s").version
     table.add(sample(10))
     table.add(sample(20))
-    track = table.use("s")
+    track = table.acquire_track("s")
     assert arrivals(track.samples) == [10, 20]
     assert track.version == version
 
@@ -58,14 +58,14 @@ def test_newest_samples_are_kept() -> None:
     table = table_of(*range(2 * KEPT))
     table.dropped = []
     table.forget_before(KEPT + 10)
-    assert arrivals(table.use("s").samples) == list(range(KEPT, 2 * KEPT))
+    assert arrivals(table.acquire_track("s").samples) == list(range(KEPT, 2 * KEPT))
     assert len(table.dropped) == KEPT
 
 
 def test_samples_after_the_bound_are_kept() -> None:
     table = table_of(*range(2 * KEPT))
     table.forget_before(7)
-    assert arrivals(table.use("s").samples) == list(range(7, 2 * KEPT))
+    assert arrivals(table.acquire_track("s").samples) == list(range(7, 2 * KEPT))
 
 
 @pytest.mark.slow
@@ -73,14 +73,14 @@ def test_samples_and_offsets_are_bounded() -> None:
     table = table_of(*range(MAX_SAMPLES + 3))
     for at in range(MAX_DECLARED + 2):
         table.add(Declared("s", at, 0, 0, at, at))
-    track = table.use("s")
+    track = table.acquire_track("s")
     assert arrivals(track.samples) == list(range(3, MAX_SAMPLES + 3))
     assert [word.at_ns for word in track.declared] == list(range(2, MAX_DECLARED + 2))
 
 
 def test_unused_sources_are_bounded() -> None:
     table = DriftTable(max_sources=2)
-    used = table.use("used")
+    used = table.acquire_track("used")
     for arrival, source in enumerate(("a", "b", "c")):
         table.add(sample(arrival, source))
     assert [name for name in ("used", "a", "b", "c") if name in table] == ["used", "b", "c"]
@@ -92,20 +92,20 @@ def test_unused_sources_are_bounded() -> None:
 def test_leave_drops_sources_without_report() -> None:
     table = table_of(10)
     for source in ("s", "silent"):
-        table.use(source)
-        table.leave(source)
+        table.acquire_track(source)
+        table.release_track(source)
     assert ("s" in table, "silent" in table) == (True, False)
 
 
 def test_bad_reports_are_refused() -> None:
     times = {"t1": 1, "t2": 2, "t3": 3, "t4": 4}
-    assert read_word("s", times, 5, 6) == Sample("s", 1, 2, 3, 4, 5, 6)
+    assert read_report("s", times, 5, 6) == Sample("s", 1, 2, 3, 4, 5, 6)
     told = {**times, "server": "b", "segment": 2, "mono": -3}
-    assert read_word("s", told, 5, 6) == Sample("s", 1, 2, 3, 4, 5, 6, "b", 2, -3)
-    assert read_word("s", {"at": 1, "offset": -2, "error": 3}, 5, 6) == Declared(
+    assert read_report("s", told, 5, 6) == Sample("s", 1, 2, 3, 4, 5, 6, "b", 2, -3)
+    assert read_report("s", {"at": 1, "offset": -2, "error": 3}, 5, 6) == Declared(
         "s", 1, -2, 3, 5, 6
     )
-    assert read_word("s", {"at": 1, "offset": None}, 5, 6) == Declared("s", 1, None, 0, 5, 6)
+    assert read_report("s", {"at": 1, "offset": None}, 5, 6) == Declared("s", 1, None, 0, 5, 6)
     for bad in (
         {},
         {"t1": 1},
@@ -123,4 +123,4 @@ def test_bad_reports_are_refused() -> None:
         {"at": 1, "offset": 0, "error": MAX_DECLARED_ERROR_NS + 1},
         {"at": True, "offset": 1, "error": 1},
     ):
-        assert isinstance(read_word("s", bad, 5, 6), str), bad
+        assert isinstance(read_report("s", bad, 5, 6), str), bad

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.clock.marzullo import majority, most_covered, true_ones
+from topology.clock.marzullo import find_agreeing_intervals, find_most_covered, majority
 
 Interval = tuple[int, int]
 intervals = st.lists(
@@ -22,7 +22,7 @@ def test_majority(n: int, least: int) -> None:
 
 @given(intervals)
 def test_lowest_most_covered_point(given_intervals: list[Interval]) -> None:
-    best, point = most_covered(given_intervals)
+    best, point = find_most_covered(given_intervals)
     cover = {at: sum(low <= at <= high for low, high in given_intervals) for at in range(-20, 31)}
     assert best == max(cover.values())
     assert point == (min(at for at in cover if cover[at] == best) if given_intervals else 0)
@@ -36,4 +36,4 @@ def test_true_ones_have_a_quorum(given_intervals: list[Interval], quorum: int) -
         for at, (low, high) in enumerate(given_intervals)
         if any(cover[point] >= quorum for point in range(low, high + 1))
     ]
-    assert true_ones(given_intervals, quorum) == expected
+    assert find_agreeing_intervals(given_intervals, quorum) == expected

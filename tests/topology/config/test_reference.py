@@ -157,7 +157,7 @@ def test_fill_refuses_a_bad_file() -> None:
 
 def test_every_key_has_a_description() -> None:
     for section in {each for sections in SECTIONS.values() for each in sections}:
-        words = reference.words_of(section)
+        words = reference.descriptions_of(section)
         assert words.keys() >= section.model_fields.keys(), section
         assert all(word.endswith((".", ").")) for word in words.values())
 

@@ -31,7 +31,7 @@ from topology.config import (
 )
 from topology.pattern.language.parse import parse_query
 from topology.pattern.tree.errors import QueryRefused
-from topology.spelling.problem import refuse
+from topology.spelling.problem import make_refusal
 
 S_NS = 10**9
 V = ("payload", "v")
@@ -227,7 +227,7 @@ def test_quoted_flag_is_refused() -> None:
     ],
 )
 def test_remedy_in_code_is_python(remedy: str, in_code: str) -> None:
-    assert str(refuse("wrong", remedy)) == f"wrong; {in_code}"
+    assert str(make_refusal("wrong", remedy)) == f"wrong; {in_code}"
 
 
 def test_remedy_of_a_pattern_is_unchanged() -> None:

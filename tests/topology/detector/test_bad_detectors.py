@@ -25,9 +25,9 @@ from topology.detector.detector import (
     behaviour_of,
     results_of,
 )
-from topology.detector.item import LogEntry, Seen, before, behind
+from topology.detector.item import LogEntry, Seen, behind, key_before_all_at
 from topology.detector.unit import Record, Unit
-from topology.detector.values import GLANCE, glance
+from topology.detector.values import GLANCE, count_text_blocks
 
 
 def run(detector: Any, payloads: list[Any]) -> tuple[Unit, list[Record]]:
@@ -38,7 +38,7 @@ def run(detector: Any, payloads: list[Any]) -> tuple[Unit, list[Record]]:
     unit = Unit(behaviour_of(detector), b"")
     for time_ns, payload in enumerate(payloads):
         unit.put("", LogEntry(Seen("A", time_ns, payload, "s", 0, 64 * time_ns)))
-    return unit, unit.advance(behind(10**6), before(-9))
+    return unit, unit.advance(behind(10**6), key_before_all_at(-9))
 
 
 def note(records: list[Record], stand: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ def read(unit: Unit, seq: int, stand: dict[str, Any], *, is_speculative: bool) -
     speculative.
     """
     unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-    note(unit.advance(behind(seq), before(0) if is_speculative else behind(seq)), stand)
+    note(unit.advance(behind(seq), key_before_all_at(0) if is_speculative else behind(seq)), stand)
 
 
 ahead_or_not = pytest.mark.parametrize("is_speculative", [False, True], ids=["in order", "ahead"])
@@ -78,7 +78,7 @@ def test_failed_replay_retracts_the_result() -> None:
     unit, records = run(Detector(step, 0), [1])
     assert len(records) == 1
     unit.put("", LogEntry(Seen("A", -1, -1, "t")))
-    ops = [(each.op, each.output.values) for each in unit.advance(behind(1), before(-9))]
+    ops = [(each.op, each.output.values) for each in unit.advance(behind(1), key_before_all_at(-9))]
     assert ops[0] == ("retract", {"share": 10.0})
 
 
@@ -261,7 +261,7 @@ def test_stop_at_base_retracts_later_ones() -> None:
     stand: dict[str, Any] = {}
     for seq in range(1, 7):
         unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-    note(unit.advance(behind(6), before(0)), stand)
+    note(unit.advance(behind(6), key_before_all_at(0)), stand)
     assert len(stand) == 6
     note(unit.advance(behind(6), behind(4)), stand)
     assert [each["n"] for each in stand.values()] == [1, 2, 3, 4]
@@ -309,7 +309,7 @@ def test_growing_value_stops_key(is_speculative: bool, detector: Detector) -> No
     for seq in range(1, 30):
         read(unit, seq, stand, is_speculative=is_speculative)
         kept = [entry.after for log in unit.logs.values() for entry in log.entries]
-        most = max(most, sum(max(glance(each, {}), 0) for each in kept))
+        most = max(most, sum(max(count_text_blocks(each, {}), 0) for each in kept))
     assert len(stand) == MAX_SIZE * 64 // LONG + 1
     assert unit.counts.stopped == 1
     assert f"more than {MAX_SIZE:,} values" in unit.counts.why

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agents.user_functions import bring
+from agents.user_functions import load_functions
 from inorder.engine import RawEvent, parse, replay
 from inorder.testing import check_detector, check_laws
 
 FILE = Path("docs/examples/detectors.py")
-DETECTORS = bring(FILE).detectors
+DETECTORS = load_functions(FILE).detectors
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
 TOPOLOGY = """\

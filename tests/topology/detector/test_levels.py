@@ -19,7 +19,7 @@ from tests.kit.runs import through_changelog
 from tests.topology.detector.chain_oracle import Item, Level, chain_truth
 from tests.topology.detector.test_answers import DETECTORS, MS, events, standing, waited
 from tests.topology.detector.test_answers import STREAM as FORM
-from topology.config.stages import operators
+from topology.config.stages import list_operators
 from topology.flow.stage import Stage
 from topology.model.event import Event
 
@@ -250,7 +250,7 @@ def _stage_run(seed: int, restarts: float) -> list[Any]:
     own = {"near": NEAR, "spread": SPREAD}
     topology = parse(STREAM + BESIDE.format(answer="early"), detectors=own)
     dice = Random(seed)
-    stage = Stage(topology, operators())
+    stage = Stage(topology, list_operators())
     found: list[Any] = []
     sent = sorted(events(seed, 80), key=lambda each: each.arrival_ns or 0)
     for number, each in enumerate(sent):
@@ -261,7 +261,7 @@ def _stage_run(seed: int, restarts: float) -> list[Any]:
         if dice.random() < restarts:
             held = twins(places_of(stage))
             state = through_changelog(stage.snapshot())
-            stage = Stage(topology, operators())
+            stage = Stage(topology, list_operators())
             give_back(stage, state, held)
     found += stage.on_end(found[-1].at_ns + 10**9).results
     said = [(r.at_ns, r.query, r.id, r.revision, r.op, r.final, repr(r.values)) for r in found]

@@ -13,7 +13,7 @@ from inorder.engine import RawEvent
 from inorder.testing import BadDetector, check_detector
 from tests.topology.detector.worlds import everything, run, some, world
 from topology.detector.detector import Detector, Emitted, Found, behaviour_of
-from topology.detector.item import LogEntry, Seen, before, behind
+from topology.detector.item import LogEntry, Seen, behind, key_before_all_at
 from topology.detector.unit import Unit
 
 SEEDS = 150
@@ -119,9 +119,9 @@ def _late(detector: Detector, seq: int) -> Unit:
     unit = Unit(behaviour_of(detector), b"")
     for number in range(20):
         unit.put("", LogEntry(Seen("C", 100 + number, 1, "s", 0, number + 1)))
-    unit.advance(behind(200), before(0))
+    unit.advance(behind(200), key_before_all_at(0))
     unit.put("", LogEntry(Seen("A", 50, 7, "s", 0, seq)))
-    unit.advance(behind(200), before(0))
+    unit.advance(behind(200), key_before_all_at(0))
     return unit
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.user_functions import bring
+from agents.user_functions import load_functions
 from inorder.engine import Detector, Found, Seen, TopologyError, parse
 from inorder.testing import TopologyDriver
 from topology.model.user_functions import BadFunctions
@@ -110,4 +110,4 @@ def test_bad_detector_in_file_is_named(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("detectors = {'large': 3}\n")
     with pytest.raises(BadFunctions, match="the detector 'large': it is neither"):
-        bring(bad)
+        load_functions(bad)

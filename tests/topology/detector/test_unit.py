@@ -8,7 +8,7 @@ import pytest
 
 from topology.detector import unit as unit_module
 from topology.detector.detector import Detector, Found, behaviour_of
-from topology.detector.item import ABSENT, LogEntry, Seen, before, behind
+from topology.detector.item import ABSENT, LogEntry, Seen, behind, key_before_all_at
 from topology.detector.key_log import CONFLICT, COPY, STORED
 from topology.detector.unit import EXPIRED, REFUSED, UNIT, Unit
 
@@ -31,7 +31,7 @@ def put(unit: Unit, time_ns: int, payload: Any = 1, key: str = "", source: str =
 
 def told(unit: Unit, until_ns: int, final_ns: int = 0) -> list[tuple[str, int, bool, Any]]:
     """Return operation, revision, finality and values of the results up to that instant."""
-    records = unit.advance(behind(until_ns), before(final_ns))
+    records = unit.advance(behind(until_ns), key_before_all_at(final_ns))
     return [(each.op, each.revision, each.final, each.output.values) for each in records]
 
 
@@ -40,7 +40,7 @@ def filled(detector: Detector) -> Unit:
     unit = unit_of(detector)
     for time_ns in range(10, 1_000, 10):
         put(unit, time_ns)
-    unit.advance(behind(1_000), before(0))
+    unit.advance(behind(1_000), key_before_all_at(0))
     return unit
 
 
@@ -63,7 +63,7 @@ def test_late_event_corrects_later_results() -> None:
 def test_replay_ends_at_equal_state() -> None:
     unit = filled(Detector(lambda state, event: ((state + event.payload) % 2, None), 0))
     put(unit, 15, 2)
-    unit.advance(behind(1_000), before(0))
+    unit.advance(behind(1_000), key_before_all_at(0))
     assert unit.counts.replayed == 1
     assert unit.counts.converged == 1
 
@@ -72,7 +72,7 @@ def test_many_late_events_are_one_replay() -> None:
     unit = filled(Detector(_sum, 0))
     for time_ns in range(15, 500, 10):
         put(unit, time_ns)
-    unit.advance(behind(1_000), before(0))
+    unit.advance(behind(1_000), key_before_all_at(0))
     assert unit.counts.rollbacks == 1
     assert (unit.counts.processed, unit.counts.replayed) == (99 + 49, 99 - 1)
 
@@ -81,9 +81,9 @@ def test_late_event_replays_only_its_key() -> None:
     unit = unit_of(Detector(_sum, 0))
     for time_ns in range(10, 100):
         put(unit, time_ns, key="ab"[time_ns % 2])
-    unit.advance(behind(100), before(0))
+    unit.advance(behind(100), key_before_all_at(0))
     put(unit, 90, key="b", source="t")
-    unit.advance(behind(100), before(0))
+    unit.advance(behind(100), key_before_all_at(0))
     assert unit.counts.replayed == 5
 
 
@@ -96,9 +96,9 @@ def test_keys_without_state_are_free() -> None:
     unit = unit_of(Detector(lambda state, event: ((state + 1) % 2, None), 0), max_keys=1)
     assert put(unit, 10, key="a") == STORED
     assert put(unit, 10, key="b") == REFUSED
-    unit.advance(behind(10), before(11))
+    unit.advance(behind(10), key_before_all_at(11))
     put(unit, 20, key="a")
-    unit.advance(behind(20), before(21))
+    unit.advance(behind(20), key_before_all_at(21))
     assert not unit.logs, "its state is the first one again"
     assert put(unit, 30, key="b") == STORED
 
@@ -109,7 +109,7 @@ def test_open_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = unit_of(Detector(lambda s, e: (s, Found({"v": 1}, id=e.time_ns))))
     for time_ns in range(40):
         put(unit, time_ns)
-        unit.advance(behind(time_ns), before(time_ns + 1))
+        unit.advance(behind(time_ns), key_before_all_at(time_ns + 1))
     (log,) = unit.logs.values()
     assert len(log.shown) + len(log.floor) <= 10
     assert unit.forgotten >= 30
@@ -119,7 +119,7 @@ def test_overlap_is_unsure() -> None:
     unit = unit_of(Detector(_sum, 0))
     for time_ns, error_ns in ((10, 0), (20, 5), (24, 0), (40, 5)):
         unit.put("", LogEntry(Seen("A", time_ns, 1, "s", 0, time_ns, error_ns)))
-    unsure = [each.output.unsure for each in unit.advance(behind(40), before(0))]
+    unsure = [each.output.unsure for each in unit.advance(behind(40), key_before_all_at(0))]
     assert unsure == [False, False, True, False]
 
 
@@ -128,10 +128,10 @@ def test_spacing_of_a_key_survives_restart() -> None:
     unit.spacing = 2  # the spacing when the key is new
     for time_ns in range(10, 100, 10):
         put(unit, time_ns)
-        unit.advance(behind(time_ns), before(-1))
+        unit.advance(behind(time_ns), key_before_all_at(-1))
     unit.spacing = unit.logs[""].spacing = 1
     put(unit, 100)
-    unit.advance(behind(100), before(-1))
+    unit.advance(behind(100), key_before_all_at(-1))
     again = unit_of(Detector(_sum, 0))
     UNIT.put(again, UNIT.dump(unit))
     assert not any(again.table.read(unit.table.snapshot()))
@@ -140,7 +140,7 @@ def test_spacing_of_a_key_survives_restart() -> None:
     again.resume()
     for each in (unit, again):
         put(each, 15, source="t")
-        each.advance(behind(100), before(-1))
+        each.advance(behind(100), key_before_all_at(-1))
     assert again.counts.replayed == unit.counts.replayed == 10
 
 
@@ -167,8 +167,8 @@ def _hoarded(max_kept: int) -> tuple[list[Any], int, list[int]]:
         said += told(unit, 10 * seq)
         kept.append(sum(each.after is not ABSENT for each in unit.logs[""].entries))
     most = unit.spacing
-    unit.advance(behind(3_000), before(3_000))
-    unit.advance(behind(3_000), before(3_000))
+    unit.advance(behind(3_000), key_before_all_at(3_000))
+    unit.advance(behind(3_000), key_before_all_at(3_000))
     assert unit.spacing < most or most == 1, "when little is held, more is kept again"
     return said, most, kept
 

@@ -20,11 +20,11 @@ from topology.detector.values import (
     GLANCE,
     ODD,
     NotAValue,
+    are_same,
     classes_in,
-    copy,
-    glance,
+    count_text_blocks,
+    deep_copy,
     pack,
-    same,
     size_of,
     unpack,
 )
@@ -159,28 +159,28 @@ def test_hidden_content_is_no_value(value: Any) -> None:
     kind = type(value)
     for state in (value, [value], {"a": (value,)}, Pair(1, value)):
         with pytest.raises(NotAValue, match=f"contains a {kind.__name__}, whose content is not"):
-            copy(state)
+            deep_copy(state)
         with pytest.raises(NotAValue, match=f"contains a {kind.__name__}, whose content is not"):
             pack(state, KNOWN | {kind.__name__: kind})
         assert size_of(state, 100) >= 1
-    assert same([value], [value])
+    assert are_same([value], [value])
 
 
 def test_nan_equals_only_itself() -> None:
     nan = float("nan")
-    assert same((nan,), (nan,))
-    assert not same(nan, float("nan"))
+    assert are_same((nan,), (nan,))
+    assert not are_same(nan, float("nan"))
 
 
 @pytest.mark.parametrize("kind", [Counter, OrderedDict, Table])
 def test_dict_subclasses_are_unequal(kind: Any) -> None:
-    assert not same(kind(a=1), kind(a=2))
-    assert not same(kind(a=1), kind(a=1))
+    assert not are_same(kind(a=1), kind(a=2))
+    assert not are_same(kind(a=1), kind(a=1))
 
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_enum_member_stays_itself(member: Any) -> None:
-    assert copy(member) is member
+    assert deep_copy(member) is member
     assert unpack(pack(member, KNOWN), KNOWN) is member
     assert classes_in({"m": [member]}) == {type(member).__name__: type(member)}
     assert size_of([member], 100) == 2
@@ -195,10 +195,10 @@ def test_extra_attributes_are_kept() -> None:
 
     grown, known = Grown(1), {"Grown": Grown}
     grown.more = [2]  # type: ignore[attr-defined]
-    for other in (copy(grown), unpack(pack(grown, known), known)):
+    for other in (deep_copy(grown), unpack(pack(grown, known), known)):
         assert vars(other) == {"n": 1, "more": [2]}
-        assert same(other, grown)
-    assert not same(Grown(1), grown)
+        assert are_same(other, grown)
+    assert not are_same(Grown(1), grown)
     del grown.n
     assert vars(unpack(pack(grown, known), known)) == {"more": [2]}
 
@@ -206,11 +206,11 @@ def test_extra_attributes_are_kept() -> None:
 def test_copy_is_deep() -> None:
     one = Slotted([1])
     for holder in ({one}, {one: 1}, frozenset({(one,)})):
-        assert one not in copy(holder)
+        assert one not in deep_copy(holder)
     plain = Plain()
-    copy(plain).seen["n"].append(3)
+    deep_copy(plain).seen["n"].append(3)
     assert plain.seen == {"n": [1, 2]}
-    assert not same({one}, {Slotted([1])})
+    assert not are_same({one}, {Slotted([1])})
 
 
 def test_cycles_are_not_copied_or_equal() -> None:
@@ -219,11 +219,11 @@ def test_cycles_are_not_copied_or_equal() -> None:
     other: list[Any] = [1]
     other.append(other)
     with pytest.raises(NotAValue, match="levels, or contains itself"):
-        copy(one)
-    assert not same(one, other)
+        deep_copy(one)
+    assert not are_same(one, other)
     rows, also = Slotted(1), Slotted(1)
     rows.x, also.x = {"a": (rows,)}, {"a": (also,)}
-    assert not same(rows, also)
+    assert not are_same(rows, also)
 
 
 def test_deep_payloads_are_compared() -> None:
@@ -233,8 +233,8 @@ def test_deep_payloads_are_compared() -> None:
             value = {"a": value}
         return value
 
-    assert same(deep(1), deep(1))
-    assert not same(deep(1), deep(2))
+    assert are_same(deep(1), deep(1))
+    assert not are_same(deep(1), deep(2))
 
 
 def test_set_with_failing_eq_is_unequal() -> None:
@@ -248,15 +248,15 @@ def test_set_with_failing_eq_is_unequal() -> None:
         def __eq__(self, other: object) -> bool:
             raise ValueError
 
-    assert not same({Odd()}, {Odd()})
+    assert not are_same({Odd()}, {Odd()})
 
 
 @pytest.mark.parametrize("value", VALUES, ids=_named)
 def test_packed_value_is_unpacked(value: Any) -> None:
     back = unpack(pack(value, KNOWN), KNOWN)
-    assert same(back, value)
-    assert same(copy(value), value)
-    assert [same(value, other) for other in VALUES].count(True) == 1
+    assert are_same(back, value)
+    assert are_same(deep_copy(value), value)
+    assert [are_same(value, other) for other in VALUES].count(True) == 1
 
 
 def test_packed_event_is_whole() -> None:
@@ -280,14 +280,14 @@ def test_glance_misses_nothing_small() -> None:
     odd = [deque([1]), Counter(a=1), print, Decimal(1), lambda: 1]
     for value in odd:
         for shape in (value, (1, value), {"a": [value]}, {1: (2, [3, {4: value}])}):
-            assert glance(shape, {}) == ODD
+            assert count_text_blocks(shape, {}) == ODD
             with pytest.raises(NotAValue):
                 pack(shape, {})
     for fine in (1, "a", (), (1, 2.0), {"a": [None, {1, 2}]}, [[]], *[(1, (2, (3,)))]):
-        assert glance(fine, {}) == 0
+        assert count_text_blocks(fine, {}) == 0
         pack(fine, {})
-    assert glance([*range(GLANCE), print], {}) == 0, "beyond it"
-    assert glance((range, *range(GLANCE - 1)), {}) == ODD
+    assert count_text_blocks([*range(GLANCE), print], {}) == 0, "beyond it"
+    assert count_text_blocks((range, *range(GLANCE - 1)), {}) == ODD
 
 
 class Node:
@@ -311,11 +311,11 @@ def test_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     loop: list[Any] = [1]
     loop.append({"again": loop})
     for odd in (ring, (1, [ring]), Node(1, 2, ring), loop):
-        assert glance(odd, {"Node": Node}) == ODD
+        assert count_text_blocks(odd, {"Node": Node}) == ODD
         with pytest.raises(NotAValue, match="contains itself"):
             pack(odd, {"Node": Node})
     twice = Node(1, [[2]])
-    assert glance([twice, twice, (twice, twice)], {"Node": Node}) == 0
+    assert count_text_blocks([twice, twice, (twice, twice)], {"Node": Node}) == 0
     tree = _tree(0, 1_000)
     key, visits = Node.__dict__["key"], 0
 
@@ -326,7 +326,7 @@ def test_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         return number
 
     monkeypatch.setattr(Node, "key", property(counted))
-    assert glance(tree, {"Node": Node}) == 0
+    assert count_text_blocks(tree, {"Node": Node}) == 0
     assert 1 < visits <= GLANCE + 1
 
 
@@ -338,16 +338,16 @@ def test_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_size_counts_long_values(long: Any) -> None:
     assert size_of(long, 10_000) == 1 + 6_400 // BLOCK
     assert size_of([long, {"a": long}], 10_000) == 4 + 2 * (1 + 6_400 // BLOCK) - 1
-    assert 50 <= glance(long, {}) <= 100
-    assert glance([long, {"a": long}], {}) == 2 * glance(long, {})
-    assert [glance(short, {}) for short in ("x" * 63, b"x" * 63, 1 << 500)] == [0, 0, 0]
+    assert 50 <= count_text_blocks(long, {}) <= 100
+    assert count_text_blocks([long, {"a": long}], {}) == 2 * count_text_blocks(long, {})
+    assert [count_text_blocks(short, {}) for short in ("x" * 63, b"x" * 63, 1 << 500)] == [0, 0, 0]
 
 
 def test_lone_surrogate_is_no_value() -> None:
     for odd in ("a\ud800", ("a", "\udfff"), {"\ud800": 1}, [[1], "\ud800"]):
-        assert glance(odd, {}) == ODD
+        assert count_text_blocks(odd, {}) == ODD
         with pytest.raises(NotAValue, match="lone surrogate"):
             pack(odd, {})
     whole = ("\U0001f600", "\xe9")
-    assert glance(whole, {}) == 0
+    assert count_text_blocks(whole, {}) == 0
     assert unpack(pack(whole, {}), {}) == whole

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.topology.detector.oracle import ENDED, Emitted, truth
 from topology.detector.detector import behaviour_of
-from topology.detector.item import LAST, Key, LogEntry, Seen, before, behind
+from topology.detector.item import LAST, Key, LogEntry, Seen, behind, key_before_all_at
 from topology.detector.key_log import STORED
 from topology.detector.unit import EXPIRED, Record, Unit
 from topology.model.result import EMIT, RETRACT, UPDATE, ResultIds, frame
@@ -163,7 +163,7 @@ def run(
             if key in keys:
                 _edit(unit, found, what, key, seen)
         until_ns = goal(dice, call.final_ns, call.clock_ns)
-        final = before(call.final_ns)
+        final = key_before_all_at(call.final_ns)
         records = unit.advance(final if until_ns < call.final_ns else behind(until_ns), final)
         reached = unit.reached
         was = found.standing

@@ -19,7 +19,7 @@ from topology.flow.build import Site
 from topology.flow.registry import ROWS, OperatorRow
 from topology.model.event import DATA, Event
 from topology.model.operator import Figure, Figures, Operator
-from topology.model.outcome import Step, dead_letter
+from topology.model.outcome import Step, make_dead_letter
 from topology.model.payload import read_payload
 from topology.model.saved import INT, Shape
 from topology.model.saved_operator import SavedOperator
@@ -58,7 +58,7 @@ class Area(SavedOperator):
             else:
                 self._outside += 1
                 detail = f"x is not in [{self._low}, {self._high})"
-                step.reports.append(dead_letter(event, event.at_ns, OUTSIDE, detail))
+                step.reports.append(make_dead_letter(event, event.at_ns, OUTSIDE, detail))
         return step
 
     def figures(self) -> Figures:

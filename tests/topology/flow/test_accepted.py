@@ -95,7 +95,7 @@ def test_readers_hold_separately() -> None:
     ledger, one = Ledger(), event(0, 6, 6)
     merge = Node("merge", merge_of(), 1, "merge/", ledger)
     accepted = Accepted([one])
-    merge.on(BATCH, [one], 6 * MS)
+    merge.run(BATCH, [one], 6 * MS)
     read(accepted, Noting(), 6, ledger)
     assert ledger.places_of(one) == 3
     assert one in merge.passes(END, 6 * MS).released

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.invoking import inorder
-from topology.flow.bounded import drop_large
+from topology.flow.bounded import replace_large
 from topology.model.event import NO_EPOCH
 from topology.model.result import (
     EMIT,
@@ -50,14 +50,14 @@ def test_large_result_overflows_its_query(
     kind: type[Result], found_by: str, member: Member | None
 ) -> None:
     small, overflow = made(kind, {"v": 1}), Overflow(9, "default", "q", member, 0, found_by)
-    assert drop_large([small], MOST_BYTES) == [small]
-    assert drop_large([made(kind, LARGE), small], MOST_BYTES) == [overflow, small]
-    retract, said = drop_large([made(kind, LARGE, UPDATE, 1)], MOST_BYTES)
+    assert replace_large([small], MOST_BYTES) == [small]
+    assert replace_large([made(kind, LARGE), small], MOST_BYTES) == [overflow, small]
+    retract, said = replace_large([made(kind, LARGE, UPDATE, 1)], MOST_BYTES)
     assert said == overflow
     assert isinstance(retract, kind)
     assert (retract.id, retract.op, retract.revision) == ("update-1", RETRACT, 1)
     assert "xxx" not in repr(retract)
-    (retract,) = drop_large([made(kind, LARGE, RETRACT, 2)], MOST_BYTES)
+    (retract,) = replace_large([made(kind, LARGE, RETRACT, 2)], MOST_BYTES)
     assert isinstance(retract, kind)
     assert (retract.op, retract.values) == (RETRACT, {})
 
@@ -72,13 +72,13 @@ def test_large_result_overflows_its_query(
     ],
 )
 def test_size_of_the_line_is_checked(values: dict[str, Any]) -> None:
-    (found,) = drop_large([made(MatchResult, values)], MOST_BYTES)
+    (found,) = replace_large([made(MatchResult, values)], MOST_BYTES)
     assert isinstance(found, Overflow)
 
 
 def test_result_within_bound_is_kept() -> None:
     near = made(MatchResult, {"v": "x" * (MOST_BYTES - 500)})
-    assert drop_large([near], MOST_BYTES) == [near]
+    assert replace_large([near], MOST_BYTES) == [near]
     assert near.values
 
 

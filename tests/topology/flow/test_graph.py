@@ -16,7 +16,7 @@ from topology.flow.ledger import Ledger
 from topology.flow.node import BATCH, END, JoinInput
 from topology.flow.registry import (
     ALIGN_PLACE,
-    moved_places,
+    move_places,
     operators_of,
     place_moves,
     places_of,
@@ -75,23 +75,23 @@ def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
 
 def test_streams_meet_by_time() -> None:
     graph, noting = two_chains(keeps_log_order=False)
-    graph.on(BATCH, {"a": [event("a", 0, 9, 0)], "b": [event("b", 0, 5, 1)]}, START + 20 * MS)
+    graph.run(BATCH, {"a": [event("a", 0, 9, 0)], "b": [event("b", 0, 5, 1)]}, START + 20 * MS)
     assert noting.given == [([1, 0], START + 20 * MS)]
 
 
 def test_ordered_topic_keeps_log_order() -> None:
     """After the ordered topic each stream has a clock of its own."""
     graph, noting = two_chains(keeps_log_order=True)
-    graph.on(BATCH, {"b": [event("b", 0, 5, 1)], "a": [event("a", 0, 9, 0)]}, START + 20 * MS)
+    graph.run(BATCH, {"b": [event("b", 0, 5, 1)], "a": [event("a", 0, 9, 0)]}, START + 20 * MS)
     assert noting.given == [([0, 1], START + 6 * MS)]
 
 
 def test_junction_passes_each_event_once() -> None:
     graph, _ = two_chains(keeps_log_order=False)
-    step = graph.on(BATCH, {"a": [event("a", 0, 9, 0)], "b": []}, START + 20 * MS)
+    step = graph.run(BATCH, {"a": [event("a", 0, 9, 0)], "b": []}, START + 20 * MS)
     assert [one.offset for one in step.released] == [0]
     assert [report.at_ns for report in step.reports] == [START + 10 * MS]
-    assert graph.on(END, {}, START + 20 * MS).released == []
+    assert graph.run(END, {}, START + 20 * MS).released == []
 
 
 def test_join_holds_the_input_events() -> None:
@@ -154,9 +154,9 @@ def test_places_follow_the_file() -> None:
     was, now = places_of(few), places_of(more)
     moves = place_moves(few, more)
     places = ALIGN_PLACE | was["merge"] | was["pattern"]
-    assert moved_places(places, moves) == ALIGN_PLACE | now["merge"] | now["pattern"]
+    assert move_places(places, moves) == ALIGN_PLACE | now["merge"] | now["pattern"]
     back = place_moves(more, few)
-    assert moved_places(now["window"] | now["pattern"], back) == was["pattern"]
+    assert move_places(now["window"] | now["pattern"], back) == was["pattern"]
     assert place_moves(few, few) == {}
     assert operators_of({"merge": 3, "clock": 2, "reorder": 3, "pattern": 3}) == few
 

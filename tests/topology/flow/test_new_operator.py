@@ -111,7 +111,7 @@ def test_worker_runs_it_in_its_stage() -> None:
     stage = topology.stages[1]
     arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
     assert arrangement.operator_names == ["merge", AREA]
-    assert not arrangement.only_looks
+    assert not arrangement.is_query_only
     assert inputs_of(topology, stage) == [topology.topics.sequenced]
 
 

@@ -15,7 +15,7 @@ from tests.kit.topologies import in_code
 from tests.laws.many_streams import contents_of, text_of, topology_of
 from topology.config import Topology
 from topology.flow.replay import Replay, SavedReplay
-from topology.flow.share import renumber, share_of
+from topology.flow.share import renumber_offsets, share_of
 from topology.model.event import Event
 
 OF_LANE = re.compile(r"(\n(?:reorder|clock)/)(\d+)/")
@@ -123,7 +123,7 @@ def test_marks_of_joins_follow_their_events() -> None:
         "\na\nj\nowner/7/x": 2,
         "a\nwindow/absent/7/0": 3,
     }
-    assert renumber(state, {7: -2, 9: -1}) == {
+    assert renumber_offsets(state, {7: -2, 9: -1}) == {
         "\na\nj\nabsent/-2/0": 1,
         "\na\nj\nwide/-1/": 5,
         "\na\nj\nowner/7/x": 2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topology.config import parse
-from topology.flow.unmet import MANY, NAME_CHARS, SHOWN, unmet_by
+from topology.flow.unmet import MANY, NAME_CHARS, SHOWN, make_unmet_check
 from topology.model.event import HEARTBEAT, Event
 
 
@@ -22,8 +22,8 @@ EVENTS = [
 
 def words(query: str, events: list[Event] = EVENTS, each_batch: int | None = None) -> list[str]:
     topology = parse(f"streams: {{default: {{}}}}\nqueries:\n  q: {query}\n")
-    unmet = unmet_by(topology, each_batch=each_batch)
-    unmet.look(events)
+    unmet = make_unmet_check(topology, each_batch=each_batch)
+    unmet.observe(events)
     return unmet.words("q")
 
 
@@ -88,11 +88,11 @@ def test_sampled_events_are_counted() -> None:
 def test_later_batches_are_sampled_by_one() -> None:
     """A missing field is not searched for at full cost for ever, and a later one is found."""
     topology = parse(f"streams: {{default: {{}}}}\nqueries:\n  q: {PATTERN}\n")
-    unmet = unmet_by(topology, each_batch=50)
+    unmet = make_unmet_check(topology, each_batch=50)
     for _ in range(MANY // 50 + 3):
-        unmet.look([EVENTS[1]] * 60)
+        unmet.observe([EVENTS[1]] * 60)
     assert f"none of {MANY + 3:,} of type Reading" in unmet.words("q")[1]
-    unmet.look([event("Reading", {"vv": 2}), *[EVENTS[1]] * 60])
+    unmet.observe([event("Reading", {"vv": 2}), *[EVENTS[1]] * 60])
     assert unmet.words("q") == [f"no event of type `Dor`; {TYPES.replace('Door, ', '')}"]
 
 
@@ -116,7 +116,7 @@ def test_stream_is_named_if_several() -> None:
         "streams: {a: {}, b: {}}\n"
         'queries: {q: {stream: a, pattern: "PATTERN SEQ(Door d, Door e) WITHIN 5 s"}}\n'
     )
-    unmet = unmet_by(topology)
-    unmet.look([event("Door", {}, "b"), event("Dor", {}, "a")])
+    unmet = make_unmet_check(topology)
+    unmet.observe([event("Door", {}, "b"), event("Dor", {}, "a")])
     assert unmet.words("q") == ["no event of type `Door` in stream a; types seen: Dor"]
     assert unmet.words("strange") == []

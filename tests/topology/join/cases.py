@@ -12,7 +12,7 @@ from tests.laws.streams_between import marked, merged
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.join.settings import JoinQuery
-from topology.model.event import WATERMARK, Event, twin
+from topology.model.event import WATERMARK, Event, copy_event
 
 KEY: Final = ("key",)
 EVEN: Final = Side("a", "even", key=KEY)
@@ -41,7 +41,7 @@ def _parted(events: list[Event]) -> list[Event]:
         parted.append(event)
         event.stream = "even" if event.source in ("s0", "s2") else "odd"
         if event.kind == WATERMARK:
-            parted.append(twin(event))
+            parted.append(copy_event(event))
             parted[-1].stream = "even"
     return numbered(parted)
 

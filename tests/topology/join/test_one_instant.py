@@ -17,7 +17,7 @@ from tests.seeds import seeds_of_today
 from tests.topology.join.streams import MS, arriving, history
 from topology.join.operator import Join
 from topology.join.settings import JoinQuery
-from topology.model.event import DATA, Event, twin
+from topology.model.event import DATA, Event, copy_event
 
 SEEDS = seeds_of_today(10)
 MOST = 6
@@ -54,7 +54,7 @@ def run(config: JoinQuery, seed: int, order: int) -> tuple[list[list[str]], list
     kept: list[list[str]] = []
     rows: dict[str, Any] = {}
     for own in instants(seed):
-        found = results_of(join, *in_turn([twin(each) for each in own], rng))
+        found = results_of(join, *in_turn([copy_event(each) for each in own], rng))
         found += join.on_time(own[-1].at_ns).results
         rows |= {row.id: row for row in found}
         kept.append(sorted(repr(each) for each in join.iter_held() if each.kind == DATA))

@@ -18,7 +18,7 @@ from tests.topology.window.streams import seeded
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.join.settings import JoinQuery
-from topology.model.event import Event, twin
+from topology.model.event import Event, copy_event
 from topology.model.result import CONFIRMED, RETRACT
 
 SEEDS = seeds_of_today(4)
@@ -64,7 +64,7 @@ def run(
             taken.append(event)
         if rng and rng.random() < 0.1:
             state = through_changelog(joins.snapshot())
-            held = [twin(one) for one in joins.iter_held()]
+            held = [copy_event(one) for one in joins.iter_held()]
             joins = JoinQueries([Join(config)])
             joins.restore(state, sorted(held, key=lambda one: one.offset))
     return results + joins.on_end(stream[-1].at_ns).results, taken

@@ -21,9 +21,9 @@ from tests.topology.join.streams import place
 from tests.topology.join.test_oracle import SAME, THREE, TWO, every_outer
 from tests.topology.window.streams import seeded
 from topology.join.operator import Join
-from topology.join.relation import sums_upto
+from topology.join.relation import count_sums_up_to
 from topology.join.settings import JoinQuery
-from topology.model.event import Event, twin
+from topology.model.event import Event, copy_event
 from topology.model.one_clock import PPM, STEADY, Play
 from topology.model.result import CONFIRMED
 
@@ -81,7 +81,7 @@ def behind_by(one: Event) -> range:
 
 
 def at_true_time(one: Event, behind_ns: int) -> Event:
-    moved = twin(one)
+    moved = copy_event(one)
     moved.ref_time_ns = one.ts_ns + behind_ns
     return moved
 
@@ -197,4 +197,4 @@ def test_sums_of_two_numbers_are_counted() -> None:
     for one, two in product(range(1, 6), repeat=2):
         for limit in range(-2, 12):
             pairs = product(range(one), range(two))
-            assert sums_upto(limit, one, two) == sum(a + b <= limit for a, b in pairs)
+            assert count_sums_up_to(limit, one, two) == sum(a + b <= limit for a, b in pairs)

@@ -42,7 +42,7 @@ def bounds_of(newest: dict[str, int]) -> tuple[SourceBounds, Pool]:
     for source, newest_ns in newest.items():
         progress = known.rows[source] = SourceProgress(source, 1_000)
         progress.state = OUT
-        bounds.enter(progress, newest_ns)
+        bounds.make_live(progress, newest_ns)
     return bounds, pool
 
 
@@ -64,7 +64,7 @@ def test_limit_follows_pool_wait(seed: int) -> None:
         assert bounds.limit(now)[0] == bound(newest, now, pool.wait)
         speaks = f"s{dice.randrange(40)}"
         newest[speaks] = max(newest[speaks], now - dice.randrange(50))
-        bounds.enter(bounds._sources[speaks], newest[speaks])
+        bounds.make_live(bounds._sources[speaks], newest[speaks])
 
 
 def least(newest: dict[str, int], waits: dict[str, int], now: int) -> int:
@@ -96,7 +96,7 @@ def test_limit_follows_own_waits(seed: int) -> None:
         newest[speaks] = max(newest[speaks], now - dice.randrange(50))
         if not dice.randrange(4):
             waits[speaks] = dice.choice((20, 40, 60, 400))
-        bounds.enter(bounds._sources[speaks], newest[speaks])
+        bounds.make_live(bounds._sources[speaks], newest[speaks])
         stayed += bounds._sources[speaks].state == LED
     assert stayed, "none stays led when it sends"
 
@@ -111,10 +111,10 @@ def test_overdue_source_leads_all() -> None:
     bounds.refresh_cold()
     assert bounds.limit(300) == (81, "")
     for source in [*newest][1:]:
-        bounds.enter(bounds._sources[source], 290)
+        bounds.make_live(bounds._sources[source], 290)
     assert bounds.limit(300) == (81, "")
     assert len(bounds.led_cold) == 99  # The first source, which was overdue for all, has a key.
-    bounds.enter(bounds._sources["s000"], 290)
+    bounds.make_live(bounds._sources["s000"], 290)
     assert bounds.lacks_witness
     assert bounds.limit(300) == (290, "s000")
     assert not bounds.led_cold

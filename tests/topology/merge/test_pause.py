@@ -12,7 +12,7 @@ from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.merge.operator import Merge
-from topology.model.event import Event, twin
+from topology.model.event import Event, copy_event
 
 BEFORE = table("""
     10 a 0 9
@@ -159,12 +159,12 @@ def test_restarts_change_nothing(seed: int) -> None:
     whole = merge(heartbeat=100)
     broken = merge(heartbeat=100)
     for each in events:
-        wanted = rendered(whole.on_batch([twin(each)], each.at_ns))
+        wanted = rendered(whole.on_batch([copy_event(each)], each.at_ns))
         if rng.random() < 0.3:
             again = merge(heartbeat=100)
             again.restore(broken.snapshot(), broken.iter_held())
             broken = again
-        assert rendered(broken.on_batch([twin(each)], each.at_ns)) == wanted, each
+        assert rendered(broken.on_batch([copy_event(each)], each.at_ns)) == wanted, each
     assert rendered(broken.on_end(events[-1].at_ns)) == rendered(whole.on_end(events[-1].at_ns))
 
 
@@ -179,7 +179,7 @@ def test_cuts_do_not_change_gaps(seed: int, takes_plain: bool) -> None:
         operator_, lines = merge(heartbeat=100, max_queued=1_000), list[str]()
         operator_.takes_plain = takes_plain
         for at in range(0, len(events), size):
-            batch = [twin(each) for each in events[at : at + size]]
+            batch = [copy_event(each) for each in events[at : at + size]]
             lines += rendered(operator_.on_batch(batch, batch[-1].at_ns))
         return lines + rendered(operator_.on_end(events[-1].at_ns))
 

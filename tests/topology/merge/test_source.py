@@ -18,7 +18,7 @@ def event(seq: int, epoch: int = 0) -> Event:
 
 
 def observe(progress: SourceProgress, seq: int, epoch: int = 0) -> None:
-    progress.follow(event(seq, epoch), seq * 10, start=-1, since_ns=0)
+    progress.record_number(event(seq, epoch), seq * 10, start=-1, since_ns=0)
     progress.newest_ns = seq * 10
 
 
@@ -31,38 +31,38 @@ def test_oldest_gap_holds_frontier() -> None:
     progress = progress_of(0, 1, 4, 6)
     for late, complete_ns in ((3, 10), (5, 10), (2, 60)):
         assert progress.complete_ns == 10
-        progress.fill(event(late))
+        progress.fill_missing(event(late))
         assert progress.complete_ns == complete_ns
 
 
 def test_late_event_fills_its_gap() -> None:
     progress = progress_of(0, 2, 4)
-    progress.write_off(before_ns=30)  # Number 1 is past the allowed lateness.
+    progress.drop_missing_before(before_ns=30)  # Number 1 is past the allowed lateness.
     assert progress.complete_ns == 20
-    progress.fill(event(1))
+    progress.fill_missing(event(1))
     assert progress.complete_ns == 20
-    progress.fill(event(3, epoch=7))
+    progress.fill_missing(event(3, epoch=7))
     assert progress.complete_ns == 20
-    progress.fill(event(3))
+    progress.fill_missing(event(3))
     assert progress.complete_ns == 40
 
 
 def test_gap_expires_by_next_time() -> None:
     progress = progress_of(0, 2)
     assert progress.lost_ns == 20
-    progress.write_off(before_ns=20)
-    assert progress.lacks_numbers
-    progress.write_off(before_ns=21)
-    assert not progress.lacks_numbers
+    progress.drop_missing_before(before_ns=20)
+    assert progress.has_missing
+    progress.drop_missing_before(before_ns=21)
+    assert not progress.has_missing
 
 
 def test_newest_gaps_are_joined_at_bound() -> None:
     progress = progress_of(*range(0, 2 * (MAX_MISSING + 3), 2))
     for seq in range(1, 2 * MAX_MISSING + 1, 2):
-        progress.fill(event(seq))
+        progress.fill_missing(event(seq))
     whole_ns = (2 * (MAX_MISSING - 1) + 1) * 10
     assert progress.complete_ns == whole_ns  # The joined gap contains numbers that arrived.
-    assert not SourceProgress("s", 1000).lacks_numbers
+    assert not SourceProgress("s", 1000).has_missing
 
 
 def test_missing_numbers_survive_restore() -> None:
@@ -70,6 +70,6 @@ def test_missing_numbers_survive_restore() -> None:
     again = SourceProgress("s", 1000)
     again.load(progress.dump())
     assert again.complete_ns == 0
-    again.fill(event(1))
-    again.fill(event(2))
+    again.fill_missing(event(1))
+    again.fill_missing(event(2))
     assert again.complete_ns == 30

@@ -38,7 +38,7 @@ def found(merge: Merge) -> tuple[int, int]:
 
 def is_over(progress: SourceProgress) -> bool:
     """Return whether the source has ended and lacks no earlier number."""
-    return progress.said_bye and not progress.lacks_numbers
+    return progress.said_bye and not progress.has_missing
 
 
 def looked_at(merge: Merge) -> tuple[int, int]:
@@ -54,7 +54,7 @@ def looked_at(merge: Merge) -> tuple[int, int]:
 
 
 def announced(merge: Merge) -> tuple[int, int]:
-    said = merge._watermark._announce("default", 0)
+    said = merge._watermark._make_announcement("default", 0)
     return said.error_ns, said.error_all_ns
 
 
@@ -92,20 +92,20 @@ def test_least_of_sources_is_found(seed: int) -> None:
 def test_returning_sources_add_few_entries() -> None:
     merge = fresh()
     for at in range(4 * SPARE):
-        merge._bounds.enter(merge._new_source(f"s{at % 7}", at * MS), at)
+        merge._bounds.make_live(merge._add_source(f"s{at % 7}", at * MS), at)
         assert max(len(merge._known._live), len(merge._known._silent)) < 2 * SPARE
     assert found(merge) == looked_at(merge)
 
 
 def test_changing_error_leaves_few_entries() -> None:
     merge = fresh()
-    progress, errors = merge._new_source("a", 0), merge._known.errors
+    progress, errors = merge._add_source("a", 0), merge._known.errors
     for at in range(8 * SPARE):
         progress.error_ns = at % 100
         if progress.error_ns > progress.recorded_error_ns:
-            errors.grows(progress)
+            errors.record_growth(progress)
         if at % 70 == 0:
-            merge._bounds.leave(progress, OUT)
-            merge._bounds.enter(progress, at)
+            merge._bounds.retire(progress, OUT)
+            merge._bounds.make_live(progress, at)
             assert announced(merge) == errors_looked_at(merge)
         assert max(len(errors._live), len(errors._silent)) < 2 * SPARE

@@ -199,7 +199,7 @@ def test_law_steady_piece_is_taken_whole(seed: int) -> None:
         appended = [append_ns for append_ns, _ in piece]
         if clock.goes_on(appended):
             stamped = [(append, stamp) for append, stamp in piece if stamp is not None]
-            clock.went_on(appended[-1], stamped[-2 * BLOCK :], len(stamped))
+            clock.advance_to(appended[-1], stamped[-2 * BLOCK :], len(stamped))
             found += appended
         else:
             found += arrivals(piece, clock)

@@ -33,7 +33,7 @@ def test_tail_edge_equals_oracle(miss_ppm: int) -> None:
         elif fate < 0.9:
             fast.trial()
         else:
-            fast.sample_in(bucket_of(value_ns))
+            fast.add_to_bucket(bucket_of(value_ns))
         if fate < 0.8 or fate >= 0.9:
             slow.add(value_ns)
         if fate < 0.9:
@@ -65,7 +65,7 @@ def test_few_gaps_need_longer_wait() -> None:
     waits = []
     for holes in range(1, 1_101):
         times.note_opened()
-        times.filled_in(bucket_of(100))
+        times.record_fill(bucket_of(100))
         if holes in (32, 64, 999, 1_000, 1_100):
             waits.append(times.wait_ns())
     plain = 103 * 5 // 4

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from topology.model.paths import (
     MAX_STEPS,
-    arguments_of,
-    likely_path,
+    format_path,
+    guess_path,
     parse_path,
-    payload_path,
-    spelled_path,
+    parse_payload_path,
+    split_arguments,
 )
 from topology.wire.where import Where, parse_where
 
@@ -22,9 +22,9 @@ NAMES = st.text(min_size=1, max_size=8) | st.text("`.[] a", min_size=1, max_size
 @given(names=st.lists(NAMES, max_size=5))
 def test_every_name_survives_text(names: list[str]) -> None:
     path = ("payload", *names)
-    text = spelled_path(path)
-    assert payload_path(text) == path
-    assert arguments_of(f"{text}, 0.5") == [text, "0.5"]
+    text = format_path(path)
+    assert parse_payload_path(text) == path
+    assert split_arguments(f"{text}, 0.5") == [text, "0.5"]
     if names:
         assert parse_where(text) == Where("payload", (*names,))
 
@@ -57,12 +57,12 @@ def test_path_error_shows_syntax(text: str) -> None:
     ["", "payloads", "a.b", "payload.a[0]", "payload[0]", "payload. a", "payload" + ".a" * 33],
 )
 def test_unreadable_path_is_none(text: str) -> None:
-    assert payload_path(text) is None
+    assert parse_payload_path(text) is None
 
 
 def test_longest_query_path_is_read() -> None:
     names = ("a",) * MAX_STEPS
-    assert payload_path(spelled_path(("payload", *names))) == ("payload", *names)
+    assert parse_payload_path(format_path(("payload", *names))) == ("payload", *names)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_longest_query_path_is_read() -> None:
     ],
 )
 def test_likely_path_of_wrong_text(text: object, meant: str) -> None:
-    assert likely_path(text) == meant
+    assert guess_path(text) == meant
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_likely_path_of_wrong_text(text: object, meant: str) -> None:
     ],
 )
 def test_quoted_comma_is_kept(text: str, parts: list[str]) -> None:
-    assert arguments_of(text) == parts
+    assert split_arguments(text) == parts

@@ -139,15 +139,15 @@ def test_payloads_end_with_the_step() -> None:
 
     event = Event("default", "s", 0, 0, 0, 0, value=b'{"k":2}')
     payloads = Payloads(make)
-    payloads.will_read([("k",), ("x",)])
+    payloads.register_paths([("k",), ("x",)])
     assert payloads.of(event) == {"k": 1}
-    payloads.will_read([("k",), ("y",)])
+    payloads.register_paths([("k",), ("y",)])
     assert asked == [["k", "x"], ["k", "x", "y"]]
     first = payloads.of(event)
     assert payloads.of(event) is first
     payloads.clear()
     assert payloads.of(event) is not first
-    payloads.will_read([(f"f{at}",) for at in range(MAX_SCANNED)])
+    payloads.register_paths([(f"f{at}",) for at in range(MAX_SCANNED)])
     payloads.clear()
     assert payloads.of(event) == {"k": 2}
     event.value = b"{"
@@ -162,7 +162,7 @@ def test_large_step_keeps_few_payloads(
     monkeypatch.setattr("topology.model.payload.MAX_KNOWN", 3)
     payloads = Payloads()
     for _ in range(2):
-        payloads.will_read(None)
+        payloads.register_paths(None)
     given = [Event("default", "s", 0, seq, 0, 0, value=b'{"k":2}') for seq in range(5)]
     found = [payloads.of(event) for event in given]
     again = [payloads.of(event) for event in given]

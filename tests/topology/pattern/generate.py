@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal, get_args
 
-from topology.model.event import Event, twin
+from topology.model.event import Event, copy_event
 from topology.pattern.language.check_pattern import check_pattern
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import Findings
@@ -52,8 +52,8 @@ from topology.pattern.tree.syntax import (
     Skip,
     Strategy,
 )
-from topology.pattern.tree.turns import counted_groups
-from topology.pattern.tree.walk import components, walk
+from topology.pattern.tree.turns import find_counted_groups
+from topology.pattern.tree.walk import find_components, walk
 
 TYPES = ("A", "B", "C", "D")
 MAX_COMPONENTS = 5
@@ -162,7 +162,7 @@ def shuffled(rng: Random, stream: Sequence[Entry], disorder: float, copies: floa
         delay = rng.uniform(0, len(stream)) if rng.random() < disorder else 0.0
         placed.append((at + delay, one))
         if rng.random() < copies:
-            again = Entry(twin(one.event), one.payload)
+            again = Entry(copy_event(one.event), one.payload)
             placed.append((at + delay + rng.uniform(0, len(stream)), again))
     return [one for _, one in sorted(placed, key=lambda pair: pair[0])]
 
@@ -243,7 +243,7 @@ class Draft:
         reluctant = self.prefers and low != high and self.rng.random() < 0.4
         group_of, name = Seq(tuple(items)), f"g{len(self.nodes)}"
         node = CountedNode(group_of, low, high, name, loop=loop, reluctant=reluctant)
-        (group,) = counted_groups(node)
+        (group,) = find_counted_groups(node)
         self.turned |= group.aliases
         self.indexed |= {*group.indexed}
         return node
@@ -445,7 +445,7 @@ def lasting(rng: Random, query: Query) -> Query:
                 nodes = (*node.nodes[:at], timed, *node.nodes[at:])
                 query = _if_allowed(query, node, replace(node, nodes=nodes))
                 break
-    for negation in [each for each in components(query.node) if isinstance(each, Negation)]:
+    for negation in [each for each in find_components(query.node) if isinstance(each, Negation)]:
         if rng.random() < 0.5:
             timed = replace(negation, for_ns=rng.randint(1, 6))
             query = _if_allowed(query, negation, timed)

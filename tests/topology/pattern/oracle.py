@@ -43,17 +43,17 @@ from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.tree import syntax
 from topology.pattern.tree.defaults import can_be_absent
-from topology.pattern.tree.mentions import aliases
+from topology.pattern.tree.mentions import find_aliases
 from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
     Component,
     NormalForm,
     Predicate,
-    asks_for_null,
     normalise,
+    tests_null,
 )
-from topology.pattern.tree.walk import components as components_of
+from topology.pattern.tree.walk import find_components as components_of
 
 Run = tuple[tuple[int, Entry], ...]
 Choices = list[tuple[Any, ...]]
@@ -298,7 +298,7 @@ class AlternativeOracle:
         }
         self.groups = frozenset(part.index for part in self.components if part.is_group)
         self.environment = Environment(neighbours=Before(everything, form.query.within_ns))
-        self.own = [expression.own(part.own, part.alias) for part in self.components]
+        self.own = [expression.compile_own_test(part.own, part.alias) for part in self.components]
         self.conditions: dict[int, Condition] = {}
         """Conditions by the identity of their expressions."""
         self.untils = [
@@ -519,9 +519,9 @@ class AlternativeOracle:
         binding, asked = self._binding(run), []
         binding[self.slots[blocker.alias]] = [entry]
         for expr in blocker.predicates:
-            named = [self.slots.get(alias) for alias in aliases(expr)]
+            named = [self.slots.get(alias) for alias in find_aliases(expr)]
             absent = any(slot is None or not binding[slot] for slot in named)
-            if not absent or asks_for_null(expr):
+            if not absent or tests_null(expr):
                 asked.append(expr)
         return asked, binding
 

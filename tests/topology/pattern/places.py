@@ -17,7 +17,7 @@ from topology.pattern.match.tactics import tactic_for
 from topology.pattern.match.tactics.rules import layouts_of
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
-from topology.pattern.tree.mentions import aliases
+from topology.pattern.tree.mentions import find_aliases
 from topology.pattern.tree.normal_form import Blocker, NormalForm, normalise
 from topology.pattern.tree.syntax import Expr
 
@@ -42,19 +42,19 @@ def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) 
         untils = [part for part in parts if part.until is not None]
         enders |= {(alternative.number, p.index): _index(members, p.types) for p in untils}
     everything = _index(members if form.by_partition else entries, frozenset())
-    NO_ENVIRONMENT.neighbours.look_at(everything, form.query.within_ns)
+    NO_ENVIRONMENT.neighbours.set_events(everything, form.query.within_ns)
     return Place(components, blockers, everything, enders)
 
 
 def _of_negation(members: Sequence[Entry], blocker: Blocker) -> EntryIndex:
-    own = [expr for expr in blocker.predicates if aliases(expr) <= {blocker.alias}]
+    own = [expr for expr in blocker.predicates if find_aliases(expr) <= {blocker.alias}]
     return _index(members, blocker.types, own, blocker.alias)
 
 
 def _index(
     entries: Iterable[Entry], types: frozenset[str], own: Sequence[Expr] = (), alias: str = ""
 ) -> EntryIndex:
-    test = expression.own(own, alias)
+    test = expression.compile_own_test(own, alias)
     index = EntryIndex()
     for entry in entries:
         if (not types or entry.type in types) and test(entry) is True:

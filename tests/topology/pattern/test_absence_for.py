@@ -229,10 +229,10 @@ def test_watermark_ends_absence_like_event(emit: Emit) -> None:
             for engine in (told, heard):
                 engine.accept(anew(one), at)
             watermark_ns = max(told.clock_ns, heard.clock_ns) + rng.choice((0, 1, 3, 9))
-            told.pass_time(watermark_ns, at)
+            told.advance_clock(watermark_ns, at)
             (mark,) = of_text(f"z{watermark_ns}")
             mark.event.at_ns = at
-            heard.pass_by(mark.event)
+            heard.accept_unused(mark.event)
             findings = taken(told)
             assert findings == taken(heard), world
             found += len(findings)

@@ -27,7 +27,7 @@ from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
 from topology.pattern.tree.syntax import Query, RowAggregate, RowRef, Running
-from topology.pattern.tree.walk import expressions, walk, with_events
+from topology.pattern.tree.walk import find_expressions, rewrite_events, walk
 
 HERE: Final = Path(__file__).parent
 LEAST_ACCEPTED: Final = 113
@@ -174,7 +174,7 @@ def test_spellings_find_the_same(case: dict[str, Any], spelling: Callable[[Any],
 
 
 def is_of_the_language(query: Query) -> bool:
-    parts = (part for expr in expressions(query) for part in walk(expr))
+    parts = (part for expr in find_expressions(query) for part in walk(expr))
     return not any(isinstance(part, Running | RowRef | RowAggregate) for part in parts)
 
 
@@ -182,6 +182,6 @@ def is_of_the_language(query: Query) -> bool:
 def test_both_spellings_are_one_tree(case: dict[str, Any]) -> None:
     """Only SQL has labels for the names of variables, and a list of no columns."""
     query = in_sql(case)
-    node = with_events(query.node, lambda event: replace(event, label=""))
+    node = rewrite_events(query.node, lambda event: replace(event, label=""))
     said = replace(query, node=node, columns=query.columns or None)
     assert said == in_language(case) == parse_query(unparse(said))

@@ -17,7 +17,7 @@ from topology.pattern.language.check import check
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import normalise
 from topology.pattern.tree.syntax import EventNode
-from topology.pattern.tree.walk import components, expressions, walk
+from topology.pattern.tree.walk import find_components, find_expressions, walk
 
 SEEDS = seeds_of_today(150)
 BEST = "MATCHES BEST"
@@ -233,8 +233,8 @@ def test_generated_queries_pass_checks() -> None:
         query = random_query(Random(seed))
         check(query)
         made_of |= {str(query.skip), str(query.strategy), str(query.matches), str(query.ties)}
-        made_of |= {type(part).__name__ for expr in expressions(query) for part in walk(expr)}
-        for part in components(query.node):
+        made_of |= {type(part).__name__ for expr in find_expressions(query) for part in walk(expr)}
+        for part in find_components(query.node):
             made_of.add(type(part).__name__)
             if isinstance(part, EventNode):
                 made_of |= {f"{part.minimum}-{part.maximum}"}

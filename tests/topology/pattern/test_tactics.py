@@ -53,7 +53,7 @@ from topology.pattern.match.tactics.slices import can_slice
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import NormalForm, has_choice, normalise
 from topology.pattern.tree.syntax import LIMIT, EventNode
-from topology.pattern.tree.walk import components
+from topology.pattern.tree.walk import find_components
 
 SEEDS = seeds_of_today(100)
 ONE: Modes = (("next", "one"), ("strict", "one"), ("partition", "one"))
@@ -340,7 +340,7 @@ def test_best_has_every_start_of_one() -> None:
     some = 0
     for seed, rng in dice(BEST_SEEDS):
         query = random_query(rng, [("next", "one"), ("strict", "one")], skips=("none",))
-        if any(isinstance(it, EventNode) and it.greedy for it in components(query.node)):
+        if any(isinstance(it, EventNode) and it.greedy for it in find_components(query.node)):
             continue
         one, best = normalise(query), normalise(replace(query, matches="best"))
         stream = random_stream(rng, 9)
@@ -504,6 +504,6 @@ def test_match_equals_one_of_same_entries() -> None:
     with pytest.raises(IndexError):
         stretch[2]
     assert (match.first, match.last) == (a, c)
-    assert match.is_as(Match(0, ((a,), stretch)))
+    assert match.is_same_as(Match(0, ((a,), stretch)))
     others = Match(1, ((a,), (b, c))), Match(0, ((a,), (b,))), Match(0, ((a,), (c, b)))
-    assert not any(map(match.is_as, others))
+    assert not any(map(match.is_same_as, others))

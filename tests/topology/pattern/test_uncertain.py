@@ -55,7 +55,7 @@ from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain import grade
 from topology.pattern.match.uncertain.case import Case
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
-from topology.pattern.match.uncertain.grade import Grading, is_sure, valid
+from topology.pattern.match.uncertain.grade import Grading, grade_validity, is_sure
 from topology.pattern.run.admit import STORED, UNSURE
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
@@ -198,7 +198,7 @@ class Holding(Grading):
     def confidence(self, place: Place, match: Match) -> str:
         case = Case(self.layouts[match.alternative], place, match.bound)
         sure = is_sure(case)
-        assert sure == (valid(case, is_nominal=True) == YES), (self._about, match)
+        assert sure == (grade_validity(case, is_nominal=True) == YES), (self._about, match)
         self.told[sure] += 1
         return super().confidence(place, match)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from topology.pattern.tree import syntax
 from topology.pattern.tree.syntax import UNBOUNDED
-from topology.pattern.tree.walk import flat
+from topology.pattern.tree.walk import flatten
 from topology.pattern.tree.words import AGGREGATES, KEYWORDS, MAX_NS
 
 PLAIN_NAMES = st.sampled_from(["a", "Gas", "sets", "i", "s", "min", "first", "_1", "_2", "größe"])
@@ -68,8 +68,8 @@ def _grown(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(syntax.IsNull, inner, st.booleans()),
         st.builds(syntax.Like, inner, st.text(max_size=5)),
         st.builds(syntax.Call, NAMES | st.just("abs"), st.lists(inner, max_size=3).map(tuple)),
-        several.map(lambda parts: flat(syntax.And, parts)),
-        several.map(lambda parts: flat(syntax.Or, parts)),
+        several.map(lambda parts: flatten(syntax.And, parts)),
+        several.map(lambda parts: flatten(syntax.Or, parts)),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
-from topology.model.event import twin
+from topology.model.event import copy_event
 from topology.pattern.store.entry import Entry
 
 Clock = tuple[str, int, int]
@@ -70,6 +70,6 @@ def _behind(rng: Random, group: Sequence[Entry], marks: Sequence[int]) -> int:
 
 
 def at_true_time(entry: Entry, behind_ns: int) -> Entry:
-    event = twin(entry.event)
+    event = copy_event(entry.event)
     event.ref_time_ns, event.error_ns = event.ts_ns + behind_ns, 0
     return Entry(event, entry.payload)

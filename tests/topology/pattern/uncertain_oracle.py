@@ -17,7 +17,7 @@ from itertools import combinations, permutations, product
 
 from tests.topology.pattern.oracle import AlternativeOracle, Binding, Run, binding_of
 from topology.pattern.compile import closures
-from topology.pattern.compile.grading import MAYBE, NO, YES, grade
+from topology.pattern.compile.grading import MAYBE, NO, YES, compile_grade
 from topology.pattern.compile.scope import Scope
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry
@@ -157,7 +157,7 @@ class UncertainOracle(AlternativeOracle):
 
     def _held(self, expr: Expr, binding: closures.Binding) -> int:
         if id(expr) not in self.graded:
-            self.graded[id(expr)] = grade(expr, Scope(self.slots, self.groups))
+            self.graded[id(expr)] = compile_grade(expr, Scope(self.slots, self.groups))
         return self.graded[id(expr)](binding)
 
     # -- contiguity ---------------------------------------------------------------------------

@@ -78,18 +78,18 @@ def test_record_without_state_is_unknown() -> None:
 def test_query_takes_instant_once() -> None:
     """It adds its own margin."""
     query = QueryBeginning(ordered=True, margin_ns=7)
-    query.begin_at(50)
+    query.begin_if_unknown(50)
     assert query.since_ns == ALWAYS
     begin_midstream([query])
-    query.begin_at(UNKNOWN)
+    query.begin_if_unknown(UNKNOWN)
     assert query.is_unknown
-    query.begin_at(50)
-    query.begin_at(90)
+    query.begin_if_unknown(50)
+    query.begin_if_unknown(90)
     assert (query.since_ns, query.is_unknown) == (57, False)
 
 
 def test_query_sees_all_if_nothing_passed() -> None:
     query = QueryBeginning(ordered=True, margin_ns=7)
     begin_midstream([query])
-    query.begin_at(record().since_ns())
+    query.begin_if_unknown(record().since_ns())
     assert not query.is_midstream

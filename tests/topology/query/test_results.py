@@ -19,6 +19,6 @@ def test_step_takes_gathered_results() -> None:
         emitter.add(result)
     assert emitter.figures() == {"emitted": 1, "updated": 2, "retracted": 1}
     step, next_step = Step(5), Step(6)
-    emitter.finish(step)
-    emitter.finish(next_step)
+    emitter.flush(step)
+    emitter.flush(next_step)
     assert (step.results, next_step.results) == (results, [])

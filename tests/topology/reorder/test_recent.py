@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit.events import event
 from topology.config import ReorderConfig
-from topology.model.event import NO_EPOCH, Event, twin
+from topology.model.event import NO_EPOCH, Event, copy_event
 from topology.model.outcome import Duplicate
 from topology.model.saved import ShapeRefused
 from topology.reorder import operator as reorder_operator
@@ -61,7 +61,7 @@ def test_half_character_in_type_has_digest() -> None:
 def test_digest_of_the_codec_is_used() -> None:
     in_order, unread, held = record(0, 0), record(1, 1), record(3, 3)
     in_order.digest, held.digest = 7, 8
-    assert (digest_of(in_order), twin(in_order).digest) == (7, 7)
+    assert (digest_of(in_order), copy_event(in_order).digest) == (7, 7)
     one = reorder()
     one.on_batch([in_order, unread, held], 3 * MS)
     digests = one.changes()[f"{RECENT}{FIRST_PAGE}/s"][PAGE:]
@@ -114,7 +114,7 @@ def test_full_memory_drops_longest_silent(
 ) -> None:
     assert MOST * BYTES <= MAX_BYTES
     recent = Recent(0)
-    recent.note_last(record(0, SIZE))
+    recent.remember_last(record(0, SIZE))
     assert memoryview(recent.stamps).nbytes + memoryview(recent.digests).nbytes == BYTES
     monkeypatch.setattr(reorder_operator, "MOST", 4)
     one = reorder()

@@ -18,7 +18,7 @@ from tests.kit.runs import held_after_restart, through_changelog
 from tests.kit.scenarios import Table, scenarios
 from tests.seeds import seeds_of_today
 from topology.config import ReorderConfig
-from topology.model.event import BLOCKED, DATA, NO_EPOCH, UNBLOCKED, Event, twin
+from topology.model.event import BLOCKED, DATA, NO_EPOCH, UNBLOCKED, Event, copy_event
 from topology.model.late import CONFLICT
 from topology.model.location import HELD
 from topology.model.outcome import Duplicate, Gap, Late, Step
@@ -387,7 +387,7 @@ def test_replayed_run_is_not_emitted_again(name: str) -> None:
     for seed in SEEDS:
         events, truth = SENDERS[name].sent(Random(seed))
         later_ns = events[-1].arrival_ns + 2_000 * MS
-        again = [twin(one) for one in events]
+        again = [copy_event(one) for one in events]
         for one in again:
             one.offset += len(events)
             one.arrival_ns += later_ns
@@ -409,10 +409,10 @@ def test_restart_changes_no_decision(name: str) -> None:
             "seq_range": sender.counter,
             "start": sender.counter.first if sender.counter else 0,
         }
-        expected = rendered(played(operator(**settings), [twin(one) for one in events]))
+        expected = rendered(played(operator(**settings), [copy_event(one) for one in events]))
         rng, step, reorder = Random(seed), Step(0), operator(**settings)
         table: dict[str, Any] = {}
-        for one in [twin(one) for one in events]:
+        for one in [copy_event(one) for one in events]:
             step.add(reorder.on_batch([one], one.at_ns))
             if rng.random() < 0.1:
                 for key, value in reorder.changes().items():
@@ -454,7 +454,7 @@ def test_hostile_sender_hurts_itself_alone(seed: int) -> None:
         Event("default", f"o{at % 3}", NO_EPOCH, at // 3, at * 10 * MS, at * 10 * MS + 1, n + at)
         for at in range(n)
     ]
-    alone = [e.offset for e in played(operator(), [twin(one) for one in others]).released]
+    alone = [e.offset for e in played(operator(), [copy_event(one) for one in others]).released]
     reorder, step = operator(), Step(0)
     ended = Counter[int]()
     for one in sorted([*attack, *others], key=lambda e: e.at_ns):
@@ -495,7 +495,7 @@ def test_restored_suspect_has_no_epoch() -> None:
         for at, seq, epoch in rows:
             one = record(at, seq, at, f"{at}", len(came))
             one.epoch = epoch
-            came.append(twin(one))
+            came.append(copy_event(one))
             step.add(reorder.on_batch([one], one.at_ns))
             if is_restored and at == 11:
                 held = held_after_restart(reorder, came, 1 << 60)

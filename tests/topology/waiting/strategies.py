@@ -68,7 +68,7 @@ REACH_NS: Final = 60_000 * MS
 class Unguarded(AccuracyBudget):
     """A budget that uses its threshold alone, whatever has been spent."""
 
-    def threshold(self) -> int:
+    def compute_threshold(self) -> int:
         return self._theta
 
 

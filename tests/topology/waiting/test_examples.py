@@ -175,25 +175,25 @@ def test_delta_0_is_event_driven() -> None:
 
 def test_budget_spends_only_what_it_has() -> None:
     budget = AccuracyBudget(0.1)
-    assert budget.threshold() == 0
+    assert budget.compute_threshold() == 0
     budget.note_closed(CONFIRMED, 9)
-    assert budget.threshold() > 0  # One of ten may be missed.
+    assert budget.compute_threshold() > 0  # One of ten may be missed.
     budget.note_closed(PROBABLE, 1)
-    assert budget.threshold() == 0  # it may have been missed
+    assert budget.compute_threshold() == 0  # it may have been missed
     budget.note_resolved(missed=False, by=PROBABLE, windows=1)
-    assert budget.threshold() > 0
+    assert budget.compute_threshold() > 0
 
 
 def test_threshold_follows_misses() -> None:
     budget = Unguarded(0.1, rate=0.01)
-    at_first = budget.threshold()
+    at_first = budget.compute_threshold()
     budget.note_resolved(missed=True, by=PROBABLE, windows=1)
-    assert budget.threshold() / ONE == pytest.approx(at_first / ONE - 0.009, abs=1e-6)
+    assert budget.compute_threshold() / ONE == pytest.approx(at_first / ONE - 0.009, abs=1e-6)
     budget.note_resolved(missed=False, by=CONFIRMED, windows=9)
-    assert budget.threshold() / ONE == pytest.approx(at_first / ONE, abs=1e-6)
+    assert budget.compute_threshold() / ONE == pytest.approx(at_first / ONE, abs=1e-6)
     for _ in range(100):
         budget.note_resolved(missed=True, by=PROBABLE, windows=1)
-    assert budget.threshold() < 0
+    assert budget.compute_threshold() < 0
 
 
 # -- drivers ---------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_left_source_is_checkpointed() -> None:
     sources = Sources(Source, SOURCE, idle_ns=50 * MS)
     sources.observe("a", 0)
     sources.changes()
-    sources.leave("a")
+    sources.note_end("a")
     assert sources.has_changes
 
 

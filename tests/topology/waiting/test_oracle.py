@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.baselines.early_windows import EarlyWindows
 from benchmarks.closing import judge, run
-from benchmarks.oracle import oracle
+from benchmarks.oracle import find_oracle_waits
 from benchmarks.published.event_driven import EventDriven
 from benchmarks.published.mp_k_slack import MPKSlack
 from benchmarks.published.prob_slack import Jumping, Polyline
@@ -21,7 +21,7 @@ from topology.model.event import Event
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.fitting import Counts, DelayTables, Rotating
-from topology.waiting.miss import ONE, Joint, share
+from topology.waiting.miss import ONE, Joint, to_fixed_point
 from topology.waiting.posterior import Posterior, StepRate
 from topology.waiting.risk import RiskSlack
 
@@ -67,7 +67,7 @@ def test_posterior_equals_all_pairs(seed: int) -> None:
     for alpha, beta in product(range(0, 35, 3), range(-8, 45, 2)):
         beyond = by_pairs(apart, delays, never, beta)
         p = by_pairs(apart, delays, alpha, beta) / beyond
-        assert plain.risk(alpha, beta) / ONE == pytest.approx(p, abs=1e-9)
+        assert plain.risk_of(alpha, beta) / ONE == pytest.approx(p, abs=1e-9)
         residual = sum(
             sample.apart[g] * sample.delays[d] * (g + d - beta)
             for g, d in product(sample.apart, sample.delays)
@@ -75,7 +75,7 @@ def test_posterior_equals_all_pairs(seed: int) -> None:
         )
         mean = pace.steps / pace.events
         index = p * (mean / 2) / (residual / beyond + mean / 4)
-        assert weighed.risk(alpha, beta) / ONE == pytest.approx(index, abs=1e-8)
+        assert weighed.risk_of(alpha, beta) / ONE == pytest.approx(index, abs=1e-8)
 
 
 @every_seed
@@ -83,9 +83,9 @@ def test_posterior_equals_all_pairs(seed: int) -> None:
 def test_polyline_equals_a_scan(seed: int, delta: float) -> None:
     apart, delays = tables(seed)
     joint = Joint(apart, delays)
-    line = Polyline(joint, share(delta))
+    line = Polyline(joint, to_fixed_point(delta))
     first = {alpha: line.first_beta(alpha) for alpha in range(35)}
-    limit = share(delta) * joint.whole
+    limit = to_fixed_point(delta) * joint.whole
     for beta in range(-8, 50):
         risky = (alpha for alpha in range(60) if joint.row(beta)[joint.index(alpha)] * ONE > limit)
         hat = next(risky, None)
@@ -178,15 +178,15 @@ def test_missed_windows_equal_definitions(seed: int) -> None:
 def test_oracle_by_sorting() -> None:
     drawn: Stream = [(5, 9), (8, 25), (19, 21), (33, 34), (36, 37)]
     # Ends 10, 20, 30, 40: the last events arrive 15 and 1 after; none; 3 before.
-    assert oracle(drawn, 10, 0, range(1, 5)) == [-10, -3, 1, 15]
-    assert oracle(drawn, 10, 0.25, range(1, 5)) == [-10, -10, -3, 1]
-    assert oracle(drawn, 10, 0.25, range(1, 5), early=False) == [0, 0, 0, 1]
+    assert find_oracle_waits(drawn, 10, 0, range(1, 5)) == [-10, -3, 1, 15]
+    assert find_oracle_waits(drawn, 10, 0.25, range(1, 5)) == [-10, -10, -3, 1]
+    assert find_oracle_waits(drawn, 10, 0.25, range(1, 5), early=False) == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(("delta", "wait_ms"), [(0.1, -7.2), (0.3, -13.7), (0.9, -28.4)])
 def test_oracle_gives_figures_of_the_paper(delta: float, wait_ms: float) -> None:
     drawn = stream("BB", 1, 30_000)
-    waits = oracle(drawn, EVERY, delta, range(1, drawn[-1][0] // EVERY))
+    waits = find_oracle_waits(drawn, EVERY, delta, range(1, drawn[-1][0] // EVERY))
     assert sum(waits) / len(waits) / MS == pytest.approx(wait_ms, abs=0.15)
 
 
@@ -243,7 +243,7 @@ class Predicting(RiskSlack):
 
     def note_closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
         super().note_closed(bound_ns, now_ns, by, windows)
-        risk = self._risk(self._behind(bound_ns, now_ns), bound_ns, now_ns)
+        risk = self._risk_of(self._find_behind(bound_ns, now_ns), bound_ns, now_ns)
         self.predicted[bound_ns] = min(ONE, risk) / ONE
 
 

@@ -71,13 +71,15 @@ def test_wait_doubles_if_none_may_be_late() -> None:
     for number in range(1_000):
         behind = 40 if number % 10 == 5 else 0
         policy.observe(event(number, number * 10 - behind, number * 10), number * 10 * MS)
-    assert policy._allowance.q_ppm() == 10_000 * 10 // 20  # Ten may be late, and none has been.
+    assert (
+        policy._allowance.allowed_ppm() == 10_000 * 10 // 20
+    )  # Ten may be late, and none has been.
     lateness_ns, silence_ns = policy.waits_ns()
     assert 30 * MS <= lateness_ns <= 34 * MS
     assert 40 * MS <= silence_ns <= 45 * MS  # The time since the newest event counts here.
     for _ in range(10):
         policy.late(0, 1)
-    assert policy._allowance.q_ppm() == 0
+    assert policy._allowance.allowed_ppm() == 0
     assert 60 * MS <= policy.waits_ns()[0] <= 68 * MS
 
 

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from tests.kit.runs import through_changelog
 from tests.topology.window.streams import event
-from topology.query.numbers import WHOLE_WEIGHT, json_number, root, scalar_of, text_of
+from topology.query.numbers import (
+    WHOLE_WEIGHT,
+    root_of_quotient,
+    scalar_of,
+    text_of,
+    to_json_number,
+)
 from topology.window.aggregates.built_in import BUILT_IN, RANKED, TIME_AVG
 from topology.window.aggregates.scalars import MAX_DISTINCT, Distinct
 from topology.window.aggregates.sketch import RELATIVE_ERROR, Quantile, bucket_of, value_in
@@ -179,7 +185,7 @@ def sketch_of(ppm: int, values: Sequence[Any]) -> Quantile:
 
 @given(st.lists(NUMBERS, min_size=1, max_size=12), SHARES)
 def test_quantile_is_within_the_extremes(values: list[Any], ppm: int) -> None:
-    values = [json_number(value) for value in values]
+    values = [to_json_number(value) for value in values]
     low, high = min(values), max(values)
     found = sketch_of(ppm, values).value()
     exact = sorted(values)[(len(values) - 1) * ppm // 1_000_000]
@@ -244,9 +250,9 @@ def test_scalar_survives_its_text(value: Any) -> None:
 
 @given(st.integers(0, 10**40), st.integers(1, 10**20))
 def test_roots_are_right_and_never_fall(total: int, divisor: int) -> None:
-    found = root(total, divisor)
+    found = root_of_quotient(total, divisor)
     assert found is not None
     assert isclose(found, (total / divisor) ** 0.5, rel_tol=1e-14)
-    larger = root(total + 1, divisor)
+    larger = root_of_quotient(total + 1, divisor)
     assert larger is not None
     assert larger >= found

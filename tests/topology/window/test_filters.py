@@ -25,8 +25,8 @@ from topology.config import Aggregate, TopologyError, parse
 from topology.flow.query_digest import query_digest
 from topology.model.event import Event
 from topology.model.result import WindowResult
-from topology.pattern.compile.expression import own
-from topology.pattern.compile.filter import event_filter
+from topology.pattern.compile.expression import compile_own_test
+from topology.pattern.compile.filter import compile_filter
 from topology.pattern.language.parse import parse_query
 from topology.pattern.store.entry import Entry
 from topology.window.operator import Windows
@@ -158,7 +158,10 @@ VALUES = (None, 1, 2, 2.0, -3, "a", "2", True, [1], {"w": 2}, {"w": 7}, float("n
 def test_filter_is_a_pattern_condition(text: str) -> None:
     query = parse_query(f"PATTERN _ v WHERE {text.replace('V.', 'v.payload.')} WITHIN 1 s")
     assert query.where is not None
-    test, holds = own([query.where], "v"), event_filter(text.replace("V.", "payload."))
+    test, holds = (
+        compile_own_test([query.where], "v"),
+        compile_filter(text.replace("V.", "payload.")),
+    )
     one = event("s", 0, 0)
     payloads: list[Any] = [{"v": v, "in": w, "type": "x", "a b": v} for v in VALUES for w in VALUES]
     for payload in [*payloads, {}, None, 3, b"{"]:
@@ -166,7 +169,7 @@ def test_filter_is_a_pattern_condition(text: str) -> None:
 
 
 def test_type_and_source_are_of_the_event() -> None:
-    holds = event_filter("type = 'A' AND source LIKE 's%' AND payload.type = 'B'")
+    holds = compile_filter("type = 'A' AND source LIKE 's%' AND payload.type = 'B'")
     one = event("s1", 0, 0)
     one.type = "A"
     assert holds(one, {"type": "B"})

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from topology.config import TopologyError, parse
-from topology.query.zone import rules_digest
+from topology.query.zone import digest_rules
 from topology.window.local_slices import LocalSlices
 from topology.window.settings import Aggregate, Window, WindowQuery
 
@@ -187,9 +187,9 @@ def test_far_times_have_windows() -> None:
 
 
 def test_zone_is_known_by_its_rules() -> None:
-    assert rules_digest("Europe/Berlin") != rules_digest("Europe/London") != ""
-    assert rules_digest("Europe/Berlin") == rules_digest("Arctic/Longyearbyen")
-    assert rules_digest("") == ""
+    assert digest_rules("Europe/Berlin") != digest_rules("Europe/London") != ""
+    assert digest_rules("Europe/Berlin") == digest_rules("Arctic/Longyearbyen")
+    assert digest_rules("") == ""
 
 
 REFUSED = {

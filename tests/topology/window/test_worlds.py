@@ -39,7 +39,7 @@ from topology.model.result import CONFIRMED, WindowResult
 from topology.query.numbers import WHOLE_WEIGHT
 from topology.window.aggregates.built_in import RANKED
 from topology.window.settings import WindowQuery
-from topology.window.unsure.event import unsure_of
+from topology.window.unsure.event import make_unsure
 
 SEEDS = seeds_of_today(3)
 SKEW_PPM: Final = 100
@@ -250,7 +250,7 @@ def test_weights_of_windows_add_up_to_one() -> None:
         stamped, _ = world(Random(seed), 30)
         size_ns = KINDS["tumbling"]["size_ns"]
         for one in stamped:
-            edge = unsure_of(one, ())
+            edge = make_unsure(one, ())
             first_ns = (one.ref_time_ns - one.error_ns) // size_ns * size_ns
             starts = range(first_ns, one.ref_time_ns + one.error_ns + 1, size_ns)
             weights = [edge.weight((start_ns, start_ns + size_ns)) for start_ns in starts]

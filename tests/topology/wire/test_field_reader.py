@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.values.json import decode, picking
+from codec.values.json import decode, make_pick
 from inorder.contract import HeaderContract
 from tests.kit.conformance import MAPPING, cases_of, fields_of
 from topology.model.event import NO_EPOCH, Event
@@ -30,7 +30,7 @@ fields_in = attrgetter("source", "seq", "ts_ns", "type", "epoch", "stream", "kin
 
 
 def reader_of(mapping: dict[str, str], **more: Any) -> Any:
-    return FieldReader(fields_of(mapping), decode, picking, **more)
+    return FieldReader(fields_of(mapping), decode, make_pick, **more)
 
 
 def said(found: Event | Malformed) -> dict[str, Any] | str:
@@ -144,7 +144,7 @@ def test_stream_by_time_needs_no_number() -> None:
 
 
 def test_cloudevents_in_a_value() -> None:
-    reader: Any = FieldReader(FIELD_PRESETS["cloudevents-structured"], decode, picking)
+    reader: Any = FieldReader(FIELD_PRESETS["cloudevents-structured"], decode, make_pick)
     event = {"source": "/s1", "sequence": "7", "time": "1970-01-01T00:00:01Z", "type": "t"}
     found = reader.read((), None, json.dumps(event).encode(), AT_NS)
     assert fields_in(found) == ("/s1", 7, 1_000_000_000, "t", NO_EPOCH, "default", "")
@@ -167,7 +167,7 @@ def test_law_mapping_reads_as_headers_do(
     """Law: both read the same event, or are dead by the same field."""
     value = {"device": source, "n": seq, "time": ts, "kind": type_, "boot": epoch}
     fields = fields_of({**MAPPING, "ts_unit": "ns"})
-    found = FieldReader(fields, decode, picking).read((), None, json.dumps(value).encode(), AT_NS)
+    found = FieldReader(fields, decode, make_pick).read((), None, json.dumps(value).encode(), AT_NS)
     names = {"sourceId": source, "seqNum": seq, "ts": ts, "type": type_, "epoch": epoch}
     headers = [(name, str(each).encode()) for name, each in names.items() if each is not None]
     event = HeaderReader(HeaderContract()).read(headers, AT_NS, AT_NS, 0, None, None)

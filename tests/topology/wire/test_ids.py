@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from codec.values.json import decode, picking
+from codec.values.json import decode, make_pick
 from topology.model.event import Event
 from topology.wire.checker import Reading, digest_of_id
 from topology.wire.field_reader import FieldReader
 from topology.wire.line_reader import LineReader, Row
 from topology.wire.mapping import Fields
-from topology.wire.packed import content_as_read, packed_as_read
+from topology.wire.packed import pack_as_read, unpack_as_read
 from topology.wire.where import parse_where
 
 DEFAULT = frozenset({"default"})
@@ -27,7 +27,7 @@ FIELDS = Fields(
 def found(reading: Reading, **line: Any) -> list[Any]:
     """Return what is read from a line in our form, and from a record of another form."""
     line |= {"source": "a"}
-    reader = FieldReader(FIELDS, decode, picking, reading=reading)
+    reader = FieldReader(FIELDS, decode, make_pick, reading=reading)
     return [
         LineReader(reading).read(Row(5, line)),
         reader.read((), None, json.dumps(line).encode(), 0, offset=5),
@@ -41,7 +41,7 @@ def found(reading: Reading, **line: Any) -> list[Any]:
 def test_id_is_text_or_an_integer(id_: object, text: str, reading: Reading) -> None:
     for event in found(reading, id=id_):
         assert event.digest == (digest_of_id("a", text) if text else 0)
-        assert content_as_read(packed_as_read(event)).digest == event.digest  # type: ignore[union-attr]
+        assert unpack_as_read(pack_as_read(event)).digest == event.digest  # type: ignore[union-attr]
 
 
 def test_other_id_is_a_dead_letter() -> None:

@@ -8,20 +8,20 @@ import pytest
 
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed
-from topology.wire.json_lines import event_line, report_line
+from topology.wire.json_lines import make_event_line, make_report_line
 
 EVENT = Event("pitch", "s", 2, 7, 5, 6, offset=9, value={"x": 1}, type="A")
 UNSETTLED = Event("pitch", "s", NO_EPOCH, 7, 5, 6, offset=9)
 
 DEAD = Malformed(8, 9, "seq_missing", "write it", "pitch", "s", NO_EPOCH)
 WRITTEN = [
-    event_line(EVENT),
-    report_line(Gap(8, "pitch", "s", 2, 3, 4, "timeout", 6, 1, None), replayed=False),
-    report_line(Late(8, EVENT, "merge_wait", 3), replayed=True),
-    report_line(Duplicate(8, UNSETTLED), replayed=False),
-    report_line(Duplicate(8, EVENT, conflict=True), replayed=True),
-    report_line(DEAD, replayed=True),
-    report_line(DEAD, replayed=False),
+    make_event_line(EVENT),
+    make_report_line(Gap(8, "pitch", "s", 2, 3, 4, "timeout", 6, 1, None), replayed=False),
+    make_report_line(Late(8, EVENT, "merge_wait", 3), replayed=True),
+    make_report_line(Duplicate(8, UNSETTLED), replayed=False),
+    make_report_line(Duplicate(8, EVENT, conflict=True), replayed=True),
+    make_report_line(DEAD, replayed=True),
+    make_report_line(DEAD, replayed=False),
 ]
 EXPECTED = json.loads("""[
 {"kind": "event", "source": "s", "seq": 7, "epoch": 2, "stream": "pitch", "ts": 5, "ref_time": 5,
@@ -48,7 +48,7 @@ def test_keys_have_the_documented_order(written: object, expected: object) -> No
 
 def test_event_marked_late() -> None:
     event = Event("pitch", "s", 2, 7, 5, 6)
-    assert "reason" not in event_line(event)
+    assert "reason" not in make_event_line(event)
     event.late = "gap"
-    assert event_line(event)["late"] is True
-    assert event_line(event)["reason"] == "gap"
+    assert make_event_line(event)["late"] is True
+    assert make_event_line(event)["reason"] == "gap"

@@ -15,7 +15,7 @@ import pytest
 from tests.seeds import seeds_of_today
 from topology.wire.reasons import AMBIGUOUS
 from topology.wire.rising_times import MOST_ROWS, MOST_SOURCES, RisingTimes
-from topology.wire.times import TimeReading, Twice, instant_ns
+from topology.wire.times import TimeReading, Twice, read_instant_ns
 
 S = 1_000_000_000
 MIN = 60 * S
@@ -30,7 +30,9 @@ def found(rows: Iterable[Row]) -> list[int | str]:
     """Return the instants of one source's rows, in minutes after clocks were set back."""
     rising, at = RisingTimes(), []
     for seq, shown in rows:
-        own = rising.take("m", seq, instant_ns(f"2022-11-06 {shown}", TimeReading(zone=DENVER)))
+        own = rising.take(
+            "m", seq, read_instant_ns(f"2022-11-06 {shown}", TimeReading(zone=DENVER))
+        )
         at.append(own if isinstance(own, str) else (own - SET_BACK) // MIN)
     return at
 
@@ -112,6 +114,6 @@ def test_numbers_place_rows_in_any_order(zone: str, seed: int) -> None:
         true_ns = first_ns + n * step_ns
         shown = datetime.fromtimestamp(true_ns // S, UTC).astimezone(local)
         text = f"{shown:%Y-%m-%d %H:%M:%S}.{true_ns % S:09d}"
-        seen.append(rising.take("m", n, instant_ns(text, TimeReading(zone=local))))
+        seen.append(rising.take("m", n, read_instant_ns(text, TimeReading(zone=local))))
         expected.append(true_ns)
     assert seen == expected

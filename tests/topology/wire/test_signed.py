@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inorder.contract import PRESETS
 from inorder.signing_keys import SigningKey, signing_key
 from topology.config import HeaderConfig
-from topology.flow.stage import placeholder
+from topology.flow.stage import make_placeholder
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
@@ -55,7 +55,7 @@ def outcome(headers: Headers, value: bytes | None = VALUE, by: SignatureCheck | 
 def refused(found: Event | Malformed) -> str:
     """Return the reason of a dead letter; assert that it takes no place in the sequence."""
     assert isinstance(found, Malformed)
-    assert placeholder(found) is None
+    assert make_placeholder(found) is None
     assert (found.at_ns, found.offset) == (9, 4)
     return found.reason
 
@@ -183,7 +183,7 @@ def test_bad_signed_record_takes_its_place() -> None:
     broken = [header if header[0] != "ts" else ("ts", b"soon") for header in SOUND]
     found = outcome(sealed(broken))
     assert found.reason == "ts_unreadable"
-    assert placeholder(found) is not None
+    assert make_placeholder(found) is not None
     assert refused(outcome(broken)) == UNSIGNED
     assert refused(outcome([*broken, ("sig", b"x")])) == FORGED
     assert refused(outcome(sealed(SOUND)[1:])) == FORGED  # It has no source.
@@ -195,7 +195,7 @@ def test_missing_time_is_dead_in_its_place() -> None:
     found = outcome(sealed(timeless))
     assert found.reason == "ts_missing"
     assert "write its time into the header `ts`" in found.detail
-    assert placeholder(found) is not None
+    assert make_placeholder(found) is not None
     assert refused(outcome(timeless)) == UNSIGNED
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from topology.wire.mapping import Fields
 from topology.wire.reasons import SKIPPED, UNREADABLE, YEARLESS, ZONELESS
-from topology.wire.time_forms import time_form
-from topology.wire.times import TimeReading, Twice, instant_ns, reading_of
+from topology.wire.time_forms import make_time_form
+from topology.wire.times import TimeReading, Twice, read_instant_ns, reading_of
 from topology.wire.where import Where
 
 S = 10**9
@@ -26,7 +26,7 @@ def read(
     value: object, form: str = "", zone: str = "", near_ns: int = 0, sign: str = "."
 ) -> object:
     fields = Fields(Where("key"), ts_unit="s", ts_zone=zone, ts_format=form, decimal=sign)  # type: ignore[arg-type]
-    return instant_ns(value, reading_of(fields), near_ns)
+    return read_instant_ns(value, reading_of(fields), near_ns)
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_decimal_comma() -> None:
 )
 def test_faults_of_a_form(form: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault) as raised:
-        time_form(form)
+        make_time_form(form)
     assert "; " in str(raised.value)
 
 
 def test_granularity() -> None:
     forms = ("syslog", "dotnet", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%F %T.%f")
-    assert [time_form(each).granularity_ns for each in forms] == [S, S // 1_000, S, 60 * S, 1]
+    assert [make_time_form(each).granularity_ns for each in forms] == [S, S // 1_000, S, 60 * S, 1]
 
 
 # -- the oracle ------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def test_local_times_against_datetime() -> None:
         zone = "America/Denver"
         plain = TimeReading(zone=reading_of(Fields(Where("key"), ts_zone=zone)).zone)
         local = at.astimezone(plain.zone)
-        expected = instant_ns(f"{local:%Y-%m-%d %H:%M:%S}", plain)
+        expected = read_instant_ns(f"{local:%Y-%m-%d %H:%M:%S}", plain)
         late_ns = int((at - EPOCH).total_seconds() + rng.randrange(-(10**6), 10**6)) * S
         for form, write in forms:
             assert read(write(local), form, zone, late_ns) == expected, (form, local)

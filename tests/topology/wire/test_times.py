@@ -8,7 +8,7 @@ import pytest
 
 from inorder.contract import MAX_INT64
 from topology.wire.reasons import HUGE, SKIPPED, ZONELESS
-from topology.wire.times import TimeReading, Twice, instant_ns, zone_meant, zone_of
+from topology.wire.times import TimeReading, Twice, read_instant_ns, suggest_zone, zone_of
 from topology.wire.values import Timestamp
 
 H = 3_600 * 10**9
@@ -34,15 +34,15 @@ IN_DENVER = TimeReading(zone=zone_of("America/Denver"))
     ],
 )
 def test_texts(text: str, expected: object) -> None:
-    assert instant_ns(text, IN_DENVER) == expected
+    assert read_instant_ns(text, IN_DENVER) == expected
 
 
 def test_declared_local_time() -> None:
     local_ns = TWICE.early_ns - 6 * H
-    assert instant_ns(Timestamp(local_ns, is_local=True), IN_DENVER) == TWICE
-    assert instant_ns(Timestamp(local_ns), IN_DENVER) == local_ns
-    assert instant_ns(Timestamp(local_ns, is_local=True), TimeReading()) == ZONELESS
-    assert instant_ns(Timestamp(MAX_INT64, is_local=True), IN_DENVER) == HUGE
+    assert read_instant_ns(Timestamp(local_ns, is_local=True), IN_DENVER) == TWICE
+    assert read_instant_ns(Timestamp(local_ns), IN_DENVER) == local_ns
+    assert read_instant_ns(Timestamp(local_ns, is_local=True), TimeReading()) == ZONELESS
+    assert read_instant_ns(Timestamp(MAX_INT64, is_local=True), IN_DENVER) == HUGE
 
 
 def test_nearest_instant() -> None:
@@ -63,8 +63,8 @@ def test_unknown_zone_is_an_error(name: str) -> None:
     ("name", "meant"), [("vienna", "Europe/Vienna"), ("US/Sao Paulo", "America/Sao_Paulo")]
 )
 def test_zone_is_found_by_its_last_name(name: str, meant: str) -> None:
-    assert zone_meant(name, "UTC") == meant
-    assert zone_meant(f"{name}x", "UTC") == "UTC"
+    assert suggest_zone(name, "UTC") == meant
+    assert suggest_zone(f"{name}x", "UTC") == "UTC"
 
 
 def test_no_zone() -> None:

@@ -45,31 +45,31 @@ ATTRIBUTES: Final[dict[str, Get]] = {
 """Readers of the reserved attributes. `payload` is reserved too, but is read field by field."""
 
 
-def attribute(path: tuple[str, ...]) -> Get:
+def attribute_getter(path: tuple[str, ...]) -> Get:
     """Return the function that reads the attribute with this path.
 
     A path that begins with `payload` always names a field of the payload.
     """
     first, rest = path[0], path[1:]
     if first == "payload":
-        return _inside(rest)
+        return _payload_getter(rest)
     if first not in ATTRIBUTES:
-        return _inside(path)
+        return _payload_getter(path)
     return ATTRIBUTES[first] if not rest else lambda _: None
 
 
-def _inside(path: tuple[str, ...]) -> Get:
+def _payload_getter(path: tuple[str, ...]) -> Get:
     if len(path) == 1:
         name = path[0]
 
-        def field(entry: Entry | AbsentEntry) -> Any:
+        def read_field(entry: Entry | AbsentEntry) -> Any:
             payload = entry.payload
             if type(payload) is not dict:
                 return None
             found = payload.get(name)
             return None if type(found) is float and isnan(found) else found
 
-        return field
+        return read_field
 
     def read_nested(entry: Entry | AbsentEntry) -> Any:
         found = entry.payload

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from topology.pattern.compile import rows, values
-from topology.pattern.compile.attributes import ABSENT, Get, attribute
+from topology.pattern.compile.attributes import ABSENT, Get, attribute_getter
 from topology.pattern.compile.scope import Function, Scope
 from topology.pattern.compile.values import ANYTHING
 from topology.pattern.store.entry import Entry
@@ -86,25 +86,25 @@ class Compiler:
     def value(self, expr: Expr) -> Value:
         """Compile a node with the method that is named after its class."""
         if isinstance(expr, CONSTANTS):
-            return _always(self.constant(expr))
+            return _compile_constant(self.constant_of(expr))
         name = _CAPITAL.sub(r"_\1", type(expr).__name__).lower()
         make: Callable[[Any], Value] = getattr(self, name)
         return make(expr)
 
-    def attribute(self, path: tuple[str, ...]) -> Get:
-        return attribute(path)
+    def compile_attribute(self, path: tuple[str, ...]) -> Get:
+        return attribute_getter(path)
 
-    def test(self, expr: Expr) -> Value:
+    def compile_test(self, expr: Expr) -> Value:
         """Compile a node that is used as a truth value."""
         compiled = self.value(expr)
         if isinstance(expr, PREDICATES):
             return compiled
-        return lambda binding, frame: values.truth(compiled(binding, frame))
+        return lambda binding, frame: values.to_truth(compiled(binding, frame))
 
-    def reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
+    def find_reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
         return list if function == LIST else values.AGGREGATES[function]
 
-    def constant(self, expr: Expr) -> Any:
+    def constant_of(self, expr: Expr) -> Any:
         """Return the value of a literal, a duration or a parameter; None for other expressions."""
         match expr:
             case syntax.Constant(value=value):
@@ -128,34 +128,34 @@ class Compiler:
         return slot
 
     def _ref(self, expr: syntax.Ref) -> Value:
-        slot, get, index = self.slot(expr.alias), self.attribute(expr.path), expr.index
+        slot, get, index = self.slot(expr.alias), self.compile_attribute(expr.path), expr.index
         if slot is None:
-            return _always(None)
+            return _compile_constant(None)
         if index is None or slot not in self.scope.groups:
-            return self._of_members(slot, get)
+            return self._compile_members(slot, get)
         if isinstance(index, syntax.At):
             self.needs_whole |= index.position != 1
-            return _of_element(slot, index.position, get)
-        return _of_each(slot, self.variable(slot, index.offset), index.offset, get)
+            return _compile_element(slot, index.position, get)
+        return _compile_each(slot, self.add_variable(slot, index.offset), index.offset, get)
 
     def _previous(self, expr: syntax.Previous) -> Value:
         slot, get = self.slot(expr.alias), self.before(expr)
-        return _always(None) if slot is None else self._of_members(slot, get)
+        return _compile_constant(None) if slot is None else self._compile_members(slot, get)
 
-    def _of_members(self, slot: int, get: Get) -> Value:
+    def _compile_members(self, slot: int, get: Get) -> Value:
         """Compile an attribute of a single event, or of each element of a group."""
         if slot not in self.scope.groups:
-            return _of_element(slot, 1, get)
-        at = self.variable(slot)
+            return _compile_element(slot, 1, get)
+        at = self.add_variable(slot)
         return lambda _, frame: get(frame[at])
 
     def before(self, expr: syntax.Previous) -> Get:
         """Return the function that reads the attribute of the event before an entry."""
         neighbours, back = self.scope.environment.neighbours, expr.back
-        get = self.attribute(expr.path)
+        get = self.compile_attribute(expr.path)
         return lambda entry: get(neighbours.beside(entry, -back))
 
-    def variable(self, slot: int, offset: int | None = None) -> int:
+    def add_variable(self, slot: int, offset: int | None = None) -> int:
         """Return the position in the frame of a variable over this group.
 
         Without an offset, it is the variable over the elements. With an offset, it is the variable
@@ -167,16 +167,18 @@ class Compiler:
         return list(self.variables).index((slot, counts))
 
     def _aggregate_call(self, expr: syntax.AggregateCall) -> Value:
-        reduce, before = self.reducer(expr.function), expr.before
-        get: Callable[[Any], Any] = self.attribute(expr.path) if expr.path else lambda entry: entry
+        reduce, before = self.find_reducer(expr.function), expr.before
+        get: Callable[[Any], Any] = (
+            self.compile_attribute(expr.path) if expr.path else lambda entry: entry
+        )
         named = map(self.slot, (expr.alias, *expr.others))
         slots = [slot for slot in named if slot is not None]
         has_group = not self.scope.groups.isdisjoint(slots)
         if before is None or not has_group:
             self.needs_whole |= has_group
             return lambda binding, _: reduce([get(e) for slot in slots for e in binding[slot]])
-        self.variable(slots[0], -before)
-        at = self.variable(slots[0], 0)
+        self.add_variable(slots[0], -before)
+        at = self.add_variable(slots[0], 0)
         return lambda binding, frame: reduce(
             [get(entry) for entry in binding[slots[0]][: frame[at] - before]]
         )
@@ -186,11 +188,11 @@ class Compiler:
 
         Each new event repeats the whole test.
         """
-        gets = [self.attribute(path) for path in expr.paths]
+        gets = [self.compile_attribute(path) for path in expr.paths]
         self.named.update(self.scope.slots.values())
         self.needs_whole = True
 
-        def test(binding: Binding, _: Frame) -> Any:
+        def compile_test(binding: Binding, _: Frame) -> Any:
             members = [entry for entries in binding for entry in entries]
             return values.all_of(
                 values.compare("=", get(members[0]), get(entry))
@@ -198,7 +200,7 @@ class Compiler:
                 for entry in members
             )
 
-        return test
+        return compile_test
 
     def _call(self, expr: syntax.Call) -> Value:
         name, arguments = expr.function, [self.value(part) for part in expr.arguments]
@@ -222,10 +224,10 @@ class Compiler:
     def _row_ref(self, expr: syntax.RowRef) -> Value:
         every = self._slots_of((), final=expr.final or expr.is_label)
         slots = self._slots_of(expr.aliases, final=expr.final)
-        find = rows.finder(replace(expr, shift=0) if expr.beyond else expr, slots, every)
+        find = rows.compile_finder(replace(expr, shift=0) if expr.beyond else expr, slots, every)
         if expr.is_label:
-            return _label(find, dict(zip(every, self.scope.labels, strict=False)))
-        get, neighbours = self.attribute(expr.path), self.scope.environment.neighbours
+            return _compile_label(find, dict(zip(every, self.scope.labels, strict=False)))
+        get, neighbours = self.compile_attribute(expr.path), self.scope.environment.neighbours
 
         def of(binding: Binding, _: Frame) -> Any:
             entry = find(binding)
@@ -237,7 +239,7 @@ class Compiler:
 
     def _row_aggregate(self, expr: syntax.RowAggregate) -> Value:
         slots = self._slots_of(expr.aliases, final=expr.final)
-        reduce = self.reducer(expr.function)
+        reduce = self.find_reducer(expr.function)
         if expr.operand is None:
             return lambda binding, _: reduce([e for slot in slots for e in binding[slot]])
         operand = replace(self, scope=Scope({"": 0}, frozenset(), self.scope.environment))
@@ -249,13 +251,13 @@ class Compiler:
     def _running(self, expr: syntax.Running) -> Value:
         slot = self.slot(expr.alias)
         if slot is None:
-            return _always(value=True)
-        test = self.test(expr.test)
-        at = self.variable(slot) if slot in self.scope.groups else -1
+            return _compile_constant(value=True)
+        test = self.compile_test(expr.test)
+        at = self.add_variable(slot) if slot in self.scope.groups else -1
 
         def holds(binding: Binding, frame: Frame) -> Any:
             entry: Any = frame[at] if at >= 0 else next(iter(binding[slot]), ABSENT)
-            return entry is ABSENT or test(rows.up_to(binding, entry), ())
+            return entry is ABSENT or test(rows.rows_up_to(binding, entry), ())
 
         return holds
 
@@ -263,11 +265,11 @@ class Compiler:
 
     def _negative(self, expr: syntax.Negative) -> Value:
         operand = self.value(expr.operand)
-        return lambda binding, frame: values.negative(operand(binding, frame))
+        return lambda binding, frame: values.negate(operand(binding, frame))
 
     def _arithmetic(self, expr: syntax.Arithmetic) -> Value:
         left, right = self.value(expr.left), self.value(expr.right)
-        operation, arithmetic = values.OPERATIONS[expr.operator], values.arithmetic
+        operation, arithmetic = values.OPERATIONS[expr.operator], values.apply_operation
         return lambda binding, frame: arithmetic(
             operation, left(binding, frame), right(binding, frame)
         )
@@ -276,9 +278,9 @@ class Compiler:
 
     def _compare(self, expr: syntax.Compare) -> Value:
         left, right = self.value(expr.left), self.value(expr.right)
-        constant, (_, types) = self.constant(expr.right), values.COMPARISONS[expr.operator]
+        constant, (_, types) = self.constant_of(expr.right), values.COMPARISONS[expr.operator]
         if type(constant) in types:
-            return _with_constant(expr.operator, left, constant)
+            return _compile_comparison(expr.operator, left, constant)
         compare, sign = values.compare, expr.operator
         return lambda binding, frame: compare(sign, left(binding, frame), right(binding, frame))
 
@@ -294,31 +296,31 @@ class Compiler:
     def _is_null(self, expr: syntax.IsNull) -> Value:
         operand, negated = self.value(expr.operand), expr.negated
 
-        def test(binding: Binding, frame: Frame) -> Any:
+        def compile_test(binding: Binding, frame: Frame) -> Any:
             value = operand(binding, frame)
             return value if value is ANYTHING else (value is None) is not negated
 
-        return test
+        return compile_test
 
     def _like(self, expr: syntax.Like) -> Value:
-        operand, fits = self.value(expr.operand), values.like(expr.pattern)
+        operand, fits = self.value(expr.operand), values.compile_like(expr.pattern)
         return lambda binding, frame: fits(operand(binding, frame))
 
     def _not(self, expr: syntax.Not) -> Value:
-        return _negate(self.test(expr.operand))
+        return _negate(self.compile_test(expr.operand))
 
     def _and(self, expr: syntax.And) -> Value:
-        return _unless(stop=False, parts=[self.test(part) for part in expr.parts])
+        return _compile_junction(stop=False, parts=[self.compile_test(part) for part in expr.parts])
 
     def _or(self, expr: syntax.Or) -> Value:
-        return _unless(stop=True, parts=[self.test(part) for part in expr.parts])
+        return _compile_junction(stop=True, parts=[self.compile_test(part) for part in expr.parts])
 
 
-def _always(value: Any) -> Value:
+def _compile_constant(value: Any) -> Value:
     return lambda *_: value
 
 
-def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -> Value:
+def _compile_label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -> Value:
     """Compile the label of a row, which is the label of the slot that contains the row."""
 
     def of(binding: Binding, _: Frame) -> Any:
@@ -329,7 +331,7 @@ def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -
     return of
 
 
-def _of_element(slot: int, position: int, get: Get) -> Value:
+def _compile_element(slot: int, position: int, get: Get) -> Value:
     """Compile an attribute of the element `[position]`; NULL if there is no such element."""
     enough, at = abs(position), position - (position > 0)
 
@@ -340,7 +342,7 @@ def _of_element(slot: int, position: int, get: Get) -> Value:
     return of
 
 
-def _of_each(slot: int, variable: int, offset: int, get: Get) -> Value:
+def _compile_each(slot: int, variable: int, offset: int, get: Get) -> Value:
     shift = offset - 1
 
     def of(binding: Binding, frame: Frame) -> Any:
@@ -350,7 +352,7 @@ def _of_each(slot: int, variable: int, offset: int, get: Get) -> Value:
     return of
 
 
-def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
+def _compile_comparison(sign: str, operand: Value, constant: Any) -> Value:
     """Compile a comparison with a constant of a type that the operator accepts."""
     test, types = values.COMPARISONS[sign]
     value_type, compare = types[type(constant)], values.compare
@@ -364,7 +366,7 @@ def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
     return compare_values
 
 
-def _unless(stop: bool, parts: Sequence[Value]) -> Value:
+def _compile_junction(stop: bool, parts: Sequence[Value]) -> Value:
     """Compile the OR of the parts if `stop` is True, or their AND if `stop` is False.
 
     The result is `stop` if any part is `stop`. Otherwise it is ANYTHING if any part is, else NULL

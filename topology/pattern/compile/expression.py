@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from topology.pattern.compile.attributes import attribute
+from topology.pattern.compile.attributes import attribute_getter
 from topology.pattern.compile.closures import Binding, Compiler, Frame
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.compile.values import COMPARISONS, VALUE_TYPES, all_of
@@ -46,7 +46,7 @@ class Condition:
 
     def __init__(self, expr: Expr, scope: Scope, vacuous: bool | None = True) -> None:
         compiler = Compiler(scope)
-        self._test: Callable[[Binding, Frame], bool | None] = compiler.test(expr)
+        self._test: Callable[[Binding, Frame], bool | None] = compiler.compile_test(expr)
         self._variables = tuple(compiler.variables.values())
         self._over_slots = frozenset(variable.slot for variable in self._variables)
         self._named = frozenset(compiler.named)
@@ -58,7 +58,7 @@ class Condition:
         """Return whether the condition is true for all bound entries; None if this is unknown."""
         if not self._variables:
             return self._test(binding, ())
-        return self._over(binding, [var.all(binding[var.slot]) for var in self._variables])
+        return self._test_frames(binding, [var.all(binding[var.slot]) for var in self._variables])
 
     def holds_newest(self, binding: Binding, slot: int) -> bool | None:
         """Return whether the condition is true for the cases that the slot's last entry adds.
@@ -75,10 +75,12 @@ class Condition:
         if len(self._variables) == 1:
             newest = self._variables[0].newest(binding[slot])
             return self._test(binding, newest) if newest else self._vacuous
-        held: bool | None = all_of(self._over(binding, each) for each in self._fresh(binding, slot))
+        held: bool | None = all_of(
+            self._test_frames(binding, each) for each in self._newest_domains(binding, slot)
+        )
         return held
 
-    def _over(self, binding: Binding, domains: Sequence[Sequence[Any]]) -> bool | None:
+    def _test_frames(self, binding: Binding, domains: Sequence[Sequence[Any]]) -> bool | None:
         """Return the AND of the test over all frames, or the vacuous value without any frame."""
         test = self._test
         count = unknown = 0
@@ -93,7 +95,7 @@ class Condition:
             return None
         return True if count else self._vacuous
 
-    def _fresh(self, binding: Binding, slot: int) -> Iterator[list[Sequence[Any]]]:
+    def _newest_domains(self, binding: Binding, slot: int) -> Iterator[list[Sequence[Any]]]:
         """Yield the domains of the frames that contain the slot's last entry.
 
         Each item fixes another of the slot's variables to that entry.
@@ -116,16 +118,16 @@ def value(expr: Expr, scope: Scope) -> Callable[[Binding], Any]:
     if not variables:
         return lambda binding: compute(binding, ())
 
-    def column(binding: Binding) -> list[Any]:
+    def read_column(binding: Binding) -> list[Any]:
         if not all(binding[var.slot] for var in variables):
             return []
         frames = product(*[var.all(binding[var.slot]) for var in variables])
         return [compute(binding, frame) for frame in frames]
 
-    return column
+    return read_column
 
 
-def own(
+def compile_own_test(
     exprs: Sequence[Expr],
     alias: str,
     environment: Environment = NO_ENVIRONMENT,
@@ -135,7 +137,7 @@ def own(
     The conjuncts name `alias` alone, without an index or an aggregate. Without
     conjuncts, the test is always True.
     """
-    tests = [_own(expr, alias, environment) for expr in exprs]
+    tests = [_compile_conjunct(expr, alias, environment) for expr in exprs]
     if not tests:
         return lambda _: True
     if len(tests) == 1:
@@ -143,28 +145,32 @@ def own(
     return lambda entry: all_of(test(entry) for test in tests)
 
 
-def _own(expr: Expr, alias: str, environment: Environment) -> Callable[[Entry], bool | None]:
+def _compile_conjunct(
+    expr: Expr, alias: str, environment: Environment
+) -> Callable[[Entry], bool | None]:
     compiler = Compiler(Scope({alias: 0}, environment=environment))
-    quick = _field_with_constant(expr, compiler)
+    quick = _compile_field_comparison(expr, compiler)
     if quick is not None:
         return quick
-    test = compiler.test(expr)
+    test = compiler.compile_test(expr)
     return lambda entry: test([(entry,)], ())
 
 
-def _field_with_constant(expr: Expr, compiler: Compiler) -> Callable[[Entry], bool | None] | None:
+def _compile_field_comparison(
+    expr: Expr, compiler: Compiler
+) -> Callable[[Entry], bool | None] | None:
     """Compile a conjunct like `a.x < 5` into a test that reads the entry directly.
 
     This shape is by far the most frequent. The result is None for any other conjunct.
     """
     if not (isinstance(expr, Compare) and isinstance(expr.left, Ref)):
         return None
-    constant = compiler.constant(expr.right)
+    constant = compiler.constant_of(expr.right)
     test, types = COMPARISONS[expr.operator]
     value_type = types.get(type(constant))
     if value_type is None:
         return None
-    get = attribute(expr.left.path)
+    get = attribute_getter(expr.left.path)
 
     def holds(entry: Entry) -> bool | None:
         found = get(entry)
@@ -183,14 +189,14 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
     not.
     """
     if len(paths) == 1:
-        get_one = attribute(paths[0])
-        return lambda entry: _tag(get_one(entry))
-    gets = [attribute(path) for path in paths]
+        get_one = attribute_getter(paths[0])
+        return lambda entry: _type_tag(get_one(entry))
+    gets = [attribute_getter(path) for path in paths]
 
     def key(entry: Entry) -> tuple[Any, ...] | None:
         found: list[Any] = []
         for get in gets:
-            part = _tag(get(entry))
+            part = _type_tag(get(entry))
             if part is None:
                 return None
             found += part
@@ -199,7 +205,7 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
     return key
 
 
-def _tag(part: Any) -> tuple[Any, ...] | None:
+def _type_tag(part: Any) -> tuple[Any, ...] | None:
     """Return a value and its type, as a part of a key; None for a type without equality."""
     value_type = VALUE_TYPES.get(type(part))
     if value_type is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from topology.model.event import Event
-from topology.pattern.compile.attributes import ATTRIBUTES, Get, attribute
+from topology.pattern.compile.attributes import ATTRIBUTES, Get, attribute_getter
 from topology.pattern.compile.closures import Binding, Compiler, Frame, Value
 from topology.pattern.compile.scope import Scope
 from topology.pattern.language.filter import EVENT, read_filter
@@ -20,26 +20,26 @@ Filter = Callable[[Event, Any], bool]
 class FilterCompiler(Compiler):
     """A compiler of a filter, in which paths begin in the payload."""
 
-    def attribute(self, path: tuple[str, ...]) -> Get:
-        return attribute(("payload", *path))
+    def compile_attribute(self, path: tuple[str, ...]) -> Get:
+        return attribute_getter(("payload", *path))
 
     def value(self, expr: syntax.Expr) -> Value:
         if not isinstance(expr, syntax.Param):
             return super().value(expr)
         get = ATTRIBUTES[expr.name]
 
-        def own(binding: Binding, _: Frame) -> Any:
+        def read_own(binding: Binding, _: Frame) -> Any:
             return get(binding[0][0])
 
-        return own
+        return read_own
 
-    def constant(self, expr: syntax.Expr) -> Any:
-        return None if isinstance(expr, syntax.Param) else super().constant(expr)
+    def constant_of(self, expr: syntax.Expr) -> Any:
+        return None if isinstance(expr, syntax.Param) else super().constant_of(expr)
 
 
-def event_filter(text: str) -> Filter:
+def compile_filter(text: str) -> Filter:
     """Return the test for the filter in `text`."""
-    test = FilterCompiler(Scope({EVENT: 0})).test(read_filter(text))
+    test = FilterCompiler(Scope({EVENT: 0})).compile_test(read_filter(text))
     entry = Entry(Event("", "", 0, 0, 0, 0), None)  # It is used again for each event.
     binding: Binding = [(entry,)]
 

@@ -19,27 +19,27 @@ from itertools import pairwise, product
 from typing import Any, Final
 
 from topology.pattern.compile import values
-from topology.pattern.compile.attributes import AbsentEntry, Get, attribute
+from topology.pattern.compile.attributes import AbsentEntry, Get, attribute_getter
 from topology.pattern.compile.closures import Binding, Compiler, Frame, Value
 from topology.pattern.compile.scope import Scope
-from topology.pattern.compile.values import ANYTHING, between, ends_of, in_doubt
+from topology.pattern.compile.values import ANYTHING, ends_of, is_uncertain, make_interval
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
-from topology.pattern.tree.mentions import BY_ORDER, mentions
+from topology.pattern.tree.mentions import BY_ORDER, find_mentions
 from topology.pattern.tree.syntax import Expr
 
 
 def reduce(function: str, group: Sequence[Any]) -> Any:
     if function == "count":
         return ANYTHING if ANYTHING in group else values.count(group)
-    if not any(in_doubt(value) for value in group):
+    if not any(is_uncertain(value) for value in group):
         return values.AGGREGATES[function](group)
     if ANYTHING in group or function == "stddev":
         return ANYTHING
     ends = [pair for pair in map(ends_of, group) if pair is not None]
     lows, highs = zip(*ends, strict=True)
     of = values.AGGREGATES[function]
-    return between(of(lows), of(highs))
+    return make_interval(of(lows), of(highs))
 
 
 NO: Final = 0
@@ -47,15 +47,15 @@ MAYBE: Final = 1
 YES: Final = 2
 
 
-def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
+def compile_grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
     """Compile a conjunct into a function that returns its grade for all bound entries.
 
     If all times are exact, the grade agrees with `Condition.holds`.
     """
     grader = Grader(scope)
-    test = grader.test(expr)
+    test = grader.compile_test(expr)
     variables = list(grader.variables.values())
-    by_order = _looked_at_by_order(expr, scope)
+    by_order = _order_dependent_slots(expr, scope)
 
     def grade(binding: Binding) -> int:
         if not all(is_ordered(binding[slot]) for slot in by_order):
@@ -79,18 +79,18 @@ def is_ordered(group: Sequence[Entry]) -> bool:
     )
 
 
-def _looked_at_by_order(expr: Expr, scope: Scope) -> frozenset[int]:
-    found = {mention.alias for mention in mentions(expr) if mention.how in BY_ORDER}
+def _order_dependent_slots(expr: Expr, scope: Scope) -> frozenset[int]:
+    found = {mention.alias for mention in find_mentions(expr) if mention.how in BY_ORDER}
     return scope.groups & {scope.slots[alias] for alias in found if alias in scope.slots}
 
 
 class Grader(Compiler):
     """A compiler for event times that are intervals; the other rules are those of `Compiler`."""
 
-    def attribute(self, path: tuple[str, ...]) -> Get:
-        return _true_time if path == ("time",) else attribute(path)
+    def compile_attribute(self, path: tuple[str, ...]) -> Get:
+        return _event_time if path == ("time",) else attribute_getter(path)
 
-    def reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
+    def find_reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
         return lambda group: reduce(function, group)
 
     def before(self, expr: syntax.Previous) -> Get:
@@ -103,12 +103,12 @@ class Grader(Compiler):
 
         def call(binding: Binding, frame: Frame) -> Any:
             found = [part(binding, frame) for part in arguments]
-            return ANYTHING if any(map(in_doubt, found)) else certain(binding, frame)
+            return ANYTHING if any(map(is_uncertain, found)) else certain(binding, frame)
 
         return certain if name in {"abs", "coalesce"} else call
 
 
-def _true_time(entry: Entry | AbsentEntry) -> Any:
+def _event_time(entry: Entry | AbsentEntry) -> Any:
     if isinstance(entry, AbsentEntry):
         return None
-    return between(entry.low_ns, entry.high_ns)
+    return make_interval(entry.low_ns, entry.high_ns)

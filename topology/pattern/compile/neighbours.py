@@ -1,7 +1,7 @@
 """Finds the events before and after an event, in the match or not, for PREV and NEXT.
 
 Late events can change the neighbours of an event. So they are looked up when a condition is tested,
-and are never stored. `look_at` sets the events to search before each evaluation.
+and are never stored. `set_events` sets the events to search before each evaluation.
 
 Cost: one bisection for each value. If any time is inexact, one more search decides whether the
 value is certain.
@@ -25,7 +25,7 @@ class Neighbours:
         self._everything: EntryIndex | None = None
         self._within_ns = 0
 
-    def look_at(self, everything: EntryIndex | None, within_ns: int) -> None:
+    def set_events(self, everything: EntryIndex | None, within_ns: int) -> None:
         """Set the events to search; events more than `within_ns` apart are not neighbours."""
         self._everything = everything
         self._within_ns = within_ns
@@ -64,4 +64,6 @@ class Neighbours:
         everything = self._everything
         if everything is None or not everything.unsure:
             return True
-        return all(one.low_ns == one.high_ns for one in everything.meeting(low_ns, high_ns))
+        return all(
+            one.low_ns == one.high_ns for one in everything.find_overlapping(low_ns, high_ns)
+        )

@@ -18,7 +18,7 @@ from topology.pattern.tree.syntax import RowRef
 MatchRows = Sequence[Sequence[Entry]]
 
 
-def finder(
+def compile_finder(
     ref: RowRef, slots: Sequence[int], every: Sequence[int]
 ) -> Callable[[MatchRows], Entry | None]:
     """Return a function that finds the row of a reference; it returns None without such a row.
@@ -31,9 +31,9 @@ def finder(
         if len(slots) == 1:
             found = binding[slots[0]]
         elif ref.from_last:
-            found = _sort(e for slot in slots for e in binding[slot][-count:])
+            found = _sort_entries(e for slot in slots for e in binding[slot][-count:])
         else:
-            found = _sort(e for slot in slots for e in binding[slot][:count])
+            found = _sort_entries(e for slot in slots for e in binding[slot][:count])
         if len(found) < count:
             return None
         return found[-count] if ref.from_last else found[ref.offset]
@@ -47,7 +47,7 @@ def finder(
             return None
         back = 1 - ref.shift
         if back > 0:
-            tail = _sort(e for slot in every for e in binding[slot][-back:])
+            tail = _sort_entries(e for slot in every for e in binding[slot][-back:])
             if tail[-1] is entry:
                 return tail[-back] if back <= len(tail) else None
         whole = in_order(binding, every)
@@ -58,19 +58,19 @@ def finder(
 
 
 def in_order(binding: MatchRows, slots: Iterable[int]) -> list[Entry]:
-    return _sort(entry for slot in slots for entry in binding[slot])
+    return _sort_entries(entry for slot in slots for entry in binding[slot])
 
 
-def up_to(binding: MatchRows, last: Entry) -> list[Sequence[Entry]]:
+def rows_up_to(binding: MatchRows, last: Entry) -> list[Sequence[Entry]]:
     """Return the binding without the rows after `last`."""
-    return [_cut(entries, last.key) for entries in binding]
+    return [_entries_up_to(entries, last.key) for entries in binding]
 
 
-def _cut(entries: Sequence[Entry], key: Key) -> Sequence[Entry]:
+def _entries_up_to(entries: Sequence[Entry], key: Key) -> Sequence[Entry]:
     if not entries or entries[-1].key <= key:
         return entries
     return entries[: bisect_right(entries, key, key=key_of)]
 
 
-def _sort(entries: Iterable[Entry]) -> list[Entry]:
+def _sort_entries(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(entries, key=key_of)

@@ -58,11 +58,11 @@ class _Anything:
 ANYTHING: Final = _Anything()
 
 
-def in_doubt(value: Any) -> bool:
+def is_uncertain(value: Any) -> bool:
     return value is ANYTHING or type(value) is ValueInterval
 
 
-def between(low: Any, high: Any) -> Any:
+def make_interval(low: Any, high: Any) -> Any:
     """Return the interval from low to high, or the number if both are equal.
 
     If one of them is None, the result is ANYTHING.
@@ -104,11 +104,11 @@ def compare(sign: str, left: Any, right: Any) -> Any:
     test, types = COMPARISONS[sign]
     value_type = types.get(type(left))
     if value_type is None or value_type is not types.get(type(right)):
-        return None if left is None or right is None else _compared_in_doubt(sign, left, right)
+        return None if left is None or right is None else _compare_uncertain(sign, left, right)
     return bool(test(left, right))
 
 
-def _compared_in_doubt(sign: str, left: Any, right: Any) -> Any:
+def _compare_uncertain(sign: str, left: Any, right: Any) -> Any:
     if left is ANYTHING or right is ANYTHING:
         return ANYTHING
     one, other = ends_of(left), ends_of(right)
@@ -141,7 +141,7 @@ def all_of(values: Iterable[Any]) -> Any:
     return result
 
 
-def truth(value: Any) -> Any:
+def to_truth(value: Any) -> Any:
     """Return a value as a truth value: NULL unless it is a flag or ANYTHING."""
     return value if type(value) is bool or value is ANYTHING else None
 
@@ -171,16 +171,16 @@ OPERATIONS: Final[dict[str, Two]] = {
 }
 
 
-def arithmetic(operation: Two, left: Any, right: Any) -> Any:
+def apply_operation(operation: Two, left: Any, right: Any) -> Any:
     if not (is_number(left) and is_number(right)):
-        return None if left is None or right is None else _in_doubt(operation, left, right)
+        return None if left is None or right is None else _apply_uncertain(operation, left, right)
     try:
         return _bound_value(operation(left, right))
     except (ArithmeticError, ValueError):
         return None
 
 
-def _in_doubt(operation: Two, left: Any, right: Any) -> Any:
+def _apply_uncertain(operation: Two, left: Any, right: Any) -> Any:
     if left is ANYTHING or right is ANYTHING:
         return ANYTHING
     one, other = ends_of(left), ends_of(right)
@@ -188,8 +188,8 @@ def _in_doubt(operation: Two, left: Any, right: Any) -> Any:
         return None
     if operation is _remainder or (operation is _quotient and other[0] <= 0 <= other[1]):
         return ANYTHING
-    corners = [arithmetic(operation, a, b) for a in one for b in other]
-    return ANYTHING if None in corners else between(min(corners), max(corners))
+    corners = [apply_operation(operation, a, b) for a in one for b in other]
+    return ANYTHING if None in corners else make_interval(min(corners), max(corners))
 
 
 def _bound_value(result: Any) -> Any:
@@ -198,7 +198,7 @@ def _bound_value(result: Any) -> Any:
     return null_if_nan(result)
 
 
-def negative(value: Any) -> Any:
+def negate(value: Any) -> Any:
     if is_number(value):
         return -value
     if type(value) is ValueInterval:
@@ -214,7 +214,7 @@ def _abs(value: Any) -> Any:
         return abs(value)
     if type(value) is ValueInterval:
         ends = abs(value.low), abs(value.high)
-        return between(0 if value.low <= 0 <= value.high else min(ends), max(ends))
+        return make_interval(0 if value.low <= 0 <= value.high else min(ends), max(ends))
     return value if value is ANYTHING else None
 
 
@@ -227,7 +227,7 @@ def _sqrt(value: Any) -> Any:
         return None
 
 
-def _of_text(function: Callable[[str], Any]) -> Callable[[Any], Any]:
+def _text_only(function: Callable[[str], Any]) -> Callable[[Any], Any]:
     return lambda value: function(value) if type(value) is str else None
 
 
@@ -238,15 +238,15 @@ def _coalesce(*values: Any) -> Any:
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "abs": _abs,
     "sqrt": _sqrt,
-    "lower": _of_text(str.lower),
-    "upper": _of_text(str.upper),
-    "length": _of_text(len),
+    "lower": _text_only(str.lower),
+    "upper": _text_only(str.upper),
+    "length": _text_only(len),
     "coalesce": _coalesce,
 }
 """The built-in functions; all but coalesce take one argument."""
 
 
-def like(pattern: str) -> Callable[[Any], Any]:
+def compile_like(pattern: str) -> Callable[[Any], Any]:
     """Compile a pattern of LIKE: `%` matches any characters, `_` matches one; case matters.
 
     Each piece after a `%` is matched only at the first position that fits. So the cost is at most
@@ -273,28 +273,28 @@ def count(values: Sequence[Any]) -> int:
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    numbers = _numbers(values)
-    return _total(numbers) if numbers else None
+    numbers = _numbers_in(values)
+    return _sum_exactly(numbers) if numbers else None
 
 
 def _avg(values: Sequence[Any]) -> Any:
-    numbers = _numbers(values)
-    return arithmetic(_quotient, _total(numbers), len(numbers)) if numbers else None
+    numbers = _numbers_in(values)
+    return apply_operation(_quotient, _sum_exactly(numbers), len(numbers)) if numbers else None
 
 
 def _stddev(values: Sequence[Any]) -> Any:
-    numbers = _numbers(values)
+    numbers = _numbers_in(values)
     mean = _avg(numbers)
     if mean is None:
         return None
-    distances = [arithmetic(operator.sub, number, mean) for number in numbers]
-    squares = [arithmetic(operator.mul, distance, distance) for distance in distances]
+    distances = [apply_operation(operator.sub, number, mean) for number in numbers]
+    squares = [apply_operation(operator.mul, distance, distance) for distance in distances]
     if None in squares:
         return None
-    return _sqrt(arithmetic(_quotient, _total(squares), len(squares)))
+    return _sqrt(apply_operation(_quotient, _sum_exactly(squares), len(squares)))
 
 
-def _extreme(best: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+def _make_extreme(best: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
     """Return an aggregate: the smallest or largest number or text of a group.
 
     It is NULL for a group with both numbers and texts.
@@ -313,17 +313,17 @@ AGGREGATES: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
     "count": count,
     "sum": _sum,
     "avg": _avg,
-    "min": _extreme(min),
-    "max": _extreme(max),
+    "min": _make_extreme(min),
+    "max": _make_extreme(max),
     "stddev": _stddev,
 }
 
 
-def _numbers(values: Sequence[Any]) -> list[Any]:
+def _numbers_in(values: Sequence[Any]) -> list[Any]:
     return [value for value in values if is_number(value)]
 
 
-def _total(numbers: Sequence[Any]) -> Any:
+def _sum_exactly(numbers: Sequence[Any]) -> Any:
     if all(type(number) is int for number in numbers):
         return _bound_value(sum(numbers))
     try:

@@ -17,13 +17,13 @@ from itertools import islice
 
 from topology.pattern.language.check_conditions import ConditionChecks
 from topology.pattern.language.check_pattern import check_pattern, check_skip
-from topology.pattern.language.check_warnings import warn
+from topology.pattern.language.check_warnings import add_warnings
 from topology.pattern.language.value_types import Params
 from topology.pattern.tree.errors import Findings, QueryError
 from topology.pattern.tree.free_groups import is_free
 from topology.pattern.tree.normal_form import NormalForm, normalise
 from topology.pattern.tree.syntax import FROM_START, AnyOf, Negation, Query
-from topology.pattern.tree.walk import MAX_DEPTH, too_deep, walk
+from topology.pattern.tree.walk import MAX_DEPTH, find_too_deep, walk
 from topology.pattern.tree.words import MAX_NS
 
 
@@ -40,10 +40,10 @@ def check(
     and check the query again then. `functions` contains the names of the user's own functions.
     """
     findings = Findings()
-    deep = too_deep(query)
+    deep = find_too_deep(query)
     if deep is not None:
-        findings.too_deep(deep.span, MAX_DEPTH)
-        findings.refuse(text)
+        findings.report_too_deep(deep.span, MAX_DEPTH)
+        findings.raise_errors(text)
     if not 0 < query.within_ns <= MAX_NS:
         span, message = query.place_of("WITHIN"), f"the window is {query.within_ns} ns"
         findings.add("E_WINDOW", span, message, "it must be above 0 and at most 2^62 ns")
@@ -68,20 +68,20 @@ def check(
         span = query.place_of("UNCERTAIN")
         message = "BEST reports one match for a start, but POSSIBLE reports all possible matches"
         findings.add("E_MODE", span, message, "leave UNCERTAIN out, or write MATCHES ALL")
-    findings.refuse(text)
+    findings.raise_errors(text)
     form = normalise(query)
     if query.strategy == "partition" and not form.same:
         message = "partition contiguity needs an attribute on which all events agree"
         findings.add("E_MODE", query.place_of("USING"), message, "name it in WHERE, like [room]")
     if query.sets:
-        for message, hint in islice(_hindrances(form), 1):
+        for message, hint in islice(_find_set_obstacles(form), 1):
             findings.add("E_SETS", clause, f"AS SETS: {message}", hint)
-    findings.refuse(text)
-    warn(form, clause, findings)
+    findings.raise_errors(text)
+    add_warnings(form, clause, findings)
     return findings.warnings
 
 
-def _hindrances(form: NormalForm) -> Iterator[tuple[str, str]]:
+def _find_set_obstacles(form: NormalForm) -> Iterator[tuple[str, str]]:
     """Yield the reasons why AS SETS cannot describe the matches of the query, each with a hint.
 
     Each reason is reliable only if no reason precedes it, so callers use the first one.

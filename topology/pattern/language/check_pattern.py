@@ -7,9 +7,9 @@ from itertools import islice
 from typing import Final
 
 from topology.pattern.tree.defaults import can_be_absent
-from topology.pattern.tree.errors import Findings, cut, meant
-from topology.pattern.tree.mentions import aliases
-from topology.pattern.tree.normal_form import EDGES, excess, parts_of
+from topology.pattern.tree.errors import Findings, shorten, suggest
+from topology.pattern.tree.mentions import find_aliases
+from topology.pattern.tree.normal_form import EDGES, describe_excess, parts_of
 from topology.pattern.tree.partial_order import NegatedSpot, Part, spread
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
@@ -24,8 +24,8 @@ from topology.pattern.tree.syntax import (
     Seq,
     Span,
 )
-from topology.pattern.tree.turns import Turns, counted_groups
-from topology.pattern.tree.walk import components, walk
+from topology.pattern.tree.turns import Turns, find_counted_groups
+from topology.pattern.tree.walk import find_components, walk
 from topology.pattern.tree.words import MAX_NS
 
 MAX_TIMES: Final = 1_000_000
@@ -34,27 +34,27 @@ MAX_TIMES: Final = 1_000_000
 
 def check_pattern(query: Query, findings: Findings) -> None:
     named = [(name, each.span) for each in walk(query.node) if (name := _name_of(each))]
-    findings.name_once("components", named)
+    findings.report_repeated_names("components", named)
     for node in walk(query.node):
         if isinstance(node, EventNode | CountedNode):
             for message, hint in islice(_find_miscounts(node, query.matches), 1):
                 findings.add("E_QUANT", node.span, message, hint)
         if isinstance(node, AllOf):
-            _any_order(node, findings)
-    is_sound, is_small = not findings.errors, _is_small(query.node, findings)
-    has_events = not _lone_negations(query.node, findings)
+            _check_any_order(node, findings)
+    is_sound, is_small = not findings.errors, _check_size(query.node, findings)
+    has_events = not _check_lone_negations(query.node, findings)
     if is_sound and is_small and has_events:
         if can_be_absent(query.node):
             message = "all parts may be absent: a match has whichever of them occur"
             findings.add("W_EMPTY", query.node.span, message, "make one part mandatory")
         turns = Turns(query.node)
-        _lone_branches(turns, findings)
+        _check_lone_branches(turns, findings)
         parts = parts_of(turns.node)
         for part in parts:
-            _lasting(part, query, findings)
-        _step(parts, findings)
+            _check_durations(part, query, findings)
+        _check_steps(parts, findings)
     if is_small:
-        _until(query, findings)
+        _check_until(query, findings)
 
 
 def _name_of(node: Node | Negation) -> str:
@@ -66,10 +66,10 @@ def _name_of(node: Node | Negation) -> str:
 
 def check_skip(query: Query, clause: Span, findings: Findings) -> None:
     """Check that SKIP TO names a component of the match; `clause` is SKIP's place in the text."""
-    known = {each.alias: each for each in components(query.node)}
+    known = {each.alias: each for each in find_components(query.node)}
     if query.skip_to and query.skip_to not in known:
-        message = f"no component is called `{cut(query.skip_to)}`"
-        findings.add("E_ALIAS_UNKNOWN", clause, message, meant(query.skip_to, known))
+        message = f"no component is called `{shorten(query.skip_to)}`"
+        findings.add("E_ALIAS_UNKNOWN", clause, message, suggest(query.skip_to, known))
     elif query.skip_to and isinstance(known[query.skip_to], Negation):
         message = f"`{query.skip_to}` is negated, so no match contains it"
         hint = "name a component that is part of the match"
@@ -110,7 +110,7 @@ def _find_miscounts(node: EventNode | CountedNode, matches: Matches) -> Iterator
         yield message, "write MATCHES BEST, or leave the ? out"
 
 
-def _any_order(node: Node | Negation, findings: Findings) -> None:
+def _check_any_order(node: Node | Negation, findings: Findings) -> None:
     """Report an error for each count of a group inside an AND that prefers fewer turns."""
     for each in walk(node):
         if isinstance(each, CountedNode) and each.reluctant:
@@ -119,7 +119,7 @@ def _any_order(node: Node | Negation, findings: Findings) -> None:
             findings.add("E_QUANT", each.span, f"{message} has no effect", hint)
 
 
-def _step(parts: Sequence[Part], findings: Findings) -> None:
+def _check_steps(parts: Sequence[Part], findings: Findings) -> None:
     spots = [spot for part in parts for spot in part.spots.values()]
     behind = {spot.node.alias for spot in spots if spot.before}
     for spot in spots:
@@ -129,9 +129,9 @@ def _step(parts: Sequence[Part], findings: Findings) -> None:
             findings.add("E_WINDOW", spot.node.span, message, hint)
 
 
-def _is_small(node: Node, findings: Findings) -> bool:
+def _check_size(node: Node, findings: Findings) -> bool:
     """Return whether the pattern may be expanded; report an error if it is too large."""
-    message, hint = excess(node), "split it into several queries"
+    message, hint = describe_excess(node), "split it into several queries"
     if message:
         if any(isinstance(each, CountedNode) for each in walk(node)):
             message = f"with its counts written out, {message}"
@@ -140,7 +140,7 @@ def _is_small(node: Node, findings: Findings) -> bool:
     return not message
 
 
-def _lasting(part: Part, query: Query, findings: Findings) -> None:
+def _check_durations(part: Part, query: Query, findings: Findings) -> None:
     for gap in part.gaps:
         length_ns, span = gap.negation.for_ns, gap.negation.span
         if length_ns is None:
@@ -149,12 +149,12 @@ def _lasting(part: Part, query: Query, findings: Findings) -> None:
             message = f"the time after FOR is {length_ns} ns"
             hint = "it must be above 0 and at most 2^62 ns"
             findings.add("E_WINDOW", span, message, hint)
-        hindrance = _hindrance(gap, part, query)
+        hindrance = _find_obstacle(gap, part, query)
         if hindrance:
             findings.add("E_NOT_PLACE", span, *hindrance)
 
 
-def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | None:
+def _find_obstacle(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | None:
     """Return an error and its hint if FOR is not supported at this negation, or None if it is."""
     if any((part.spots[at].edge or EDGES[query.strategy]) == "strict" for at in gap.right):
         message = "a STRICT step after FOR is not supported yet"
@@ -162,7 +162,7 @@ def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | 
     if gap.beside and not _has_beginning(gap, part):
         message = "no event is sure to come before the AND, so its FOR has no beginning"
         return message, "put a mandatory event before it, like SEQ(A a, AND(!B FOR 5 s, C c))"
-    if any(other is not gap and _share(gap, other, part) for other in part.gaps):
+    if any(other is not gap and _share_place(gap, other, part) for other in part.gaps):
         message = "two negations in one place need FOR on both, and a mandatory event before them"
         return message, "write both as one, like !B|C FOR 5 s"
     if gap.after and gap.strict:
@@ -177,11 +177,11 @@ def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | 
 
 def _has_beginning(gap: NegatedSpot, part: Part) -> bool:
     """Return whether each match has an event before the negation."""
-    before = gap.left.union(*(spot.before for spot in part.among(gap.left)))
-    return any(spot.node.minimum for spot in part.among(before))
+    before = gap.left.union(*(spot.before for spot in part.find_spots(gap.left)))
+    return any(spot.node.minimum for spot in part.find_spots(before))
 
 
-def _share(gap: NegatedSpot, other: NegatedSpot, part: Part) -> bool:
+def _share_place(gap: NegatedSpot, other: NegatedSpot, part: Part) -> bool:
     if gap.beside and other.beside:
         return False
     are_timed = other.negation.for_ns and gap.after != other.after
@@ -189,14 +189,16 @@ def _share(gap: NegatedSpot, other: NegatedSpot, part: Part) -> bool:
     return (gap.left, gap.right) == (other.left, other.right) and not is_apart
 
 
-def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool = False) -> bool:
+def _check_lone_negations(
+    node: Node | Negation, findings: Findings, *, inside: bool = False
+) -> bool:
     """Return whether the pattern contains a SEQ, AND or OR without any event.
 
     Each of them is reported. An AND that is not the whole pattern may consist of negations alone if
     each of them has FOR.
     """
     if isinstance(node, Seq | AllOf | AnyOf) and not any(
-        isinstance(each, EventNode) for each in components(node)
+        isinstance(each, EventNode) for each in find_components(node)
     ):
         if inside and isinstance(node, AllOf) and all(map(_is_timed, node.nodes)):
             return False
@@ -204,12 +206,12 @@ def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool =
         findings.add("E_NOT_ALONE", node.span, message, "add an event before or after it")
         return True
     if isinstance(node, AllOf):
-        _beside_one(node, findings)
-    found = [_lone_negations(each, findings, inside=True) for each in node.children]
+        _check_negations_in_and(node, findings)
+    found = [_check_lone_negations(each, findings, inside=True) for each in node.children]
     return any(found)
 
 
-def _lone_branches(turns: Turns, findings: Findings) -> None:
+def _check_lone_branches(turns: Turns, findings: Findings) -> None:
     """Report an error for each negation in an OR that could be the only part of a match."""
     branches = {
         each
@@ -230,7 +232,7 @@ def _is_timed(node: Node | Negation) -> bool:
     return isinstance(node, Negation) and node.for_ns is not None
 
 
-def _beside_one(node: AllOf, findings: Findings) -> None:
+def _check_negations_in_and(node: AllOf, findings: Findings) -> None:
     """Report an error for each negation without FOR in an AND that does not have exactly one event.
 
     If the AND has exactly one event, the negation ends with that event.
@@ -244,22 +246,22 @@ def _beside_one(node: AllOf, findings: Findings) -> None:
             findings.add("E_NOT_PLACE", each.span, message, "add a duration, like !B FOR 5 s")
 
 
-def _until(query: Query, findings: Findings) -> None:
-    known = {each.alias: each for each in components(query.node)}
-    counted = [group.aliases for group in counted_groups(query.node)]
-    for event in components(query.node):
+def _check_until(query: Query, findings: Findings) -> None:
+    known = {each.alias: each for each in find_components(query.node)}
+    counted = [group.aliases for group in find_counted_groups(query.node)]
+    for event in find_components(query.node):
         if not isinstance(event, EventNode) or event.until is None:
             continue
         if not event.is_group:
             message = "UNTIL needs a group"
             findings.add("E_UNTIL", event.until.span, message, "write a count, like +")
-        for alias in sorted(aliases(event.until) & known.keys() - {event.alias}):
+        for alias in sorted(find_aliases(event.until) & known.keys() - {event.alias}):
             if isinstance(known[alias], Negation):
                 message = f"`{alias}` is negated, so UNTIL cannot use it"
             elif any(alias in group and event.alias not in group for group in counted):
                 message = f"`{alias}` is in each turn of its group, so UNTIL cannot choose one"
             else:
-                relation = _relation(query.node, alias, event.alias)
+                relation = _relation_of(query.node, alias, event.alias)
                 if relation == "before":
                     continue
                 message = f"`{alias}` is not known while the group `{event.alias}` grows"
@@ -271,14 +273,14 @@ def _until(query: Query, findings: Findings) -> None:
             findings.add("E_UNTIL", event.until.span, message, hint)
 
 
-def _relation(node: Node | Negation, one: str, other: str) -> str:
+def _relation_of(node: Node | Negation, one: str, other: str) -> str:
     """Return whether the component `one` is `before`, `after` or `beside` the other."""
-    parts = [{each.alias for each in components(child)} for child in node.children]
+    parts = [{each.alias for each in find_components(child)} for child in node.children]
     first, second = (
         next(at for at, part in enumerate(parts) if alias in part) for alias in (one, other)
     )
     if first == second:
-        return _relation(node.children[first], one, other)
+        return _relation_of(node.children[first], one, other)
     if not isinstance(node, Seq):
         return "beside"
     return "before" if first < second else "after"

@@ -7,8 +7,15 @@ from typing import Final
 
 from lark import Token
 
-from topology.pattern.language.lexing import CLAUSES, END, NAME, is_reserved, signs, terminal
-from topology.pattern.tree.errors import cut, nearest
+from topology.pattern.language.lexing import (
+    CLAUSES,
+    END,
+    NAME,
+    is_reserved,
+    list_signs,
+    terminal_of,
+)
+from topology.pattern.tree.errors import find_nearest, shorten
 from topology.pattern.tree.words import KEYWORDS, UNITS_NS
 from topology.spelling.values import ELSEWHERE
 
@@ -69,7 +76,7 @@ def list_wanted(accepted: Collection[str]) -> str:
         if first in left and second in left:
             left -= members
             words_expected += [words] if words else []
-    kinds = {**signs(), **_KINDS}
+    kinds = {**list_signs(), **_KINDS}
     words_expected += sorted(kinds[each] for each in left if each in kinds)
     keywords = sorted(each.lstrip("_") for each in left if each.lstrip("_").lower() in KEYWORDS)
     words_expected += keywords
@@ -82,17 +89,17 @@ def list_wanted(accepted: Collection[str]) -> str:
     )
 
 
-def remedy(accepted: Collection[str], token: Token, before: Token | None) -> str:
+def hint_for_token(accepted: Collection[str], token: Token, before: Token | None) -> str:
     """Return a hint for an unexpected token, or an empty string if there is none."""
     if hint := translate(accepted, token, before):
         return hint
-    words = [word for word in KEYWORDS if terminal(word) in accepted]
-    close = nearest(token, words) if token.type == NAME else ""
+    words = [word for word in KEYWORDS if terminal_of(word) in accepted]
+    close = find_nearest(token, words) if token.type == NAME else ""
     if close:
         return f"did you mean `{close.upper()}`?"
     if token.type == NAME and before is not None and before.type in {"INT", "FLOAT"}:
-        return unit_meant(token)
-    return _habit(accepted, token, before.type if before else "", str(before))
+        return hint_for_unit(token)
+    return _hint_for_habit(accepted, token, before.type if before else "", str(before))
 
 
 def translate(accepted: Collection[str], token: Token, before: Token | None) -> str:
@@ -106,23 +113,23 @@ def translate(accepted: Collection[str], token: Token, before: Token | None) -> 
 UNITS: Final = "units are ns, us, ms, s, min, h and d"
 
 
-def unit_meant(word: str) -> str:
+def hint_for_unit(word: str) -> str:
     """Return a hint for an unknown unit of time: the nearest unit, or a list of all units."""
-    ours = ELSEWHERE.get(word.lower()) or nearest(word, UNITS_NS)
+    ours = ELSEWHERE.get(word.lower()) or find_nearest(word, UNITS_NS)
     return f"did you mean `{ours}`?" if ours in UNITS_NS else UNITS
 
 
-def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> str:
+def _hint_for_habit(accepted: Collection[str], token: Token, before: str, word: str) -> str:
     """Return a hint for a common mistake, or an empty string.
 
     `before` and `word` are the type and the text of the preceding token.
     """
     if token.type == "LPAR" and before == NAME:
-        compound = nearest(word, ("seq", "and", "or"))
+        compound = find_nearest(word, ("seq", "and", "or"))
         if compound:
-            return f"did you mean `{compound.upper()}` for `{cut(word)}`?"
+            return f"did you mean `{compound.upper()}` for `{shorten(word)}`?"
     if is_reserved(token) and NAME in accepted:
-        return f"to use it as a name, write it in back-ticks: `{cut(token)}`"
+        return f"to use it as a name, write it in back-ticks: `{shorten(token)}`"
     if before in {"STRICT", "NEXT", "ANY"}:
         return f"`{word}` is a reserved word; to use it as a name, write it in back-ticks: `{word}`"
     if token.type == "GREEDY" and "_LOOP" in accepted:

@@ -7,9 +7,9 @@ written in back-ticks.
 
 from __future__ import annotations
 
-from topology.model.paths import in_backquotes
+from topology.model.paths import backquote
 from topology.pattern.tree import syntax
-from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, UNITS_NS, is_plain, path_text, quote
+from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, UNITS_NS, is_plain, quote, quote_path
 
 OR, AND, NOT, TEST, SUM, TERM, FACTOR, ATOM = range(8)
 """The levels of precedence, from the loosest to the tightest.
@@ -51,14 +51,14 @@ def _render(expr: syntax.Expr) -> tuple[str, int]:
             is_number = isinstance(operand, syntax.Constant | syntax.Duration)
             return f"-({_at(operand, OR)})" if is_number else f"-{_at(operand, ATOM)}", FACTOR
         case syntax.Constant() | syntax.Duration():
-            return _constant(expr)
+            return _constant_text(expr)
         case syntax.Test() | syntax.Same():
-            return _test(expr), TEST
+            return _test_text(expr), TEST
         case _:
-            return _atom(expr), ATOM
+            return _atom_text(expr), ATOM
 
 
-def _test(expr: syntax.Expr) -> str:
+def _test_text(expr: syntax.Expr) -> str:
     match expr:
         case syntax.Compare(operator, left, right):
             return f"{_at(left, SUM)} {operator} {_at(right, SUM)}"
@@ -70,42 +70,42 @@ def _test(expr: syntax.Expr) -> str:
         case syntax.IsNull(operand, negated):
             return f"{_at(operand, SUM)} IS {'NOT ' if negated else ''}NULL"
         case syntax.Like(operand, pattern):
-            return f"{_at(operand, SUM)} LIKE {_string(pattern)}"
+            return f"{_at(operand, SUM)} LIKE {_string_text(pattern)}"
         case syntax.Same(paths):
-            return f"[{', '.join(map(path_text, paths))}]"
+            return f"[{', '.join(map(quote_path, paths))}]"
     raise AssertionError(f"no text for {type(expr).__name__}")
 
 
-def _constant(expr: syntax.Constant | syntax.Duration) -> tuple[str, int]:
+def _constant_text(expr: syntax.Constant | syntax.Duration) -> tuple[str, int]:
     if isinstance(expr, syntax.Duration):
         return duration_text(expr.ns), FACTOR if expr.ns < 0 else ATOM
     value = expr.value
     if value is None or isinstance(value, bool):
         return str(value).upper() if value is not None else "NULL", ATOM
     if isinstance(value, str):
-        return _string(value), ATOM
+        return _string_text(value), ATOM
     text = repr(value)
     return text, FACTOR if text.startswith("-") else ATOM
 
 
-def _atom(expr: syntax.Expr) -> str:
+def _atom_text(expr: syntax.Expr) -> str:
     match expr:
         case syntax.Param(name):
             return f"${name if is_plain(name) else quote(name)}"
         case syntax.Ref(alias, path, index):
             # A reference inside a RowAggregate has no alias.
-            of = f"{quote(alias)}{_index(index)}." if alias else ""
-            return f"{of}{path_text(path)}"
+            of = f"{quote(alias)}{_index_text(index)}." if alias else ""
+            return f"{of}{quote_path(path)}"
         case syntax.Previous(alias, path, back):
             places = f", {back}" if back > 1 else ""
-            return f"PREV({quote(alias)}.{path_text(path)}{places})"
+            return f"PREV({quote(alias)}.{quote_path(path)}{places})"
         case syntax.AggregateCall(function, alias, path, before):
             offset = "" if before is None else f"..i-{before}" if before else "..i"
-            attribute = f".{path_text(path)}" if path else ""
+            attribute = f".{quote_path(path)}" if path else ""
             return f"{function}({quote(alias)}[{offset}]{attribute})"
         case syntax.Call(function, arguments):
             listed = ", ".join(expression_text(argument) for argument in arguments)
-            return f"{_function(function)}({listed})"
+            return f"{_function_text(function)}({listed})"
         case syntax.RowRef() | syntax.RowAggregate() | syntax.Running():
             return row_text(expr)
         case _:
@@ -117,7 +117,9 @@ def row_text(expr: syntax.RowRef | syntax.RowAggregate | syntax.Running) -> str:
     match expr:
         case syntax.RowRef(aliases, path, from_last, offset, shift):
             of = f"{'|'.join(aliases)}." if aliases else ""
-            what = f"CLASSIFIER({'|'.join(aliases)})" if expr.is_label else f"{of}{path_text(path)}"
+            what = (
+                f"CLASSIFIER({'|'.join(aliases)})" if expr.is_label else f"{of}{quote_path(path)}"
+            )
             count = f", {offset}" if offset else ""
             text = f"{'LAST' if from_last else 'FIRST'}({what}{count})"
             text = f"{'NEXT' if shift > 0 else 'PREV'}({text}, {abs(shift)})" if shift else text
@@ -130,16 +132,16 @@ def row_text(expr: syntax.RowRef | syntax.RowAggregate | syntax.Running) -> str:
             return f"{quote(alias)} AS {_at(test, OR)}"
 
 
-def _function(name: str) -> str:
+def _function_text(name: str) -> str:
     """Return a function's name as a query must write it: in back-ticks if they are needed.
 
     Without them, it might be read as a built-in function or a reserved word, or not as a name.
     """
     is_other = name not in FUNCTIONS and name.lower() in FUNCTIONS.keys() | AGGREGATES | {"prev"}
-    return in_backquotes(name) if is_other else quote(name)
+    return backquote(name) if is_other else quote(name)
 
 
-def _index(index: syntax.Index | None) -> str:
+def _index_text(index: syntax.Index | None) -> str:
     match index:
         case None:
             return ""
@@ -149,6 +151,6 @@ def _index(index: syntax.Index | None) -> str:
             return "[last]" if position == -1 else f"[{position}]"
 
 
-def _string(value: str) -> str:
+def _string_text(value: str) -> str:
     doubled = value.replace("'", "''")
     return f"'{doubled}'"

@@ -12,8 +12,8 @@ from typing import Final
 from topology.pattern.language.parse import parse_condition
 from topology.pattern.language.value_types import ValueType, ValueTypes
 from topology.pattern.tree import syntax
-from topology.pattern.tree.errors import Findings, QueryRefused, cut, meant
-from topology.pattern.tree.walk import conjuncts, walk
+from topology.pattern.tree.errors import Findings, QueryRefused, shorten, suggest
+from topology.pattern.tree.walk import split_conjuncts, walk
 from topology.pattern.tree.words import FUNCTIONS
 
 EVENT: Final = "payload"
@@ -26,13 +26,13 @@ def read_filter(text: str) -> syntax.Expr:
     """Return the condition in `text`; raise QueryRefused for errors."""
     findings = Findings()
     expr = parse_condition(text, findings)
-    findings.refuse(text)
+    findings.raise_errors(text)
     for part in walk(expr):
-        _check(part, findings)
+        _check_part(part, findings)
     types = PayloadTypes((EVENT,), OWN, findings)
-    for each in conjuncts(expr):
+    for each in split_conjuncts(expr):
         types.condition(each)
-    findings.refuse(text)
+    findings.raise_errors(text)
     if findings.warnings:  # A filter that nothing meets is a mistake.
         raise QueryRefused(findings.warnings, [], text)
     return expr
@@ -46,26 +46,28 @@ def paths_read(expr: syntax.Expr) -> list[tuple[str, ...]]:
 class PayloadTypes(ValueTypes):
     """A checker of types for which a field of the payload may have any name and type."""
 
-    def _attribute(self, ref: syntax.Ref | syntax.AggregateCall) -> ValueType | None:
+    def _type_of_attribute(self, ref: syntax.Ref | syntax.AggregateCall) -> ValueType | None:
         return None
 
 
-def _check(part: syntax.Expr, findings: Findings) -> None:
+def _check_part(part: syntax.Expr, findings: Findings) -> None:
     match part:
         case syntax.Ref(alias, _, index) if alias != EVENT or index is not None:
-            message = f"`{cut(alias)}` is not the event of a filter"
+            message = f"`{shorten(alias)}` is not the event of a filter"
             findings.add("E_ALIAS_UNKNOWN", part.span, message, "write a path like payload.t")
         case syntax.Param(name) if name not in OWN:
-            message = f"`{cut(name)}` is not a value of the event"
+            message = f"`{shorten(name)}` is not a value of the event"
             hint = (
-                f"write {EVENT}.{cut(name)} for a field" if name != EVENT else "name a field of it"
+                f"write {EVENT}.{shorten(name)} for a field"
+                if name != EVENT
+                else "name a field of it"
             )
             findings.add("E_PARAM", part.span, message, f"{hint}; type and source are values")
         case syntax.Call(function, arguments):
             low, high = FUNCTIONS.get(function, (1, 0))
             if function not in FUNCTIONS:
-                message = f"`{cut(function)}` is not a function of a filter"
-                findings.add("E_FUNCTION", part.span, message, meant(function, FUNCTIONS))
+                message = f"`{shorten(function)}` is not a function of a filter"
+                findings.add("E_FUNCTION", part.span, message, suggest(function, FUNCTIONS))
             elif not low <= len(arguments) <= high:
                 message = f"`{function}` takes other arguments"
                 findings.add("E_FUNCTION", part.span, message, f"write {function}(payload.x)")

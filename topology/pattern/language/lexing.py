@@ -23,7 +23,7 @@ STRANGE: Final = "STRANGE"
 NAME: Final = "WORD"
 
 
-def terminal(word: str) -> str:
+def terminal_of(word: str) -> str:
     """Return the grammar's token type for a keyword in lower case."""
     upper = word.upper()
     return upper if upper in _names_in_rules() else f"_{upper}"
@@ -56,7 +56,7 @@ class _Keywords(PostLex):
             if kind == "WORD":
                 is_free = in_brackets or before in {"DOT", "DOLLAR"}
                 word = token.lower()
-                token.type = NAME if is_free or word not in KEYWORDS else terminal(word)
+                token.type = NAME if is_free or word not in KEYWORDS else terminal_of(word)
             elif kind == "NUMBER":
                 token.type = "INT" if token.isdigit() else "FLOAT"
             elif kind in _BORDERS:
@@ -80,7 +80,7 @@ def grammar() -> Lark:
     )
 
 
-def signs() -> dict[str, str]:
+def list_signs() -> dict[str, str]:
     """Return the grammar's fixed signs, like `+`, by the names of their tokens."""
     fixed = (each for each in grammar().terminals if isinstance(each.pattern, PatternStr))
     return {each.name: f"`{each.pattern.value}`" for each in fixed}

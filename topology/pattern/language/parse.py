@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, Self, cast
 from lark import Token, Tree
 from lark.exceptions import UnexpectedToken
 
-from topology.pattern.language.expected import list_wanted, remedy, translate
+from topology.pattern.language.expected import hint_for_token, list_wanted, translate
 from topology.pattern.language.lexing import (
     END,
     NAME,
@@ -32,9 +32,9 @@ from topology.pattern.language.lexing import (
 )
 from topology.pattern.language.read_conditions import place_of
 from topology.pattern.language.read_query import QueryReader
-from topology.pattern.tree.errors import MAX_ERRORS, Findings, cut
+from topology.pattern.tree.errors import MAX_ERRORS, Findings, shorten
 from topology.pattern.tree.syntax import Constant, Expr, Query, Span
-from topology.pattern.tree.walk import MAX_DEPTH, too_deep, too_deep_in
+from topology.pattern.tree.walk import MAX_DEPTH, find_too_deep, find_too_deep_in
 
 MAX_TEXT: Final = 100_000
 """The maximum number of characters in a script."""
@@ -65,11 +65,13 @@ def parse(text: str) -> list[Query]:
     if len(text) > MAX_TEXT:
         message = f"the text has {len(text)} characters, more than {MAX_TEXT}"
         findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "split it into several scripts")
-        findings.refuse(text)
-    read = [_read(text, chunk, findings) for chunk in _chunks(text, findings)]
+        findings.raise_errors(text)
+    read = [_read_query(text, chunk, findings) for chunk in _split_queries(text, findings)]
     queries = [query for query in read if query is not None]
-    findings.name_once("queries", [(query.name, query.span) for query in queries if query.name])
-    findings.refuse(text)
+    findings.report_repeated_names(
+        "queries", [(query.name, query.span) for query in queries if query.name]
+    )
+    findings.raise_errors(text)
     return queries
 
 
@@ -80,26 +82,26 @@ def parse_query(text: str) -> Query:
         findings = Findings()
         message = "there is a second query, but only one is expected"
         findings.add("E_SYNTAX", queries[1].span, message, "leave one of them out")
-        findings.refuse(text)
+        findings.raise_errors(text)
     return queries[0]
 
 
 def parse_condition(text: str, findings: Findings) -> Expr:
     """Return the condition in a text; after an error, which `findings` has, it means nothing."""
-    chunk, *others = _chunks(text, findings)
-    deep = _too_deep(chunk)
+    chunk, *others = _split_queries(text, findings)
+    deep = _find_too_deep(chunk)
     if len(text) > MAX_TEXT or others or deep is not None:
         message = "a condition is one expression, shorter and less nested"
         findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "shorten it")
         return Constant(None)
-    tree = _recognise(chunk, findings, "expr")
+    tree = _parse_tree(chunk, findings, "expr")
     expr: Expr = Constant(None) if tree is None else QueryReader(findings).transform(tree)
-    if (deepest := too_deep_in(expr)) is not None:
-        findings.too_deep(deepest.span, MAX_DEPTH)
+    if (deepest := find_too_deep_in(expr)) is not None:
+        findings.report_too_deep(deepest.span, MAX_DEPTH)
     return expr
 
 
-def _chunks(text: str, findings: Findings) -> Iterator[list[Token]]:
+def _split_queries(text: str, findings: Findings) -> Iterator[list[Token]]:
     """Yield the tokens of each query, including its `;` or a token for the end of the text."""
     chunk: list[Token] = []
     is_first = True
@@ -120,23 +122,23 @@ def _chunks(text: str, findings: Findings) -> Iterator[list[Token]]:
         yield [*chunk, Token("$END", "", at, line, column, end_pos=at)]
 
 
-def _read(text: str, chunk: Sequence[Token], findings: Findings) -> Query | None:
-    deep = _too_deep(chunk)
+def _read_query(text: str, chunk: Sequence[Token], findings: Findings) -> Query | None:
+    deep = _find_too_deep(chunk)
     if deep is not None:
-        findings.too_deep(place_of(deep), MAX_DEPTH)
+        findings.report_too_deep(place_of(deep), MAX_DEPTH)
         return None
-    tree = _recognise(chunk, findings)
+    tree = _parse_tree(chunk, findings)
     if tree is None:
         return None
     query: Query = QueryReader(findings).transform(tree)
-    deepest = too_deep(query)
+    deepest = find_too_deep(query)
     if deepest is not None:
-        findings.too_deep(deepest.span, MAX_DEPTH)
+        findings.report_too_deep(deepest.span, MAX_DEPTH)
         return None
     return replace(query, text=text[chunk[0].start_pos : chunk[-1].start_pos].rstrip())
 
 
-def _too_deep(chunk: Sequence[Token]) -> Token | None:
+def _find_too_deep(chunk: Sequence[Token]) -> Token | None:
     """Return the first parenthesis that is nested deeper than MAX_DEPTH, or None.
 
     Because of this limit, the code that reads the tree may use recursion.
@@ -149,7 +151,7 @@ def _too_deep(chunk: Sequence[Token]) -> Token | None:
     return None
 
 
-def _recognise(
+def _parse_tree(
     chunk: Sequence[Token], findings: Findings, start: str = "query"
 ) -> Tree[Any] | None:
     """Return the parse tree of one query; after an error, report it and return None.
@@ -160,7 +162,7 @@ def _recognise(
     *words, end = chunk
     for place, token in enumerate(words):
         if token.type in UNCLOSED or token.type == STRANGE:
-            _strange(token, findings)
+            _report_strange(token, findings)
             return None
         # The parser may reduce rules before it rejects a token. That cannot be undone, so keep a
         # copy.
@@ -168,7 +170,7 @@ def _recognise(
         try:
             parser.feed_token(token)
         except UnexpectedToken:
-            if before is None or not _as_name(before, chunk, place):
+            if before is None or not _feed_as_name(before, chunk, place):
                 _report_unexpected(parser.accepts(), chunk, place, findings)
                 return None
             _report_reserved(token, findings)
@@ -183,7 +185,7 @@ def _recognise(
     return tree
 
 
-def _as_name(parser: ParserSteps, chunk: Sequence[Token], place: int) -> bool:
+def _feed_as_name(parser: ParserSteps, chunk: Sequence[Token], place: int) -> bool:
     """Feed a reserved word to the parser as a name; return whether the next token may follow it."""
     before, token, after = chunk[place - 1], chunk[place], chunk[place + 1]
     accepted = parser.accepts()
@@ -194,17 +196,17 @@ def _as_name(parser: ParserSteps, chunk: Sequence[Token], place: int) -> bool:
 
 
 def _report_reserved(token: Token, findings: Findings) -> None:
-    message = f"`{cut(token)}` is a reserved word"
-    hint = f"choose another name, or write it in back-ticks: `{cut(token)}`"
+    message = f"`{shorten(token)}` is a reserved word"
+    hint = f"choose another name, or write it in back-ticks: `{shorten(token)}`"
     findings.add("E_RESERVED", place_of(token), message, hint)
 
 
-def _strange(token: Token, findings: Findings) -> None:
+def _report_strange(token: Token, findings: Findings) -> None:
     if token.type in UNCLOSED:
         what, quote = ("string", "'") if token.type == "OPEN_STRING" else ("name", "`")
         message, hint = f"the {what} is not closed", f"close it with {quote}"
     else:
-        message = f"`{cut(token)}` means nothing here"
+        message = f"`{shorten(token)}` means nothing here"
         hint = _INSTEAD.get(token, "leave it out")
     findings.add("E_SYNTAX", place_of(token), message, hint)
 
@@ -214,6 +216,6 @@ def _report_unexpected(
 ) -> None:
     token = chunk[place]
     before = chunk[place - 1] if place else None
-    found = f"`{cut(token)}`" if str(token) else "the end of the text"
+    found = f"`{shorten(token)}`" if str(token) else "the end of the text"
     message = f"{found} where {list_wanted(accepted)} is expected"
-    findings.add("E_SYNTAX", place_of(token), message, remedy(accepted, token, before))
+    findings.add("E_SYNTAX", place_of(token), message, hint_for_token(accepted, token, before))

@@ -15,10 +15,10 @@ from lark import Token
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive, v_args
 
-from topology.model.paths import unquot
+from topology.model.paths import unquote
 from topology.pattern.tree import syntax
-from topology.pattern.tree.errors import Findings, cut, meant
-from topology.pattern.tree.walk import flat
+from topology.pattern.tree.errors import Findings, shorten, suggest
+from topology.pattern.tree.walk import flatten
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
 MAX_PREV: Final = 1_000
@@ -84,10 +84,10 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         self.findings = findings
 
     def disjunction(self, span: syntax.Span, children: list[syntax.Expr]) -> syntax.Expr:
-        return flat(syntax.Or, children, span)
+        return flatten(syntax.Or, children, span)
 
     def conjunction(self, span: syntax.Span, children: list[syntax.Expr]) -> syntax.Expr:
-        return flat(syntax.And, children, span)
+        return flatten(syntax.And, children, span)
 
     def negated(self, span: syntax.Span, children: list[syntax.Expr]) -> syntax.Expr:
         return syntax.Not(children[0], span=span)
@@ -120,7 +120,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         return syntax.IsNull(children[0], negated=len(children) > 2, span=span)
 
     def like(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
-        return syntax.Like(children[0], _unquot(children[1]), span=span)
+        return syntax.Like(children[0], _unquote(children[1]), span=span)
 
     def arithmetic(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
         left, operator, right = children
@@ -139,7 +139,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def literal(self, span: syntax.Span, children: list[Token]) -> syntax.Expr:
         token = children[0]
         if token.type == "STRING":
-            return syntax.Constant(_unquot(token), span=span)
+            return syntax.Constant(_unquote(token), span=span)
         value = {"TRUE": True, "FALSE": False}.get(token.type)
         return syntax.Constant(value, span=span)
 
@@ -165,16 +165,16 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         if not name.quoted and function.lower() in AGGREGATES | FUNCTIONS.keys():
             function = function.lower()
         if function in AGGREGATES and not name.quoted:
-            return self._aggregate(function, arguments, span)
+            return self._make_aggregate(function, arguments, span)
         if not name.quoted and function.lower() == "prev":
-            return self._previous(arguments, span)
+            return self._make_previous(arguments, span)
         groups = [argument for argument in arguments if isinstance(argument, Group)]
         for group in groups:
-            message = f"`{cut(function)}` is not an aggregate, so it cannot take a group"
-            self.findings.add("E_FUNCTION", group.span, message, meant(function, AGGREGATES))
+            message = f"`{shorten(function)}` is not an aggregate, so it cannot take a group"
+            self.findings.add("E_FUNCTION", group.span, message, suggest(function, AGGREGATES))
         return syntax.Call(function, () if groups else tuple(arguments), span=span)
 
-    def _previous(self, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
+    def _make_previous(self, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
         match arguments:
             case [syntax.Ref(alias, path, None)]:
                 return syntax.Previous(alias, path, span=span)
@@ -185,7 +185,9 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         self.findings.add("E_FUNCTION", span, message, "write it like PREV(b.x), PREV(b.x, 2)")
         return syntax.Constant(None, span=span)
 
-    def _aggregate(self, function: str, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
+    def _make_aggregate(
+        self, function: str, arguments: Sequence[Any], span: syntax.Span
+    ) -> syntax.Expr:
         match arguments:
             case [Group(alias, path, before)]:
                 return syntax.AggregateCall(function, alias, path, before, span=span)
@@ -204,7 +206,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         return Group(name.text, rest[0] if rest else (), before, span)
 
     def before(self, _: syntax.Span, children: list[Any]) -> int:
-        self._only_i(children[0])
+        self._check_index_name(children[0])
         return self.int_of(children[-1]) if len(children) > 1 else 0
 
     def ref(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
@@ -218,12 +220,12 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         name = children[0]
         if name.text.lower() in {"first", "last"} and len(children) == 1:
             return syntax.At(1 if name.text.lower() == "first" else -1)
-        self._only_i(name)
+        self._check_index_name(name)
         return syntax.Each(sign * self.int_of(children[-1]) if len(children) > 1 else 0)
 
-    def _only_i(self, name: Name) -> None:
+    def _check_index_name(self, name: Name) -> None:
         if name.text.lower() != "i":
-            message = f"`{cut(name.text)}` is not an index"
+            message = f"`{shorten(name.text)}` is not an index"
             hint = "write i, i-1, first, last or a number from 1"
             self.findings.add("E_INDEX", name.span, message, hint)
 
@@ -233,7 +235,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def name(self, span: syntax.Span, children: list[Token]) -> Name:
         token = children[0]
         quoted = token.type == "QUOTED"
-        return Name(unquot(str(token)) if quoted else str(token), quoted, span)
+        return Name(unquote(str(token)) if quoted else str(token), quoted, span)
 
     def quant(self, _: syntax.Span, children: list[Any]) -> Quant:
         count: Quant = children[0]
@@ -260,7 +262,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         assert found is not None, token
         whole, fraction, unit = found.groups(default="")
         if len(whole) + len(fraction) > MAX_DIGITS:
-            self._too_long(token)
+            self._report_too_long(token)
             return 1
         ns: int
         ns, rest = divmod(int(whole + fraction) * UNITS_NS[unit.lower()], 10 ** len(fraction))
@@ -269,13 +271,13 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
             self.findings.add("E_WINDOW", place_of(token), message, f"write {ns + 1} ns")
             return ns + 1
         if ns > MAX_NS:
-            self._too_long(token)
+            self._report_too_long(token)
         return ns
 
-    def _too_long(self, token: Token) -> None:
+    def _report_too_long(self, token: Token) -> None:
         message = "the duration is longer than 2^62 ns (146 years)"
         self.findings.add("E_WINDOW", place_of(token), message, "write a shorter one")
 
 
-def _unquot(token: Token) -> str:
+def _unquote(token: Token) -> str:
     return token[1:-1].replace("''", "'")

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 from lark import Token
 from lark.visitors import v_args
 
-from topology.pattern.language.expected import unit_meant
+from topology.pattern.language.expected import hint_for_unit
 from topology.pattern.language.expression_text import expression_text
 from topology.pattern.language.read_conditions import ConditionReader, Name, Quant, place
 from topology.pattern.tree.defaults import with_defaults
-from topology.pattern.tree.errors import Findings, cut
+from topology.pattern.tree.errors import Findings, shorten
 from topology.pattern.tree.syntax import (
     AllOf,
     AnyOf,
@@ -36,7 +36,7 @@ from topology.pattern.tree.syntax import (
     Span,
     Strategy,
 )
-from topology.pattern.tree.walk import too_deep_in
+from topology.pattern.tree.walk import find_too_deep_in
 
 _EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": "any"}
 _STRATEGIES: Final[Mapping[str, Strategy]] = {
@@ -79,7 +79,7 @@ class QueryReader(ConditionReader):
                 case Name():
                     fields["name"] = child.text
                 case Duration():
-                    fields["within_ns"] = self._window(child)
+                    fields["within_ns"] = self._check_window(child)
                 case QueryClause():
                     clauses.append(child)
                 case Negation():
@@ -92,7 +92,7 @@ class QueryReader(ConditionReader):
         places = {clause.keyword: clause.span for clause in clauses}
         return Query(span=span, clauses=places, **fields)
 
-    def _window(self, length: Duration) -> int:
+    def _check_window(self, length: Duration) -> int:
         if length.ns <= 0:
             hint = "write more than 0, like 10 s"
             self.findings.add("E_WINDOW", length.span, "the window is empty", hint)
@@ -126,7 +126,7 @@ class QueryReader(ConditionReader):
         return Item(node, edge[0] if edge else None, step.ns if step else None)
 
     def step(self, _: Span, children: list[Duration]) -> Duration:
-        self._window(children[0])
+        self._check_window(children[0])
         return children[0]
 
     def all_of(self, span: Span, children: list[Any]) -> AllOf:
@@ -243,11 +243,11 @@ class QueryReader(ConditionReader):
             return Duration(sign * self.duration_ns(token), span=span)
         unit = children[-1]
         if isinstance(unit, Name):
-            message = f"`{cut(unit.text)}` is not a unit of time"
-            hint = unit_meant(unit.text)
+            message = f"`{shorten(unit.text)}` is not a unit of time"
+            hint = hint_for_unit(unit.text)
         else:
             message = "the duration has no unit"
-            hint = f"write it with one, like {cut(token)} s"
+            hint = f"write it with one, like {shorten(token)} s"
         self.findings.add("E_WINDOW", span, message, hint)
         return Duration(1, span=span)
 
@@ -261,5 +261,5 @@ class QueryReader(ConditionReader):
         if len(children) > 1:
             name = children[1].text
         else:  # An expression too deep to render is refused after the whole query has been read.
-            name = "" if too_deep_in(expr) else expression_text(expr)
+            name = "" if find_too_deep_in(expr) else expression_text(expr)
         return Column(expr, name)

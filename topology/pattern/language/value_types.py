@@ -72,7 +72,7 @@ class ValueTypes:
         """Check an expression that must be TRUE or FALSE."""
         value_type = self.of(expr)
         if value_type in {"number", "text"}:
-            self._never(expr, f"`{expression_text(expr)}` is not a condition", "compare it")
+            self._report_never(expr, f"`{expression_text(expr)}` is not a condition", "compare it")
         elif isinstance(expr, syntax.Constant) and not expr.value:
             self._findings.add("W_ALWAYS_FALSE", expr.span, "this condition never holds")
 
@@ -84,25 +84,25 @@ class ValueTypes:
                     self.condition(each)
                 return "flag"
             case syntax.Test():
-                self._test(expr)
+                self._check_test(expr)
                 return "flag"
             case syntax.Same(paths):
                 for alias in self._aliases:
                     for path in paths:
-                        self._attribute(syntax.Ref(alias, path, span=expr.span))
+                        self._type_of_attribute(syntax.Ref(alias, path, span=expr.span))
                 return "flag"
             case syntax.Negative() | syntax.Arithmetic():
                 for each in expr.children:
                     self._expect(each, "number", "arithmetic needs numbers")
                 return "number"
             case syntax.AggregateCall():
-                return self._aggregate(expr)
+                return self._type_of_aggregate(expr)
             case syntax.Call():
-                return self._call(expr)
+                return self._type_of_call(expr)
             case _:
-                return self._atom(expr)
+                return self._type_of_atom(expr)
 
-    def _atom(self, expr: syntax.Expr) -> ValueType | None:
+    def _type_of_atom(self, expr: syntax.Expr) -> ValueType | None:
         match expr:
             case syntax.Constant(value):
                 self._check_bound(expr)
@@ -112,7 +112,7 @@ class ValueTypes:
             case syntax.Param(name) if name in self._params:
                 return value_type_of(self._params[name])
             case syntax.Ref():
-                return self._attribute(expr)
+                return self._type_of_attribute(expr)
             case syntax.Previous(path=(first,)):
                 return _RESERVED_TYPES.get(first)
             case syntax.RowRef(path=path):
@@ -125,29 +125,29 @@ class ValueTypes:
     def _check_bound(self, constant: syntax.Constant) -> None:
         value = constant.value
         if isinstance(value, float) and not math.isfinite(value):
-            self._never(constant, f"{value} is not a number of the language", "use IS NULL")
+            self._report_never(constant, f"{value} is not a number of the language", "use IS NULL")
         elif isinstance(value, int) and abs(value) >= 10**MAX_INT_DIGITS:
-            self._never(constant, "the number is too long", "shorten it")
+            self._report_never(constant, "the number is too long", "shorten it")
 
-    def _test(self, expr: syntax.Test) -> None:
+    def _check_test(self, expr: syntax.Test) -> None:
         match expr:
             case syntax.Compare(operator, left, right):
-                self._compare(expr, left, right, is_order=operator not in {"=", "!="})
+                self._check_compare(expr, left, right, is_order=operator not in {"=", "!="})
             case syntax.In(operand, values):
                 value_type = self.of(operand)
                 among = {value_type_of(value.value) for value in values} - {"null"}
                 if value_type is not None and among and value_type not in among:
                     shown = f"`{expression_text(operand)}` is {_A[value_type]}, none of these is"
-                    self._never(expr, shown, "compare values of one type")
+                    self._report_never(expr, shown, "compare values of one type")
             case syntax.Between(operand, low, high):
-                self._compare(expr, operand, low, is_order=True)
-                self._compare(expr, operand, high, is_order=True)
+                self._check_compare(expr, operand, low, is_order=True)
+                self._check_compare(expr, operand, high, is_order=True)
             case syntax.IsNull(operand):
                 self.of(operand)
             case syntax.Like(operand):
                 self._expect(operand, "text", "LIKE compares text")
 
-    def _compare(
+    def _check_compare(
         self, whole: syntax.Expr, left: syntax.Expr, right: syntax.Expr, *, is_order: bool
     ) -> None:
         both = (self.of(left), self.of(right))
@@ -156,25 +156,25 @@ class ValueTypes:
             message = "a comparison with NULL is never true"
             self._findings.add("W_ALWAYS_FALSE", whole.span, message, "write IS NULL")
         elif is_order and "flag" in both:
-            self._never(whole, "TRUE and FALSE have no order", "compare with = or !=")
+            self._report_never(whole, "TRUE and FALSE have no order", "compare with = or !=")
         elif one is not None and other is not None and one != other:
             left_shown = f"`{expression_text(left)}` is {_A[one]}"
             shown = f"{left_shown}, `{expression_text(right)}` is {_A[other]}"
-            self._never(whole, shown, "compare values of one type")
+            self._report_never(whole, shown, "compare values of one type")
 
     def _expect(self, expr: syntax.Expr, value_type: ValueType, why: str) -> None:
         found = self.of(expr)
         if found is not None and found not in {value_type, "null"}:
-            self._never(expr, f"`{expression_text(expr)}` is {_A[found]}", why)
+            self._report_never(expr, f"`{expression_text(expr)}` is {_A[found]}", why)
 
-    def _aggregate(self, expr: syntax.AggregateCall) -> ValueType | None:
-        value_type = self._attribute(expr) if expr.path else None
+    def _type_of_aggregate(self, expr: syntax.AggregateCall) -> ValueType | None:
+        value_type = self._type_of_attribute(expr) if expr.path else None
         if expr.function in {"sum", "avg", "stddev"} and value_type not in {None, "number"}:
             message = f"`{expr.function}` takes numbers, which `{'.'.join(expr.path)}` is not"
-            self._never(expr, message, "use count, min or max")
+            self._report_never(expr, message, "use count, min or max")
         return None if expr.function in {"min", "max"} else "number"
 
-    def _call(self, expr: syntax.Call) -> ValueType | None:
+    def _type_of_call(self, expr: syntax.Call) -> ValueType | None:
         takes, gives = _TAKES_AND_GIVES.get(expr.function, (None, None))
         for argument in expr.arguments:
             if takes is None:
@@ -183,7 +183,7 @@ class ValueTypes:
                 self._expect(argument, takes, f"`{expr.function}` takes {_A[takes]}")
         return gives
 
-    def _attribute(self, ref: syntax.Ref | syntax.AggregateCall) -> ValueType | None:
+    def _type_of_attribute(self, ref: syntax.Ref | syntax.AggregateCall) -> ValueType | None:
         first, *rest = ref.path
         if rest and first in _RESERVED_TYPES:
             message = f"`{first}` of an event has no attributes"
@@ -191,5 +191,5 @@ class ValueTypes:
             self._findings.add("E_ATTRIBUTE_UNKNOWN", ref.span, message, hint)
         return _RESERVED_TYPES.get(first)
 
-    def _never(self, expr: syntax.Expr, message: str, hint: str) -> None:
+    def _report_never(self, expr: syntax.Expr, message: str, hint: str) -> None:
         self._findings.add("E_LITERAL", expr.span, message, hint)

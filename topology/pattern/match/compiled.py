@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from topology.model.user_functions import UserFunctions
 from topology.pattern.compile import expression
 from topology.pattern.compile.closures import Binding
-from topology.pattern.compile.rows import up_to
+from topology.pattern.compile.rows import rows_up_to
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.earliest import EarliestStart
 from topology.pattern.match.evaluation import Tactic
@@ -29,16 +29,16 @@ from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.fingerprint import with_functions
-from topology.pattern.tree.mentions import aliases, find_called, looks_back, looks_on
+from topology.pattern.tree.mentions import find_aliases, find_called, looks_back, looks_forward
 from topology.pattern.tree.normal_form import (
     Alternative,
     NormalForm,
     has_choice,
     normalise,
-    timed_apart,
+    separate_timed,
 )
 from topology.pattern.tree.syntax import EVERY_FIELD, Expr, Query
-from topology.pattern.tree.walk import expressions
+from topology.pattern.tree.walk import find_expressions
 
 Slot = tuple[int, int]
 """(alternative, component) or, for a negation, (alternative, number of components + negation)."""
@@ -88,7 +88,7 @@ class PatternShape:
     looks_on: bool
 
     @property
-    def doubles(self) -> bool:
+    def needs_two_windows(self) -> bool:
         """Whether an event may be needed for two windows.
 
         It may matter to matches up to one window away, which are final only one window later.
@@ -126,7 +126,7 @@ class Compiled:
         self.environment = environment
         self.name = query.name
         heeds_errors = query.uncertain != "ignore"
-        self.form = timed_apart(normalise(query)) if heeds_errors else normalise(query)
+        self.form = separate_timed(normalise(query)) if heeds_errors else normalise(query)
         digest = UserFunctions(texts=environment.texts).state_digest(
             {"functions": find_called(query)}
         )
@@ -135,7 +135,7 @@ class Compiled:
         self.tactic: Tactic = tactic_for(layouts)
         self.sets = Sets(layouts[0]) if query.sets else None
         columns = [column.expr for column in query.columns or ()]
-        self.reads_beyond = any(looks_back(expr) or looks_on(expr) for expr in columns)
+        self.reads_beyond = any(looks_back(expr) or looks_forward(expr) for expr in columns)
         self.shows_apart = self.reads_beyond or query.all_rows
         self.steps = None if self.shows_apart else steps_of(layouts)
         self.grading = Grading(layouts) if heeds_errors else None
@@ -150,12 +150,12 @@ class Compiled:
         self.settles = query.matches == "best" and query.skip == "none" and self.grading is None
         if self.shape.looks_on:
             self.span_ns += self.within_ns
-        windows = 1 + self.shape.doubles + self.shape.looks_back + self.shape.looks_on
+        windows = 1 + self.shape.needs_two_windows + self.shape.looks_back + self.shape.looks_on
         self.reach_ns = self.within_ns * windows + (self.form.span_ns - self.within_ns) * 2
         self.filters: dict[Slot, EntryFilter] = {}
         self.untils: dict[Slot, EntryFilter] = {}
         for alternative in self.form.alternatives:
-            self._note_filters(alternative)
+            self._add_filters(alternative)
         self.anchors = frozenset(
             (layout.number, j) for layout in layouts for j in self._anchors_of(layout)
         )
@@ -167,7 +167,7 @@ class Compiled:
         self.ids = MatchIds(self.form)
         self._shown = [_list_shown(alternative) for alternative in self.form.alternatives]
         self._layouts = layouts
-        self._columns = _columns(self.form, environment)
+        self._columns = _compile_columns(self.form, environment)
         self._hidden = {
             (a.number, c.index) for a in self.form.alternatives for c in a.components if c.hidden
         }
@@ -178,17 +178,17 @@ class Compiled:
             return range(layout.count)
         return layout.ends if self.shape.by_end else layout.starts
 
-    def _note_filters(self, alternative: Alternative) -> None:
+    def _add_filters(self, alternative: Alternative) -> None:
         number = alternative.number
         for component in alternative.components:
             slot = (number, component.index)
-            self.filters[slot] = _filter(component.types, component.own, component.alias)
+            self.filters[slot] = _make_filter(component.types, component.own, component.alias)
             if component.until is not None:
                 self.untils[slot] = EntryFilter(component.types)
         count = len(alternative.components)
         for at, blocker in enumerate(alternative.blockers):
-            own = tuple(e for e in blocker.predicates if aliases(e) <= {blocker.alias})
-            self.filters[number, count + at] = _filter(blocker.types, own, blocker.alias)
+            own = tuple(e for e in blocker.predicates if find_aliases(e) <= {blocker.alias})
+            self.filters[number, count + at] = _make_filter(blocker.types, own, blocker.alias)
 
     def decided_ns(self, match: Match) -> int:
         """Return the time after which no event can change the match, if times are exact.
@@ -223,11 +223,11 @@ class Compiled:
         The columns are computed from the match up to that event, or from the whole match for FINAL
         in the query. The column * stands for all fields. Hidden events are left out.
         """
-        whole, columns = self._binding(match), (self._columns or ())[match.alternative]
+        whole, columns = self._binding_of(match), (self._columns or ())[match.alternative]
         for j, entry in match.label():
             if (match.alternative, j) in self._hidden:
                 continue
-            binding: Binding = [*up_to(whole, entry), *whole]
+            binding: Binding = [*rows_up_to(whole, entry), *whole]
             values: dict[str, Any] = {}
             for name, read in columns:
                 value = read(binding)
@@ -237,8 +237,8 @@ class Compiled:
                     values |= value
             yield self.aliases[match.alternative][j], entry, values
 
-    def _binding(self, match: Match) -> Binding:
-        return self._layouts[match.alternative].binding(match.bound)
+    def _binding_of(self, match: Match) -> Binding:
+        return self._layouts[match.alternative].make_binding(match.bound)
 
     def values(
         self, match: Match, payloads: Callable[[Sequence[Entry]], Any] | None = None
@@ -248,7 +248,7 @@ class Compiled:
         `payloads` turns the entries of a group into a value; it is needed only for RETURN *.
         """
         if self._columns is not None:
-            binding = self._binding(match)
+            binding = self._binding_of(match)
             return {name: read(binding) for name, read in self._columns[match.alternative]}
         assert payloads is not None
         values: dict[str, Any] = {}
@@ -277,8 +277,8 @@ def shape_of(form: NormalForm, layouts: Sequence[Layout]) -> PatternShape:
     grows = query.matches == "one" and any(last.minimum != last.maximum for last in lasts)
     prefers = query.matches == "best" and has_choice(form.alternatives)
     goes = query.matches != "one" and any(layout.goes_on for layout in layouts)
-    back = any(looks_back(expr) for expr in expressions(query))
-    on = any(looks_on(expr) for expr in expressions(query))
+    back = any(looks_back(expr) for expr in find_expressions(query))
+    on = any(looks_forward(expr) for expr in find_expressions(query))
     strict = back or on or any(layout.is_strict for layout in layouts)
     return PatternShape(
         by_end=query.strategy == "any",
@@ -294,7 +294,7 @@ def shape_of(form: NormalForm, layouts: Sequence[Layout]) -> PatternShape:
     )
 
 
-def _filter(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> EntryFilter:
+def _make_filter(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> EntryFilter:
     return EntryFilter(types, own, alias if own else "")
 
 
@@ -308,7 +308,7 @@ def _list_shown(alternative: Alternative) -> list[tuple[str, list[int], bool]]:
     return [(name, *rest) for name, rest in found.items() if not name.startswith("_")]
 
 
-def _columns(
+def _compile_columns(
     form: NormalForm, environment: Environment
 ) -> list[list[tuple[str, Callable[[Binding], Any]]]] | None:
     """Return the columns of each alternative, or None for RETURN *."""

@@ -56,7 +56,7 @@ class EarliestStart:
             for j, is_strict in steps:
                 index = place.everything if is_strict else place.components[number][j]
                 # The last entry before that time is one step back.
-                at = index.before_time(reached_ns)
+                at = index.count_before(reached_ns)
                 reached_ns = index.times[at - 1] if at else BEFORE_ALL_NS
                 if reached_ns <= since_ns:
                     return since_ns

@@ -62,7 +62,7 @@ class Place:
         found = [*self.components[alternative], *self.blockers[alternative]]
         return [*found, self.everything]
 
-    def next_one(self, last: Entry) -> Entry | None:
+    def entry_after(self, last: Entry) -> Entry | None:
         """Return the entry directly after `last`, or None if there is none yet.
 
         A STRICT step may take this entry only.

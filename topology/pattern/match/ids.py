@@ -42,31 +42,33 @@ class MatchIds:
         self._is_set = form.query.sets
         self._is_one = form.query.matches in FROM_START and not by_content
         maximal = form.query.matches == "maximal" and not by_content
-        self._skeletons = [_skeleton(each) if maximal else None for each in form.alternatives]
+        self._skeletons = [_labels_of(each) if maximal else None for each in form.alternatives]
 
     def of(self, match: Match) -> bytes:
         if self._is_one:
-            return spell(match.first)
+            return identity_bytes(match.first)
         if self._is_set:
-            return spell(match.last)
+            return identity_bytes(match.last)
         parts = [b"%d" % match.alternative]
         skeleton = self._skeletons[match.alternative]
         if skeleton is None:
             for j, entries in enumerate(match.bound):
                 parts.append(b"/%d" % j)
-                parts += map(spell, entries)
+                parts += map(identity_bytes, entries)
             return b"".join(parts)
-        parts.append(spell(match.last))
+        parts.append(identity_bytes(match.last))
         for (place, part), entries in zip(skeleton, match.bound, strict=True):
             if not entries:
                 parts.append(place + ABSENT)
             elif part != NOTHING:
                 parts.append(place)
-                parts += (spell(entries[-1]),) if part == LAST else map(spell, entries)
+                parts += (
+                    (identity_bytes(entries[-1]),) if part == LAST else map(identity_bytes, entries)
+                )
         return b"".join(parts)
 
 
-def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]] | None:
+def _labels_of(alternative: Alternative) -> list[tuple[bytes, int]] | None:
     """Return for each component its label and which of its events count; None: all events count."""
     components = alternative.components
     if not alternative.is_linear or not all(is_free(alternative, each) for each in components):
@@ -79,7 +81,7 @@ def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]] | None:
     return found
 
 
-def spell(entry: Entry) -> bytes:
+def identity_bytes(entry: Entry) -> bytes:
     """Return the entry's identity as bytes that may be joined unambiguously; they are cached."""
     if not entry.spelled:
         event = entry.event
@@ -88,12 +90,12 @@ def spell(entry: Entry) -> bytes:
     return entry.spelled
 
 
-def spelled_key(partition: Sequence[Any]) -> bytes:
+def key_bytes(partition: Sequence[Any]) -> bytes:
     """Return the partition key as bytes; equal values, like 1 and 1.0, give equal bytes."""
-    return "\0".join(_spelled_value(value) for value in partition).encode()
+    return "\0".join(_format_value(value) for value in partition).encode()
 
 
-def _spelled_value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return f"{type(value).__name__}:{value}"

@@ -14,18 +14,18 @@ from typing import Final, cast
 
 from topology.pattern.compile.closures import Binding
 from topology.pattern.compile.expression import Condition
-from topology.pattern.compile.grading import YES, grade
+from topology.pattern.compile.grading import YES, compile_grade
 from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.mentions import aliases, looks_at_time, looks_back, mentions
+from topology.pattern.tree.mentions import find_aliases, find_mentions, looks_at_time, looks_back
 from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
     Component,
     NormalForm,
     Predicate,
-    asks_for_null,
+    tests_null,
 )
 from topology.pattern.tree.syntax import UNBOUNDED, Expr
 
@@ -53,7 +53,7 @@ class Clause:
 
     def __init__(self, predicate: Predicate, alternative: Alternative, scope: Scope) -> None:
         self.condition = Condition(predicate.expr, scope)
-        self.graded: Graded = grade(predicate.expr, scope)
+        self.graded: Graded = compile_grade(predicate.expr, scope)
         self.aliases = tuple(sorted(predicate.aliases))
         self.whole = tuple(sorted(predicate.whole))
         self.skips_absent = predicate.skips_absent
@@ -78,8 +78,8 @@ class GroupEnd:
     def __init__(self, part: Component, expr: Expr, scope: Scope) -> None:
         self.condition = Condition(expr, scope, vacuous=None)
         self.looks_at_time = looks_at_time(expr)
-        plain = aliases(expr) == {part.alias} and not _looks_at_groups(expr)
-        self.alone: Graded | None = grade(expr, scope) if plain else None
+        plain = find_aliases(expr) == {part.alias} and not _looks_at_groups(expr)
+        self.alone: Graded | None = compile_grade(expr, scope) if plain else None
 
 
 class Tie:
@@ -93,12 +93,12 @@ class Tie:
     """
 
     def __init__(self, expr: Expr, blocker: Blocker, scope: Scope) -> None:
-        others = aliases(expr) - {blocker.alias}
-        slots = () if asks_for_null(expr) else sorted(scope.slots[alias] for alias in others)
+        others = find_aliases(expr) - {blocker.alias}
+        slots = () if tests_null(expr) else sorted(scope.slots[alias] for alias in others)
         self.needed = tuple(slots)
         self.is_own = not others
         self.condition = Condition(expr, scope)
-        self.graded: Graded = grade(expr, scope)
+        self.graded: Graded = compile_grade(expr, scope)
 
 
 class NegationGap:
@@ -141,12 +141,13 @@ class NegationGap:
         ties = [
             Tie(expr, blocker, scope)
             for expr in blocker.predicates
-            if asks_for_null(expr) or aliases(expr) <= scope.slots.keys()
+            if tests_null(expr) or find_aliases(expr) <= scope.slots.keys()
         ]
         self.ties = [tie for tie in ties if not tie.is_own]
         self.own = [tie for tie in ties if tie.is_own]
         self.looks_at_time = any(
-            looks_at_time(expr) and aliases(expr) <= {blocker.alias} for expr in blocker.predicates
+            looks_at_time(expr) and find_aliases(expr) <= {blocker.alias}
+            for expr in blocker.predicates
         )
 
 
@@ -218,18 +219,18 @@ class Layout:
             over.append(min(window_ns, match.bound[j][0].time_ns + length_ns - 1))
         return max([match.last.time_ns, *over])
 
-    def binding(self, bound: Sequence[Sequence[Entry]]) -> Binding:
+    def make_binding(self, bound: Sequence[Sequence[Entry]]) -> Binding:
         return [*bound, *[()] * (self.slots - self.count)]
 
-    def grade(self, clause: Clause, bound: Sequence[Sequence[Entry]]) -> int:
+    def grade_clause(self, clause: Clause, bound: Sequence[Sequence[Entry]]) -> int:
         if clause.skips_absent and not all(bound[j] for j in clause.aliases):
             return YES
-        return clause.graded(self.binding(bound))
+        return clause.graded(self.make_binding(bound))
 
 
 def _looks_at_groups(expr: Expr) -> bool:
     """Return whether the expression has an index or an aggregate, or reads a whole group."""
-    return any(mention.how != "plain" for mention in mentions(expr))
+    return any(mention.how != "plain" for mention in find_mentions(expr))
 
 
 def as_binding(bound: list[list[Entry]]) -> Binding:

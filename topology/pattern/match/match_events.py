@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.operator import State
-from topology.model.payload import writable
+from topology.model.payload import to_writable
 from topology.model.result import (
     RETRACT,
     SURE,
@@ -69,7 +69,7 @@ class MatchEvent:
         self.entry = Entry(event, self.payload)
         self.entry.inner, self.entry.is_sure = self.members, self.is_sure
 
-    def is_as(self, other: MatchEvent) -> bool:
+    def is_same_as(self, other: MatchEvent) -> bool:
         """Return whether those who read the match see no difference."""
         # The texts are compared because 1, 1.0 and true are equal in Python.
         return READ(self) == READ(other) and repr(self.payload) == repr(other.payload)
@@ -93,14 +93,16 @@ MATCH_EVENT: Final = record(
 )
 
 
-def match_event(query: Compiled, result: MatchResult | MatchSetResult, error_ns: int) -> MatchEvent:
+def make_match_event(
+    query: Compiled, result: MatchResult | MatchSetResult, error_ns: int
+) -> MatchEvent:
     """Return the latest state of a match; `error_ns` is the time error of its last event."""
     payload: dict[str, Any] = {"start_ns": result.start_ns, "end_ns": result.end_ns}
     if result.key is not None:
         payload["key"] = result.key
     if isinstance(result, MatchSetResult):
         payload["count"] = result.count
-    payload |= writable(result.values)
+    payload |= to_writable(result.values)
     return MatchEvent(
         query.query.into,
         query.name,
@@ -156,7 +158,7 @@ class MatchTable(Table[Identity, MatchEvent]):
             identity = self._current.get((event.query, event.id))
             if identity is not None:
                 known = self.rows[identity]
-                if known.is_as(event):
+                if known.is_same_as(event):
                     continue
                 del self._current[event.query, event.id]
                 known.is_current = False
@@ -190,7 +192,7 @@ class MatchTable(Table[Identity, MatchEvent]):
         mine = {name: rest.pop(name) for name in list(rest) if name.startswith(self.prefix)}
         for _ in self.read(mine):
             pass
-        self.follow(is_written=True)
+        self.reset_changes(is_written=True)
         for identity, event in list(self.rows.items()):
             if event.into not in types:
                 self.forget(identity)

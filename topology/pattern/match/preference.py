@@ -22,7 +22,7 @@ from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.partial_order import OVER
-from topology.pattern.tree.walk import components
+from topology.pattern.tree.walk import find_components
 
 SOONER, END, LATER = range(3)
 
@@ -37,7 +37,7 @@ class Preference:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        in_text = {each.alias: at for at, each in enumerate(components(layout.node))}
+        in_text = {each.alias: at for at, each in enumerate(find_components(layout.node))}
         self._places = [in_text[part.alias] for part in layout.components]
         ands = [part.beside for part in layout.components]
         cuts = [j for j in range(layout.count) if ands[j] < 0 or ands[j] == j]
@@ -49,12 +49,12 @@ class Preference:
         spelled: list[Any] = []
         for region in self._regions:
             if self._layout.components[region[0]].beside < 0:
-                spelled += self._in_text(region[0], match.bound[region[0]])
+                spelled += self._iter_sequence_key(region[0], match.bound[region[0]])
             else:
-                spelled += self._as_they_come(region, match.bound)
+                spelled += self._iter_time_key(region, match.bound)
         return (*spelled, *self._layout.alternative.branches)
 
-    def _in_text(self, j: int, entries: Sequence[Entry]) -> Iterator[Any]:
+    def _iter_sequence_key(self, j: int, entries: Sequence[Entry]) -> Iterator[Any]:
         part = self._layout.components[j]
         yield from part.branches
         for entry in entries:
@@ -63,7 +63,7 @@ class Preference:
         if len(entries) < self._layout.maximum[j]:
             yield END
 
-    def _as_they_come(self, region: range, bound: Sequence[Sequence[Entry]]) -> Iterator[Any]:
+    def _iter_time_key(self, region: range, bound: Sequence[Sequence[Entry]]) -> Iterator[Any]:
         taken = dict.fromkeys(region, 0)
         yield from self._layout.components[region[0]].branches
         members = [(entry, j) for j in region for entry in bound[j]]

@@ -79,7 +79,7 @@ class Ranges:
         Return False if there can be no match.
         """
         last, views, highs = parts.count - 1, self.views, self.highs
-        low = views[0].before_time(since_ns)
+        low = views[0].count_before(since_ns)
         for p in range(last + 1):
             self.lows[p] = low
             enough = low + parts.minimum[p]
@@ -94,9 +94,9 @@ class Ranges:
     def before(self, p: int, entry: Entry) -> int:
         """Return how many of the entries at position `p` may come before `entry`."""
         view = self.views[p]
-        return view.position(entry.key) if self.by_key else view.before_time(entry.time_ns)
+        return view.position(entry.key) if self.by_key else view.count_before(entry.time_ns)
 
     def behind(self, p: int, entry: Entry) -> int:
         """Return the index of the first entry at position `p` that may come after `entry`."""
         view = self.views[p]
-        return view.behind(entry.key) if self.by_key else view.up_to_time(entry.time_ns)
+        return view.behind(entry.key) if self.by_key else view.count_up_to(entry.time_ns)

@@ -59,15 +59,15 @@ class Sets:
         for p in range(last + 1):
             minimum = parts.minimum[p]
             if not parts.is_group[p]:
-                ways.choose(instants[p], instants[p])
+                ways.add_position(instants[p], instants[p])
             elif p == last or not parts.is_group[p + 1]:
                 ways.filling, ways.minimum = instants[p], minimum
             else:
-                borders = _borders(instants[p], instants[p + 1], minimum)
+                borders = _find_borders(instants[p], instants[p + 1], minimum)
                 enough = [instants[p][at - minimum + 1] for at in borders]
-                ways.choose([instants[p][at] for at in borders], enough)
+                ways.add_position([instants[p][at] for at in borders], enough)
         end = [(inf,) if parts.by_key else inf]
-        ways.choose(end, end)
+        ways.add_position(end, end)
         return ways.sums[-1]
 
 
@@ -89,7 +89,7 @@ class Ways:
         self.filling: Instants = []
         self.minimum = 0
 
-    def choose(self, choices: Instants, enough: Instants) -> None:
+    def add_position(self, choices: Instants, enough: Instants) -> None:
         """Add a position with these choices.
 
         The choice at the position before must be earlier than the element of `enough` at the same
@@ -110,7 +110,7 @@ class Ways:
         self.sums = list(accumulate(ways, initial=0))
 
 
-def _borders(group: Instants, following: Instants, minimum: int) -> list[int]:
+def _find_borders(group: Instants, following: Instants, minimum: int) -> list[int]:
     """Return the positions of entries that may be the last of a group before another group.
 
     No entry of the group is between such an entry and the next group's first entry after it.

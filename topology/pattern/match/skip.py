@@ -34,7 +34,7 @@ class Barrier(NamedTuple):
         return start < self.key or (self.includes and start == self.key)
 
 
-def after(match: Match, mode: str, components: Sequence[int], end_ns: int) -> Barrier:
+def barrier_after(match: Match, mode: str, components: Sequence[int], end_ns: int) -> Barrier:
     """Return the barrier that an accepted match sets for the matches that follow it.
 
     `components` are those of SKIP TO's alias. `end_ns` is the end of the match, which may be the

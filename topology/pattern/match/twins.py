@@ -55,9 +55,9 @@ class Twins:
             taken = zip(self._aliases[match.alternative], match.bound, strict=True)
             members = tuple([(alias, tuple(entries)) for alias, entries in taken if entries])
             alike.setdefault(members, []).append(match)
-        return [self._first_decided(twins) for twins in alike.values()]
+        return [self._select_first_decided(twins) for twins in alike.values()]
 
-    def _first_decided(self, twins: Sequence[Match]) -> Match:
+    def _select_first_decided(self, twins: Sequence[Match]) -> Match:
         if len(twins) == 1:
             return twins[0]
         settled_ns = [self._layouts[match.alternative].settled_ns(match) for match in twins]

@@ -87,7 +87,7 @@ class Admission:
         """Return the outcome of an event that must not be accepted, or "" if it may be accepted.
 
         An event before `frontier_ns` is EXPIRED. CONFLICT only means that an entry with the same
-        identity is stored; `of_known` then distinguishes a duplicate from a conflict.
+        identity is stored; `outcome_of_known` then distinguishes a duplicate from a conflict.
         """
         if identity in self.retained:
             return CONFLICT
@@ -100,9 +100,9 @@ class Admission:
             return UNSURE
         return REFUSED if len(self.retained) >= self.max_retained else ""
 
-    def of_known(self, entry: Entry) -> str:
+    def outcome_of_known(self, entry: Entry) -> str:
         """Return DUPLICATE or CONFLICT for an entry whose identity is already stored."""
-        is_copy = self.retained[entry.identity].is_copy_of(entry)
+        is_copy = self.retained[entry.identity].is_duplicate_of(entry)
         return DUPLICATE if is_copy else CONFLICT
 
     def keep(self, entry: Entry) -> bool:
@@ -120,7 +120,7 @@ class Admission:
                 if entry.inner is None:
                     self.freed.append(entry)
 
-    def take_out(self, entry: Entry) -> None:
+    def remove(self, entry: Entry) -> None:
         """Remove the entry of a retracted match, which its indexes have already dropped."""
         entry.places = 0
         self.retained.pop(entry.identity, None)
@@ -209,7 +209,9 @@ class PartitionGroup:
         self.filters = list(asked)
         self.wirings = [Wiring(number, query, self.filters) for number, query in queries]
         self._tests = [
-            expression.own(each.own, each.alias, query.environment) if each.own else None
+            expression.compile_own_test(each.own, each.alias, query.environment)
+            if each.own
+            else None
             for each, query in asked.items()
         ]
         self._is_tested = any(test is not None for test in self._tests)
@@ -230,17 +232,17 @@ class PartitionGroup:
         """Return the numbers of the filters that the entry passes."""
         known = self._by_type.get(entry.type)
         if known is None:
-            known = self._remember(entry.type)
+            known = self._find_filters(entry.type)
         if not self._is_tested:
             return known
         tests = self._tests
         return [n for n in known if (test := tests[n]) is None or test(entry)]
 
-    def asks_for(self, type_: str) -> bool:
+    def uses_type(self, type_: str) -> bool:
         """Return whether any query of the group may use an event of this type."""
-        return self.strict_everywhere or bool(self._remember(type_))
+        return self.strict_everywhere or bool(self._find_filters(type_))
 
-    def _remember(self, type_: str) -> list[int]:
+    def _find_filters(self, type_: str) -> list[int]:
         """Return the numbers of the filters that accept the event type, and cache them."""
         filters = enumerate(self.filters)
         known = [n for n, each in filters if not each.types or type_ in each.types]
@@ -250,7 +252,7 @@ class PartitionGroup:
 
     def put(self, entry: Entry, filters: Sequence[int]) -> PartitionIndex | None:
         """Add the entry to its partition index and return that index; None if it has none."""
-        partition = self._partition_of(entry) if filters else None
+        partition = self._make_partition(entry) if filters else None
         if partition is None:
             return None
         partition.take(entry, filters)
@@ -266,7 +268,7 @@ class PartitionGroup:
         key = self._partition(entry)
         return None if key is None else self.partitions.get(key)
 
-    def runs_around(self, entry: Entry) -> list[Run]:
+    def find_affected_runs(self, entry: Entry) -> list[Run]:
         """Return the runs that the entry may affect.
 
         These are the runs of its partition, and all runs with a STRICT step that looks at every
@@ -278,24 +280,24 @@ class PartitionGroup:
             runs |= dict.fromkeys(run for run in self.runs() if run.query.shape.everywhere)
         return list(runs)
 
-    def take_out(self, entry: Entry) -> None:
+    def remove(self, entry: Entry) -> None:
         """Remove the entry from all indexes that contain it."""
         partition = self.known_partition_of(entry)
         if partition is not None:
             for number in self.filters_of(entry):
                 partition.indexes[number].remove(entry)
 
-    def recall(self, entry: Entry, state: dict[str, Any]) -> None:
+    def restore_retracted(self, entry: Entry, state: dict[str, Any]) -> None:
         """Restore the results found from a match that was retracted before the state was written.
 
         The rows of these results are taken out of `state`.
         """
-        partition = self._partition_of(entry) if self.filters_of(entry) else None
+        partition = self._make_partition(entry) if self.filters_of(entry) else None
         if partition is not None:
             for run in partition.runs:
-                run.recall(entry, state)
+                run.restore_retracted(entry, state)
 
-    def _partition_of(self, entry: Entry) -> PartitionIndex | None:
+    def _make_partition(self, entry: Entry) -> PartitionIndex | None:
         """Return the entry's partition index, and create it if needed.
 
         Return None if the entry has no value for the key, or if `max_partitions` is reached.
@@ -339,7 +341,7 @@ class PartitionGroup:
             oldest_ns: int | None = None
             for index in partition.indexes:
                 times = index.times
-                if times and times[0] < since_ns and (is_whole or index.has_enough(since_ns)):
+                if times and times[0] < since_ns and (is_whole or index.is_purge_due(since_ns)):
                     left += index.purge(since_ns)
                 if times and (oldest_ns is None or times[0] < oldest_ns):
                     oldest_ns = times[0]
@@ -354,7 +356,7 @@ class PartitionGroup:
         return left
 
 
-def alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
+def group_by_partition(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
     """Return the queries grouped by partition key, each with its position in `queries`."""
     groups: dict[Any, list[tuple[int, Compiled]]] = {}
     for number, query in enumerate(queries):

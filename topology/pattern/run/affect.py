@@ -76,7 +76,7 @@ class Affected:
         )
 
     @property
-    def doubts_apart(self) -> bool:
+    def doubts_independently(self) -> bool:
         """Whether events have errors, and each puts matches in doubt independently of the others.
 
         It is False for a query with SKIP that waits for a quality target. There, each evaluation of
@@ -86,7 +86,7 @@ class Affected:
             return False
         return self._at.wiring.target_ns is None or not self._at.query.shape.skips
 
-    def concerns(self, filters: Sequence[int]) -> bool:
+    def uses_any(self, filters: Sequence[int]) -> bool:
         """Return whether the query uses any of these filters."""
         return not self._at.wiring.filters.isdisjoint(filters)
 
@@ -99,11 +99,11 @@ class Affected:
         mine = self._at.wiring.filters.intersection(filters)
         if not mine and not shape.strict:
             return []
-        is_in_doubt, doubts_apart = self._at.doubt.margin_ns > 0, self.doubts_apart
+        is_in_doubt, doubts_apart = self._at.doubt.margin_ns > 0, self.doubts_independently
         if not in_order or (is_in_doubt and query.possible is not None):
-            anchors = self._out_of_order(entry)
+            anchors = self._find_affected_out_of_order(entry)
         else:
-            anchors = self._in_order(entry, mine)
+            anchors = self._find_affected_in_order(entry, mine)
             if is_in_doubt and not doubts_apart:
                 affected = {
                     anchor.key: anchor for anchor in (*anchors, *self._find_undecided(entry))
@@ -134,25 +134,25 @@ class Affected:
         opens = not shape.by_end or shape.looks_ahead or shape.skips
         return self.span_ns if opens else self._at.doubt.margin_ns
 
-    def _in_order(self, entry: Entry, mine: frozenset[int]) -> list[Entry]:
+    def _find_affected_in_order(self, entry: Entry, mine: frozenset[int]) -> list[Entry]:
         wiring, shape = self._at.wiring, self._at.query.shape
         if shape.by_end:
             if shape.looks_ahead and mine & wiring.blockers:
                 return self.anchors(entry.time_ns - self.span_ns, entry.time_ns)
             return [entry] if mine & wiring.anchors else []
         if self._at.query.query.matches in FROM_START:
-            woken = self._woken(mine, entry)
+            woken = self._find_woken(mine, entry)
             if mine & wiring.anchors:
                 woken.append(entry)
             return woken
         if mine & wiring.enders or (shape.has_end_negation and mine & wiring.blockers):
-            return self.anchors(self._earliest_ns(entry), entry.time_ns)
+            return self.anchors(self._find_earliest_ns(entry), entry.time_ns)
         return []
 
-    def _earliest_ns(self, entry: Entry) -> int:
+    def _find_earliest_ns(self, entry: Entry) -> int:
         """Return the time before which no start has a match that the entry ends or forbids."""
         since_ns, earliest = entry.time_ns - self.span_ns, self._at.query.earliest
-        if earliest is None or (self._at.doubt.margin_ns and not self.doubts_apart):
+        if earliest is None or (self._at.doubt.margin_ns and not self.doubts_independently):
             return since_ns
         since_ns = entry.time_ns - self._at.query.within_ns
         return earliest.before(self._at.place, entry, since_ns)
@@ -167,7 +167,7 @@ class Affected:
             if (unit := known(anchor.key)) is not None and unit.is_undecided(time_ns)
         ]
 
-    def _out_of_order(self, entry: Entry) -> list[Entry]:
+    def _find_affected_out_of_order(self, entry: Entry) -> list[Entry]:
         shape, time_ns, span_ns = self._at.query.shape, entry.time_ns, self.span_ns
         margin_ns = self._at.doubt.margin_ns
         if shape.by_end:
@@ -180,7 +180,7 @@ class Affected:
         anchors = self.anchors(since_ns, until_ns)
         if margin_ns and self._at.query.possible is not None:
             return anchors  # The match may have been found when errors were smaller than now.
-        looks_further = margin_ns > 0 and not self.doubts_apart
+        looks_further = margin_ns > 0 and not self.doubts_independently
         known = self._at.units.get
         return [
             anchor
@@ -191,7 +191,7 @@ class Affected:
             or (looks_further and unit.is_undecided(time_ns))
         ]
 
-    def around(self, entry: Entry) -> list[Entry]:
+    def find_around(self, entry: Entry) -> list[Entry]:
         """Return the anchors of all units whose matches the entry may affect in any role."""
         reach_ns = self._at.query.reach_ns + 3 * self._at.doubt.margin_ns
         return self.anchors(entry.time_ns - reach_ns, entry.time_ns + reach_ns)
@@ -201,7 +201,7 @@ class Affected:
         cuts = []
         for number in self._at.wiring.anchors:
             index = self._at.indexes[number]
-            low, high = index.before_time(since_ns), index.up_to_time(until_ns)
+            low, high = index.count_before(since_ns), index.count_up_to(until_ns)
             cuts.append(index.entries[low:high])
         if len(cuts) == 1:
             return cuts[0]
@@ -218,7 +218,7 @@ class Affected:
         for slot in (ANY_SLOT,) if waits is None else waits:
             self._waiting.setdefault(slot, {})[unit.anchor.key] = unit
 
-    def _woken(self, filters: Iterable[int], entry: Entry) -> list[Entry]:
+    def _find_woken(self, filters: Iterable[int], entry: Entry) -> list[Entry]:
         """Return the anchors of the waiting units that this entry may change.
 
         Units whose window ended before the entry stop waiting.
@@ -242,10 +242,10 @@ def _is_in_doubt(unit: MatchUnit | None, entry: Entry, span_ns: int) -> bool:
     if unit is None:
         return False
     low_ns, high_ns = entry.low_ns - span_ns, entry.high_ns + span_ns
-    return any(_meets(found.match.bound, low_ns, high_ns) for found in unit.found.values())
+    return any(_overlaps(found.match.bound, low_ns, high_ns) for found in unit.found.values())
 
 
-def _meets(bound: Bound, low_ns: int, high_ns: int) -> bool:
+def _overlaps(bound: Bound, low_ns: int, high_ns: int) -> bool:
     """Return whether the time range of a match's members overlaps low_ns..high_ns."""
     return any(one.high_ns >= low_ns for entries in bound for one in entries) and any(
         one.low_ns <= high_ns for entries in bound for one in entries
@@ -278,20 +278,20 @@ class SureUnits:
             self.drop(key)
         if range_ is not None:
             self._ranges[key] = range_
-            insort(self._by_length.setdefault(_bits(range_), []), range_)
+            insort(self._by_length.setdefault(_bit_length_of(range_), []), range_)
 
     def drop(self, key: Key) -> None:
         """Remove the unit whose anchor has this key, if it is here."""
         range_ = self._ranges.pop(key, None)
         if range_ is None:
             return
-        bits = _bits(range_)
+        bits = _bit_length_of(range_)
         alike = self._by_length[bits]
         del alike[bisect_left(alike, range_)]
         if not alike:
             del self._by_length[bits]
 
-    def around(self, entry: Entry, within_ns: int) -> list[MatchUnit]:
+    def find_around(self, entry: Entry, within_ns: int) -> list[MatchUnit]:
         """Return the units whose time range comes within `within_ns` of the entry's own."""
         low_ns, high_ns = entry.low_ns - within_ns, entry.high_ns + within_ns
         found: list[MatchUnit] = []
@@ -312,5 +312,5 @@ def _range_of(unit: MatchUnit) -> TimeRange | None:
     return low_ns, max([entry.high_ns for entry in members]), unit.anchor.key, unit
 
 
-def _bits(range_: TimeRange) -> int:
+def _bit_length_of(range_: TimeRange) -> int:
     return (range_[1] - range_[0]).bit_length()

@@ -14,8 +14,8 @@ SKIP chooses among all visible matches of a run (`selection`).
 
 With ALL ROWS PER MATCH, each event of a match is a result, whose id begins with the match's id.
 Columns with PREV or NEXT may read events outside the match. These results are computed whenever
-their unit is emitted (`shown_results`). Decided ones stay as they were emitted, because the events
-around them may have been purged.
+their unit is emitted (`find_shown_results`). Decided ones stay as they were emitted, because the
+events around them may have been purged.
 
 Cost: O(matches of the unit), and that of SKIP. ALL ROWS costs O(rows²) if a column looks at all
 rows up to its own.
@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from topology.model.result import UNCERTAIN, result_id
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.ids import spell
+from topology.pattern.match.ids import identity_bytes
 from topology.pattern.match.skip import Barrier
 from topology.pattern.run.query import PartitionQuery
 from topology.pattern.run.selection import Selection
@@ -51,7 +51,9 @@ class Visibility:
         self.selection = Selection(at.query) if at.query.shape.skips else None
         self._again: dict[Key, None] = {}
 
-    def of_all(self, units: Iterable[MatchUnit]) -> list[tuple[MatchUnit, dict[str, FoundMatch]]]:
+    def select_changed(
+        self, units: Iterable[MatchUnit]
+    ) -> list[tuple[MatchUnit, dict[str, FoundMatch]]]:
         """Return the matches that may be emitted, as units, each with its matches by id.
 
         With SKIP, these are all units with changes: the given ones, and those whose matches SKIP
@@ -120,18 +122,18 @@ class Visibility:
         for unit in units:
             selection.replace(unit.anchor.key, self.of(unit))
 
-    def decided_barrier(self, selection: Selection) -> Barrier:
+    def find_barrier(self, selection: Selection) -> Barrier:
         """Return the barrier that the decided matches set for the matches after them.
 
         With SKIP, matches are decided in the order of their starts.
         """
         self._pass_to_skip(selection, ())
-        return selection.decided_barrier(self._at.now.frontier_ns)
+        return selection.find_barrier(self._at.now.frontier_ns)
 
     def let_go(self) -> None:
         """Forget the visible matches at a purge, but keep the barrier after the decided ones."""
         if self.selection is not None:
-            self.selection.barrier = self.decided_barrier(self.selection)
+            self.selection.barrier = self.find_barrier(self.selection)
             self.selection.clear()
 
 
@@ -139,20 +141,22 @@ ROW_DIGITS = 16
 """The number of digits of a row's id that follow the id of its match."""
 
 
-def shown_results(
+def find_shown_results(
     at: PartitionQuery, unit: MatchUnit, visible: Mapping[str, FoundMatch]
 ) -> dict[str, FoundMatch]:
     """Return the results to show for the visible matches, by result id."""
-    at.query.environment.neighbours.look_at(at.place.everything, at.query.within_ns)
+    at.query.environment.neighbours.set_events(at.place.everything, at.query.within_ns)
     shown: dict[str, FoundMatch] = {}
     for id_, found in visible.items():
         is_decided = found.decided_ns < at.now.frontier_ns
-        emitted = dict(_emit(unit, id_)) if is_decided else {}
-        shown |= emitted or dict(_make(at.query, id_, found))
+        emitted = dict(_find_emitted(unit, id_)) if is_decided else {}
+        shown |= emitted or dict(_make_result_rows(at.query, id_, found))
     return shown
 
 
-def _make(query: Compiled, id_: str, found: FoundMatch) -> Iterator[tuple[str, FoundMatch]]:
+def _make_result_rows(
+    query: Compiled, id_: str, found: FoundMatch
+) -> Iterator[tuple[str, FoundMatch]]:
     match, confidence = found.match, found.confidence
     if query.reads_beyond:
         low_ns = match.first.low_ns - query.within_ns
@@ -164,13 +168,13 @@ def _make(query: Compiled, id_: str, found: FoundMatch) -> Iterator[tuple[str, F
         yield id_, FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
         return
     for alias, entry, values in query.rows(match):
-        row_id = id_ + result_id(spell(entry))[:ROW_DIGITS]
+        row_id = id_ + result_id(identity_bytes(entry))[:ROW_DIGITS]
         row = FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
         row.row = (alias, entry)
         yield row_id, row
 
 
-def _emit(unit: MatchUnit, id_: str) -> Iterator[tuple[str, FoundMatch]]:
+def _find_emitted(unit: MatchUnit, id_: str) -> Iterator[tuple[str, FoundMatch]]:
     """Yield the results of this match that consumers have, with their ids."""
     for known, current in unit.emitted.items():
         if current.live and known.startswith(id_):

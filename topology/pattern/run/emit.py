@@ -36,7 +36,7 @@ from topology.model.result import (
 )
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match, Stretch
-from topology.pattern.match.match_events import MatchEvent, match_event
+from topology.pattern.match.match_events import MatchEvent, make_match_event
 from topology.pattern.run.unit import FoundMatch, MatchUnit
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
@@ -73,7 +73,7 @@ class Change:
         self.final = final
 
 
-def changes(
+def make_changes(
     unit: MatchUnit,
     visible: Mapping[str, FoundMatch],
     frontier_ns: int,
@@ -97,13 +97,13 @@ def changes(
         is_final = found.decided_ns < frontier_ns
         becomes_final = is_final and not current.final and found.decided_ns < finals_until_ns
         before = current.content
-        is_news = becomes_final or not _same(before, found)
+        is_news = becomes_final or not _is_same(before, found)
         op = current.show(found, is_news=is_news, is_final=is_final)
         if op != NO_NEWS:
             yield Change(op, id_, current.revision, before, found, is_final)
 
 
-def _same(one: FoundMatch, other: FoundMatch) -> bool:
+def _is_same(one: FoundMatch, other: FoundMatch) -> bool:
     if one is other:
         return True
     # The texts are compared because 1, 1.0 and true are equal in Python; most results have None.
@@ -112,7 +112,7 @@ def _same(one: FoundMatch, other: FoundMatch) -> bool:
         return False
     was, now = one.match, other.match
     if one.row is None or other.row is None:
-        return was.is_as(now)
+        return was.is_same_as(now)
     # Only SQL has rows, and it has no FOR, so both ends are times of events.
     times = (was.first.time_ns, was.last.time_ns)
     return one.row[0] == other.row[0] and times == (now.first.time_ns, now.last.time_ns)
@@ -162,23 +162,23 @@ class MatchEmitter:
         """Append a finding for every change and overflow since the last call."""
         self.has_news = False
         if len(self._changes) > 1:
-            self._changes.sort(key=_order)
+            self._changes.sort(key=_sort_key)
         for _, query, partition, change in self._changes:
-            result = self._result(query, partition, change, at_ns)
+            result = self._make_result(query, partition, change, at_ns)
             self._findings.append(result)
             if query.query.into in self._read:
                 error_ns = change.found.match.last.event.error_ns
-                self.matches.append(match_event(query, result, error_ns))
+                self.matches.append(make_match_event(query, result, error_ns))
         self._changes.clear()
         self._members.clear()
         self._payloads.clear()
         for query, unit in self._overflowed:
-            anchor = member(unit.anchor, "")
+            anchor = make_member(unit.anchor, "")
             shown = len(unit.found)
             self._findings.append(Overflow(at_ns, self._stream, query.name, anchor, shown))
         self._overflowed.clear()
 
-    def _result(
+    def _make_result(
         self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int
     ) -> MatchResult | MatchSetResult:
         match = change.found.match
@@ -191,7 +191,7 @@ class MatchEmitter:
             change.op,
             change.revision,
             change.final,
-            self._confidence(query, change),
+            self._confidence_of(query, change),
             match.first.time_ns,
             query.end_ns(match),
         )
@@ -202,7 +202,7 @@ class MatchEmitter:
             values = query.values(match, self._payloads_of) if made is None else dict(made)
             if change.found.row is not None:
                 alias, entry = change.found.row
-                return MatchResult(*head, values, [member(entry, alias)], key)
+                return MatchResult(*head, values, [make_member(entry, alias)], key)
             members = self._members_of(match, aliases)
             result = MatchResult(*head, values, members, key)
             # The first member may be part of an inner match, which started earlier.
@@ -212,11 +212,11 @@ class MatchEmitter:
         if change.op == UPDATE:
             before = change.before.match.bound
             for alias, mine, known in zip(aliases, match.bound, before, strict=True):
-                joined += [member_range(alias, run) for run in runs_beyond(mine, known)]
-        ranges = list(map(member_range, aliases, match.bound))
+                joined += [make_member_range(alias, run) for run in split_at_known(mine, known)]
+        ranges = list(map(make_member_range, aliases, match.bound))
         return MatchSetResult(*head, {}, query.sets.count(match.bound), ranges, joined, key)
 
-    def _confidence(self, query: Compiled, change: Change) -> str:
+    def _confidence_of(self, query: Compiled, change: Change) -> str:
         """Return the confidence of a result, lowered if only the end of the input decides it.
 
         Such a result is UNPROVEN if its query waits for the decision before emitting. A result that
@@ -252,7 +252,7 @@ class MatchEmitter:
                         in_order = False
                         continue
                     if found is None or found.alias != alias:
-                        found = member(entry, alias)
+                        found = make_member(entry, alias)
                     members.append(found)
         if not in_order:
             members.sort(key=BY_TIME)
@@ -262,7 +262,7 @@ class MatchEmitter:
         known = (id(stretch.whole), alias)
         found = self._members.get(known)
         if found is None:
-            found = self._members[known] = [member(entry, alias) for entry in stretch.whole]
+            found = self._members[known] = [make_member(entry, alias) for entry in stretch.whole]
         return found
 
     def _payloads_of(self, entries: Sequence[Entry]) -> list[Any]:
@@ -275,7 +275,7 @@ class MatchEmitter:
         return whole[entries.low : entries.high]
 
 
-def member(entry: Entry, alias: str) -> Member:
+def make_member(entry: Entry, alias: str) -> Member:
     """Return the entry as a member of a result; it is cached until the alias changes."""
     found = entry.member
     if found is None or found.alias != alias:
@@ -283,11 +283,13 @@ def member(entry: Entry, alias: str) -> Member:
     return found
 
 
-def member_range(alias: str, entries: Sequence[Entry]) -> MemberRange:
-    return MemberRange(alias, len(entries), member(entries[0], alias), member(entries[-1], alias))
+def make_member_range(alias: str, entries: Sequence[Entry]) -> MemberRange:
+    return MemberRange(
+        alias, len(entries), make_member(entries[0], alias), make_member(entries[-1], alias)
+    )
 
 
-def runs_beyond(entries: Sequence[Entry], known: Sequence[Entry]) -> list[list[Entry]]:
+def split_at_known(entries: Sequence[Entry], known: Sequence[Entry]) -> list[list[Entry]]:
     """Return the entries that are not in `known`, as runs split at each known entry between."""
     before = set(known)
     runs: list[list[Entry]] = [[]]
@@ -299,7 +301,7 @@ def runs_beyond(entries: Sequence[Entry], known: Sequence[Entry]) -> list[list[E
     return runs if runs[-1] else runs[:-1]
 
 
-def _order(taken: tuple[int, Compiled, Sequence[Any], Change]) -> Any:
+def _sort_key(taken: tuple[int, Compiled, Sequence[Any], Change]) -> Any:
     number, _, _, change = taken
     match, row = change.found.match, change.found.row
     at = () if row is None else row[1].key

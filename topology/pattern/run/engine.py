@@ -49,7 +49,7 @@ from topology.pattern.match.match_events import MatchTable
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.run.admit import CONFLICT, IRRELEVANT, STORED, Admission
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.level import QueryLevel, by_level
+from topology.pattern.run.level import QueryLevel, group_by_level
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
 
@@ -102,7 +102,7 @@ class Engine:
         self.findings: list[Finding] = []
         self.levels: list[QueryLevel] = []
         feeds: list[tuple[Compiled, QueryLevel]] = []
-        levels = by_level(queries)
+        levels = group_by_level(queries)
         read = frozenset[str]().union(*(types for types, _ in levels))
         for types, mine in levels:
             level = QueryLevel(
@@ -172,9 +172,9 @@ class Engine:
         """The number of stored entries: events, and matches that queries read."""
         return len(self._admission.retained)
 
-    def asks_for(self, type_: str) -> bool:
+    def uses_type(self, type_: str) -> bool:
         """Return whether any query may use events of this type."""
-        return any(group.asks_for(type_) for level in self.levels for group in level.groups)
+        return any(group.uses_type(type_) for level in self.levels for group in level.groups)
 
     # -- events -------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Engine:
             self.on_time(at_ns - 1)
         word = admission.refusal(entry.event, entry.identity, now.frontier_ns)
         if word:
-            word = admission.of_known(entry) if word == CONFLICT else word
+            word = admission.outcome_of_known(entry) if word == CONFLICT else word
         elif (
             group is not None
             and not entry.event.error_ns
@@ -208,7 +208,7 @@ class Engine:
             for run in partition.runs:
                 begun_ns = meter.begin() if is_timed else 0
                 if not run.follow(entry, filters, in_order=in_order):
-                    level.note_changed(run, entry, filters, at_ns, in_order=in_order)
+                    level.mark_changed(run, entry, filters, at_ns, in_order=in_order)
                 if is_timed:
                     meter.end(run.query.name, begun_ns)
             if level.is_due:
@@ -217,11 +217,11 @@ class Engine:
             for each in self.levels:
                 each.put(entry, at_ns)
             word = STORED if admission.keep(entry) else IRRELEVANT
-            self._settle(at_ns)
+            self._emit_changes(at_ns)
         self.counts[word] += 1
         return word
 
-    def pass_by(self, event: Event) -> str:
+    def accept_unused(self, event: Event) -> str:
         """Process an event of a type that no query uses, and return its outcome as `accept` does.
 
         No entry is made for the event.
@@ -232,31 +232,31 @@ class Engine:
         if not word:
             word = IRRELEVANT
             for level in self.levels:
-                level.pass_by(event.ref_time_ns, event.error_ns)
+                level.record_time(event.ref_time_ns, event.error_ns)
             if any(level.is_due for level in self.levels):
-                self._settle(event.at_ns)
+                self._emit_changes(event.at_ns)
         self.counts[word] += 1
         return word
 
-    def _settle(self, at_ns: int) -> None:
+    def _emit_changes(self, at_ns: int) -> None:
         """Emit changes level by level, and pass changed matches to the levels that read them."""
         for level in self.levels:
             level.settle(at_ns)
             if level.emitter.matches:
-                self._hand_up(level)
+                self._pass_up_matches(level)
 
-    def _hand_up(self, level: QueryLevel) -> None:
+    def _pass_up_matches(self, level: QueryLevel) -> None:
         """Replace the matches that this level has changed in the levels that read them."""
         old, new = self._matches.take(level.emitter.matches)
         level.emitter.matches.clear()
         for entry in old:
-            self._admission.take_out(entry)
+            self._admission.remove(entry)
         room = max(0, self._admission.max_retained - len(self._admission.retained))
         for entry in new[room:]:
             self._matches.forget(entry.identity)
         self._left_out += len(new[room:])
         for reader in self.levels:
-            reader.exchange(old, new[:room])
+            reader.replace_matches(old, new[:room])
         for entry in new[:room]:
             self._admission.keep(entry)
 
@@ -276,13 +276,13 @@ class Engine:
             return
         freed = len(self.freed)
         for level in self.levels:
-            level.advance(level.fed_ns if level.feeds else frontier_ns, at_ns)
+            level.advance(level.input_final_ns if level.feeds else frontier_ns, at_ns)
             if level.emitter.matches:
-                self._hand_up(level)
+                self._pass_up_matches(level)
         if len(self.freed) > freed or self._matches.is_large:
             self._matches.purge(min(each.now.frontier_ns - each.reach_ns for each in self._above))
 
-    def pass_time(self, watermark_ns: int, at_ns: int) -> None:
+    def advance_clock(self, watermark_ns: int, at_ns: int) -> None:
         """Advance the clock to the watermark, as an event in order at that time would.
 
         This way absences end as time passes, even while all sources are idle.
@@ -290,9 +290,9 @@ class Engine:
         if watermark_ns > self.clock_ns:
             self.on_time(at_ns - 1)
         for level in self.levels:
-            level.pass_by(watermark_ns, 0)
+            level.record_time(watermark_ns, 0)
         if any(level.is_due for level in self.levels):
-            self._settle(at_ns)
+            self._emit_changes(at_ns)
 
     def on_time(self, now_ns: int) -> None:
         """Apply the corrections that are due at or before `now_ns`, each at its own time.
@@ -302,7 +302,7 @@ class Engine:
         agenda = self._first.agenda
         while (due_ns := agenda.arrival_ns) <= now_ns and due_ns < NEVER:
             self._first.correct(due_ns)
-            self._settle(due_ns)
+            self._emit_changes(due_ns)
 
     def next_deadline_ns(self) -> int | None:
         """Return the arrival time at which corrections are due, or None if none are."""
@@ -325,7 +325,7 @@ class Engine:
         """
         for level in self.levels:
             level.raise_target(query, until_ns)
-        self._settle(at_ns)
+        self._emit_changes(at_ns)
 
     def measure(self, meter: Meter) -> None:
         """Time the evaluation of each query by this meter, and the emission of its results."""
@@ -344,7 +344,7 @@ class Engine:
     # -- state --------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state: State = {ENGINE: self._own_row(), **self._matches.snapshot()}
+        state: State = {ENGINE: self._to_row(), **self._matches.snapshot()}
         for level in self.levels:
             level.write()
             for run in level.runs():
@@ -353,14 +353,14 @@ class Engine:
         return state
 
     def changes(self) -> Changes:
-        changes: Changes = {ENGINE: self._own_row(), **self._matches.changes()}
+        changes: Changes = {ENGINE: self._to_row(), **self._matches.changes()}
         for level in self.levels:
             level.write()
             changes |= level.rows
             level.rows.clear()
         return changes
 
-    def _own_row(self) -> Plain:
+    def _to_row(self) -> Plain:
         return self.counts, {level.known_by: level.row() for level in self.levels}
 
     def entries(self) -> Iterable[Entry]:
@@ -387,7 +387,7 @@ class Engine:
         for match in matches:
             if not match.is_current:
                 for level in self.levels:
-                    level.recall(match.entry, rest)
+                    level.restore_retracted(match.entry, rest)
         self.freed += [entry for entry in events if not entry.places]
         for level in self.levels:
             level.emitter.forget_overflows()

@@ -49,7 +49,7 @@ class Evaluator:
         """
         query, place = self._at.query, self._at.place
         if query.shape.looks_back:
-            query.environment.neighbours.look_at(place.everything, query.within_ns)
+            query.environment.neighbours.set_events(place.everything, query.within_ns)
         unit = self._at.units.get(anchor.key)
         evaluation = self._matches_of(anchor, unit, new_entry)
         if unit is None:
@@ -73,7 +73,9 @@ class Evaluator:
                 continue
             id_ = self._at.id_of(match)
             found[id_] = self._make_match(id_, match, unit, new_entry)
-            reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
+            reads_unsure = (
+                self._at.context.reads_matches and query.grading and _has_uncertain_member(match)
+            )
             # Matches from before `since_ns` are unknown. Such a match might drop this one, or one
             # that would drop this one.
             may_be_skipped = query.shape.skips and since_ns > BEFORE_ALL_TIME
@@ -82,7 +84,7 @@ class Evaluator:
         unit.replace(found, self._at.now.frontier_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
             self._at.units[anchor.key] = unit
-            if self._affected.doubts_apart:
+            if self._affected.doubts_independently:
                 self._sure.note(unit)
         return unit
 
@@ -93,10 +95,10 @@ class Evaluator:
         if query.sets is not None:
             return query.sets.evaluate(self._at.place, anchor, self._at.wiring.since_ns)
         if query.possible is not None and self._at.doubt.error_ns:
-            return self._possible(query.possible, anchor, unit, new_entry)
+            return self._find_possible(query.possible, anchor, unit, new_entry)
         return query.tactic.evaluate(self._at.place, anchor)
 
-    def _possible(
+    def _find_possible(
         self, possible: Possible, anchor: Entry, unit: MatchUnit | None, new_entry: Entry | None
     ) -> Evaluation:
         error_ns, place = self._at.doubt.error_ns, self._at.place
@@ -127,7 +129,7 @@ class Evaluator:
         decided_ns = self._at.doubt.decided_ns(decided_ns)
         if decided_ns < self._at.now.frontier_ns:
             return FoundMatch(match, decided_ns)
-        if known is None or new_entry is None or not _is_still(known.match, match):
+        if known is None or new_entry is None or not _is_same_match(known.match, match):
             confidence = grading.confidence(self._at.place, match)
         else:
             confidence = self._confidence_of(grading, known, new_entry)
@@ -144,7 +146,9 @@ class Evaluator:
         if found.graded_ns != self._at.doubt.error_ns:
             return grading.confidence(self._at.place, found.match)
         return (
-            CONFIRMED if grading.still_holds(self._at.place, found.match, new_entry) else UNCERTAIN
+            CONFIRMED
+            if grading.is_still_confirmed(self._at.place, found.match, new_entry)
+            else UNCERTAIN
         )
 
     def put_in_doubt(self, new_entry: Entry, evaluated: Container[Key]) -> list[MatchUnit]:
@@ -155,7 +159,7 @@ class Evaluator:
         grading, doubted = self._at.query.grading, []
         if grading is None:
             return []
-        for unit in self._sure.around(new_entry, self._at.query.span_ns):
+        for unit in self._sure.find_around(new_entry, self._at.query.span_ns):
             if unit.anchor.key in evaluated or not unit.is_undecided(new_entry.time_ns):
                 continue
             if self._is_put_in_doubt(grading, unit, new_entry):
@@ -175,11 +179,11 @@ class Evaluator:
                 found.graded_ns = error_ns
         return changed
 
-    def put_off(self, by_ns: int) -> None:
+    def delay_decisions(self, by_ns: int) -> None:
         """Delay the decision of open matches by `by_ns`, because errors are larger than before."""
         for unit in self._at.units.values():
-            unit.put_off(by_ns, self._at.now.frontier_ns)
-            if self._affected.doubts_apart:
+            unit.delay_decisions(by_ns, self._at.now.frontier_ns)
+            if self._affected.doubts_independently:
                 self._sure.note(unit)
 
     def forget(self, anchor: Entry) -> None:
@@ -188,15 +192,15 @@ class Evaluator:
         self._known.pop(anchor.key, None)
 
 
-def _is_still(was: Match, now: Match) -> bool:
+def _is_same_match(was: Match, now: Match) -> bool:
     """Return whether both are the same match, found by only one alternative.
 
     If several alternatives find it, their number may have changed.
     """
-    return type(was) is type(now) is Match and was.is_as(now)
+    return type(was) is type(now) is Match and was.is_same_as(now)
 
 
-def _has_unsure(match: Match) -> bool:
+def _has_uncertain_member(match: Match) -> bool:
     """Return whether one of the match's events is itself an uncertain match."""
     return any(not entry.is_sure for entries in match.bound for entry in entries)
 
@@ -242,7 +246,7 @@ class PlainWay:
 
     def walk_again(self, anchor: Entry, *, starts_wait: bool) -> MatchUnit:
         """Walk again from this start, and return its unit, not stored if it cannot change."""
-        taken = self.walks.walk(anchor)
+        taken = self.walks.walk_again(anchor)
         if taken is None:
             return MatchUnit(anchor, self._at.owner)
         unit = self.settle(taken)

@@ -6,8 +6,9 @@ match gets an earlier frontier, by that time. So no match is late there, and no 
 
 An event is put into the indexes of all levels (`put`). Then the levels are evaluated in order. Each
 one evaluates the units that have changed (`settle`). Its changed matches are then replaced in the
-levels that read them (`exchange`). So each level is evaluated once for all effects of an event. A
-query that reads its own matches, directly or through others, is refused (`tree.chained_queries`).
+levels that read them (`replace_matches`). So each level is evaluated once for all effects of an
+event. A query that reads its own matches, directly or through others, is refused
+(`tree.chained_queries`).
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from topology.model.operator import NEVER, Plain, State
 from topology.model.saved import INT, PLAIN, tuple_of
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
-from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, alike
+from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, group_by_partition
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.query import NO_QUERY, RunContext, Wiring
 from topology.pattern.run.run import Run
 from topology.pattern.run.slack import Slack
 from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 from topology.pattern.store.entry import Entry, Key, key_of
-from topology.pattern.tree.chained_queries import types_read
+from topology.pattern.tree.chained_queries import find_types_read
 
 LEVEL: Final = tuple_of(INT, INT, PLAIN, PLAIN, PLAIN)
 """The row of a level: clock, frontier, `Doubt`, the rows of its queries, and their `Lateness`."""
@@ -77,7 +78,9 @@ class QueryLevel(RunContext):
         self.feeds = feeds
         self.meter = Meter()
         self._admission = admission
-        self.groups = [PartitionGroup(each, self, max_partitions) for each in alike(queries)]
+        self.groups = [
+            PartitionGroup(each, self, max_partitions) for each in group_by_partition(queries)
+        ]
         self.wirings = [wiring for group in self.groups for wiring in group.wirings]
         self.slack = Slack(() if types else queries)
         for wiring in self.wirings:
@@ -97,7 +100,7 @@ class QueryLevel(RunContext):
 
     # -- events -------------------------------------------------------------------------------
 
-    def pass_by(self, time_ns: int, error_ns: int) -> None:
+    def record_time(self, time_ns: int, error_ns: int) -> None:
         """Record the time and error of an event, whether or not an index takes it.
 
         When the largest error grows, everything beyond the old reach is purged first. So results do
@@ -108,14 +111,14 @@ class QueryLevel(RunContext):
             self._purge(is_whole=True)
             by_ns = doubt.widen(error_ns, self.now.frontier_ns)
             for run in self.runs():
-                run.put_off(by_ns)
+                run.delay_decisions(by_ns)
         if time_ns > self.now.clock_ns:
             self.now.clock_ns = time_ns
 
     def put(self, entry: Entry, at_ns: int) -> None:
         """Put an event into the indexes, and record the units that it can change."""
-        self.pass_by(entry.time_ns, entry.event.error_ns)
-        in_order = self._put_everywhere(entry)
+        self.record_time(entry.time_ns, entry.event.error_ns)
+        in_order = self._add_to_everything(entry)
         meter = self.meter
         is_timed = meter.clock_ns is not None
         for group in self.groups:
@@ -126,16 +129,16 @@ class QueryLevel(RunContext):
                     ordered = in_order if run.query.shape.everywhere else partition.in_order
                     begun_ns = meter.begin() if is_timed else 0
                     if not run.follow(entry, filters, in_order=ordered):
-                        self.note_changed(run, entry, filters, at_ns, in_order=ordered)
+                        self.mark_changed(run, entry, filters, at_ns, in_order=ordered)
                     if is_timed:
                         meter.end(run.query.name, begun_ns)
                 self.agenda.quiet_ns = min(self.agenda.quiet_ns, group.purge_ns)
             if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
                 for other in group.partitions.values():
                     if other is not partition:
-                        self._disturb(other, entry)
+                        self._mark_disturbed(other, entry)
 
-    def _put_everywhere(self, entry: Entry) -> bool:
+    def _add_to_everything(self, entry: Entry) -> bool:
         """Put an entry into the index of all entries, if a query uses that index.
 
         Return whether the entry is newer than all others there; True if the index is not used.
@@ -148,7 +151,7 @@ class QueryLevel(RunContext):
         entry.places += 1
         return self.everything.entries[-1] is entry
 
-    def note_changed(
+    def mark_changed(
         self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
     ) -> None:
         """Record the units of a run that the event can change, to evaluate them now or later."""
@@ -159,10 +162,10 @@ class QueryLevel(RunContext):
             if self.slack.gather(run, anchors, filters, late_by_ns, at_ns):
                 self.agenda.arrival_ns = self.slack.next_ns
                 return
-        if anchors or (run.affected.doubts_apart and run.affected.concerns(filters)):
+        if anchors or (run.affected.doubts_independently and run.affected.uses_any(filters)):
             self._note(run, anchors).new_entry = entry
 
-    def _disturb(self, other: PartitionIndex, entry: Entry) -> None:
+    def _mark_disturbed(self, other: PartitionIndex, entry: Entry) -> None:
         """Record the units in another partition that the event changes through a STRICT step."""
         for run in other.runs:
             if run.query.shape.everywhere and not run.follow(entry, (), in_order=False):
@@ -176,30 +179,30 @@ class QueryLevel(RunContext):
         dirty.anchors.update([(anchor.key, anchor) for anchor in anchors])
         return dirty
 
-    def exchange(self, old: Iterable[Entry], new: Iterable[Entry]) -> None:
+    def replace_matches(self, old: Iterable[Entry], new: Iterable[Entry]) -> None:
         """Replace `old` matches by `new` ones, and record all units that may contain either."""
         old = [entry for entry in old if entry.type in self.types]
         new = [entry for entry in new if entry.type in self.types]
         for entry in old:
-            self._note_around(entry)
+            self._mark_dirty_around(entry)
         for entry in old:
             self._withdrawn.add(entry)
             self.everything.remove(entry)
             for group in self.groups:
-                group.take_out(entry)
+                group.remove(entry)
         for entry in new:
-            self.pass_by(entry.time_ns, entry.event.error_ns)
+            self.record_time(entry.time_ns, entry.event.error_ns)
         for entry in new:
-            self._put_everywhere(entry)
+            self._add_to_everything(entry)
             for group in self.groups:
                 group.put(entry, group.filters_of(entry))
         for entry in new:
-            self._note_around(entry)
+            self._mark_dirty_around(entry)
 
-    def _note_around(self, entry: Entry) -> None:
+    def _mark_dirty_around(self, entry: Entry) -> None:
         for group in self.groups:
-            for run in group.runs_around(entry):
-                self._note(run, run.affected.around(entry)).is_exchanged = True
+            for run in group.find_affected_runs(entry):
+                self._note(run, run.affected.find_around(entry)).is_exchanged = True
 
     @property
     def is_due(self) -> bool:
@@ -246,7 +249,7 @@ class QueryLevel(RunContext):
             or agenda.events.next_ns < now.clock_ns
             or agenda.frontier.next_ns < now.frontier_ns
         ):
-            units += self._woken()
+            units += self._take_woken()
         if units:
             by_run: dict[UnitOwner, dict[Key, MatchUnit]] = {}
             for unit in units:
@@ -258,18 +261,18 @@ class QueryLevel(RunContext):
         if self.emitter.has_news:
             self.emitter.flush(at_ns)
 
-    def _woken(self) -> Iterator[MatchUnit]:
+    def _take_woken(self) -> Iterator[MatchUnit]:
         """Take the units whose timers are due, if they still exist."""
         due = self.agenda.events.due(self.now.clock_ns)
         due += self.agenda.frontier.due(self.now.frontier_ns)
         for wiring in self._waiting:
-            due += wiring.woken()
+            due += wiring.take_woken()
         return (unit for unit in due if unit.owner.wake(unit))
 
     # -- time ---------------------------------------------------------------------------------
 
     @property
-    def fed_ns(self) -> int:
+    def input_final_ns(self) -> int:
         """The instant before which all matches that the level reads are found and final."""
         return min(level.now.frontier_ns - _lag_ns(query, level) for query, level in self.feeds)
 
@@ -280,12 +283,12 @@ class QueryLevel(RunContext):
             self.settle(at_ns)
             return
         if frontier_ns <= agenda.quiet_ns:
-            now.pass_by(frontier_ns)
+            now.advance(frontier_ns)
             return
         if agenda.arrival_ns < NEVER:
             self.correct(BEFORE_ALL_TIME, frontier_ns)
         changed = self._evaluate() if self._dirty else []
-        now.pass_by(frontier_ns)
+        now.advance(frontier_ns)
         for wiring in self._waiting:
             wiring.raise_target(frontier_ns)
         # The frontier is moved before emitting, so that a change that is already final is emitted
@@ -360,7 +363,7 @@ class QueryLevel(RunContext):
         if self.is_everywhere:
             reach_ns = max(each.reach_ns for each in self.groups if each.strict_everywhere)
             since_ns = frontier_ns - reach_ns
-            if is_whole or everything.has_enough(since_ns):
+            if is_whole or everything.is_purge_due(since_ns):
                 self._admission.let_go(everything.purge(since_ns))
 
     # -- state --------------------------------------------------------------------------------
@@ -394,16 +397,16 @@ class QueryLevel(RunContext):
         lateness: Mapping[str, Plain] = {}
         if row is not None:
             self.now.clock_ns, frontier_ns, doubt, rows, lateness = LEVEL.load(row, None, "")
-            self.now.pass_by(frontier_ns)
+            self.now.advance(frontier_ns)
             if self.doubt is not NO_DOUBT:
                 self.doubt.restore(doubt)
         released = set()
         for wiring in self.wirings:
             known = rows.get(wiring.query.name, NO_QUERY)
-            if wiring.restore(known, self._from_now_on(wiring.query)):
+            if wiring.restore(known, self._earliest_future_start(wiring.query)):
                 released.add(wiring.query.name)
         for entry in sorted(entries, key=key_of):
-            self._put_everywhere(entry)
+            self._add_to_everything(entry)
             for group in self.groups:
                 group.put(entry, group.filters_of(entry))
             self._admission.keep(entry)
@@ -415,14 +418,14 @@ class QueryLevel(RunContext):
         self.slack.restore(lateness, self.runs(), rest, self._admission.retained)
         self.agenda.arrival_ns = self.slack.next_ns
 
-    def recall(self, entry: Entry, rest: State) -> None:
+    def restore_retracted(self, entry: Entry, rest: State) -> None:
         """Restore the results found from a match that was retracted before the state was written.
 
         The rows of these results are taken out of `rest`.
         """
         if entry.type in self.types:
             for group in self.groups:
-                group.recall(entry, rest)
+                group.restore_retracted(entry, rest)
 
     def begin_after(self, newest_ns: int) -> None:
         """Exclude, for all queries, matches that may depend on events up to `newest_ns`.
@@ -430,9 +433,9 @@ class QueryLevel(RunContext):
         Call it before the level has taken any event.
         """
         for wiring in self.wirings:
-            wiring.since_ns = max(wiring.since_ns, _apart_from(newest_ns, wiring.query))
+            wiring.since_ns = max(wiring.since_ns, _earliest_start_after(newest_ns, wiring.query))
 
-    def _from_now_on(self, query: Compiled) -> int:
+    def _earliest_future_start(self, query: Compiled) -> int:
         """Return the earliest start of a match that depends only on future events.
 
         Past events may be missing, because they were stored only if another query used them.
@@ -440,7 +443,7 @@ class QueryLevel(RunContext):
         if self.now.clock_ns == BEFORE_ALL_TIME:
             return BEFORE_ALL_TIME
         margin_ns = 0 if query.grading is None else self.doubt.margin_ns
-        return _apart_from(self.now.clock_ns + margin_ns, query)
+        return _earliest_start_after(self.now.clock_ns + margin_ns, query)
 
 
 def _lag_ns(query: Compiled, level: QueryLevel) -> int:
@@ -448,18 +451,18 @@ def _lag_ns(query: Compiled, level: QueryLevel) -> int:
     return query.lag_ns + (level.doubt.margin_ns if query.grading else 0)
 
 
-def _apart_from(newest_ns: int, query: Compiled) -> int:
+def _earliest_start_after(newest_ns: int, query: Compiled) -> int:
     """Return the earliest start of a match that depends on no event up to `newest_ns`."""
     before_ns = query.span_ns if query.shape.has_start_negation else 0
     return newest_ns + 1 + before_ns + (query.within_ns if query.shape.looks_back else 0)
 
 
-def by_level(queries: Sequence[Compiled]) -> list[tuple[frozenset[str], list[Compiled]]]:
+def group_by_level(queries: Sequence[Compiled]) -> list[tuple[frozenset[str], list[Compiled]]]:
     """Return the queries grouped by the match types that they read, in the order of evaluation.
 
     Queries that find matches come before those that read the matches.
     """
-    reads = types_read([each.query for each in queries])
+    reads = find_types_read([each.query for each in queries])
     levels = [(frozenset[str](), [each for each in queries if not reads[each.name]])]
     left = {name: types for name, types in reads.items() if types}
     while left:

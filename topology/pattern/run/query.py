@@ -11,7 +11,7 @@ from topology.model.saved import INT, TEXT, optional, tuple_of
 from topology.model.timers import Timers
 from topology.pattern.match.compiled import Compiled, EntryFilter, Slot
 from topology.pattern.match.evaluation import Place
-from topology.pattern.match.ids import spelled_key
+from topology.pattern.match.ids import key_bytes
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.agenda import Agenda
@@ -72,7 +72,7 @@ class Wiring:
         """Allow the query to emit what is decided before `until_ns`. The target never falls."""
         self.target_ns = until_ns if self.target_ns is None else max(until_ns, self.target_ns)
 
-    def woken(self) -> list[MatchUnit]:
+    def take_woken(self) -> list[MatchUnit]:
         """Take the units with a match that the query may emit now, by its target."""
         return [] if self.target_ns is None else self.at_target.due(self.target_ns)
 
@@ -170,7 +170,7 @@ class PartitionQuery:
         self.emitter = context.emitter
         self.doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
         self.units: dict[Key, MatchUnit] = {}
-        key = spelled_key(partition)
+        key = key_bytes(partition)
         fingerprint = self.query.form.fingerprint.encode()
         self._id_prefix = frame(b"%d:" % len(key) + key + fingerprint)
 

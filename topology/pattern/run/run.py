@@ -13,12 +13,12 @@ from typing import Any
 from topology.model.operator import NEVER, Plain, State
 from topology.model.result import EMIT, result_id
 from topology.model.saved import ValueKind
-from topology.pattern.match.ids import spelled_key
+from topology.pattern.match.ids import key_bytes
 from topology.pattern.match.skip import BEFORE_ALL, Barrier
 from topology.pattern.match.tactics.followed import Taken
 from topology.pattern.run.affect import Affected
-from topology.pattern.run.decide import Visibility, shown_results
-from topology.pattern.run.emit import Change, changes
+from topology.pattern.run.decide import Visibility, find_shown_results
+from topology.pattern.run.emit import Change, make_changes
 from topology.pattern.run.evaluate import Evaluator, PlainWay
 from topology.pattern.run.forget import BARRIER, EMITTED, restore_emitted, row_of
 from topology.pattern.run.query import PartitionQuery
@@ -49,7 +49,7 @@ class Run:
         self._evaluator = Evaluator(at, self.affected)
         self.visibility = Visibility(at)
         known_by = f"{at.query.known_by[:KNOWN_BY]}{at.context.known_by}/{at.query.name}"
-        self._barrier_key = f"barrier/{known_by}/{result_id(spelled_key(at.partition))}"
+        self._barrier_key = f"barrier/{known_by}/{result_id(key_bytes(at.partition))}"
         self._row_prefix = f"unit/{known_by}"
         self._touched: dict[Key, Entry] = {}
         self.written: State = {}
@@ -75,7 +75,7 @@ class Run:
         query reads were also added or removed. `withdrawn`: entries that no longer exist, so their
         units have no matches.
         """
-        doubts_apart = self.affected.doubts_apart
+        doubts_apart = self.affected.doubts_independently
         is_apart = doubts_apart or self.affected.possible_apart
         only = new_entry if is_apart and not is_exchanged else None
         units: list[MatchUnit] = []
@@ -102,18 +102,18 @@ class Run:
             return False
         walks = plain.walks
         if walks.steps.is_tested and walks.is_beyond:
-            self.give_up()
+            self.switch_to_general()
             return False
         if in_order:
             for taken in walks.follow(entry, filters):
-                self._complete(plain, taken)
+                self._emit_complete(plain, taken)
         else:
-            for taken in walks.put_right(entry, filters):
+            for taken in walks.insert_late(entry, filters):
                 unit = plain.settle(taken)
-                self._emit_of(unit, unit.found)
+                self._emit_unit(unit, unit.found)
         return True
 
-    def _complete(self, plain: PlainWay, taken: Taken) -> None:
+    def _emit_complete(self, plain: PlainWay, taken: Taken) -> None:
         """Emit a match that ends with the newest event.
 
         The first result of a unit does not need `emit.changes`: it is new, and cannot be decided
@@ -122,16 +122,16 @@ class Run:
         unit = plain.unit_of(taken[0])
         if unit.emitted:
             unit = plain.settle(taken)
-            self._emit_of(unit, unit.found)
+            self._emit_unit(unit, unit.found)
             return
         id_, found = plain.make_match(taken)
         unit.found[id_] = found
         unit.emitted[id_] = CurrentResult(found, 0, live=True)
-        self._touch(unit.anchor)
+        self._mark_changed(unit.anchor)
         change = Change(EMIT, id_, 0, found, found, final=False)
         self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, [change])
 
-    def give_up(self) -> None:
+    def switch_to_general(self) -> None:
         """Switch to the general way, which evaluates changed units again (`Evaluator`)."""
         plain, self.plain = self.plain, None
         if plain is not None:
@@ -145,40 +145,42 @@ class Run:
             self.plain.unit_of(unit.anchor)
         return True
 
-    def put_off(self, by_ns: int) -> None:
+    def delay_decisions(self, by_ns: int) -> None:
         """Delay the decision of open matches by `by_ns`, because errors are larger than before."""
         if self.query.grading is not None:
-            self.give_up()
-            self._evaluator.put_off(by_ns)
+            self.switch_to_general()
+            self._evaluator.delay_decisions(by_ns)
             for unit in self.units.values():
                 if unit.emitted:
-                    self._touch(unit.anchor)
+                    self._mark_changed(unit.anchor)
 
     # -- results ----------------------------------------------------------------------------------
 
     def emit(self, units: Iterable[MatchUnit]) -> None:
         """Emit the changes of these units."""
-        for unit, visible in self.visibility.of_all(units):
-            self._emit_of(unit, visible)
+        for unit, visible in self.visibility.select_changed(units):
+            self._emit_unit(unit, visible)
 
-    def _emit_of(self, unit: MatchUnit, visible: dict[str, FoundMatch]) -> None:
+    def _emit_unit(self, unit: MatchUnit, visible: dict[str, FoundMatch]) -> None:
         if not visible and not unit.emitted:
             return
         if self.query.shows_apart:
-            visible = shown_results(self._at, unit, visible)
+            visible = find_shown_results(self._at, unit, visible)
         # The end of the input alone makes no result final.
         until_ns = self._at.emitter.proven_ns if self.visibility.emits_final else BEFORE_ALL_TIME
-        changed = list(changes(unit, visible, self._at.now.frontier_ns, finals_until_ns=until_ns))
+        changed = list(
+            make_changes(unit, visible, self._at.now.frontier_ns, finals_until_ns=until_ns)
+        )
         if changed:
             self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, changed)
-            self._touch(unit.anchor)
+            self._mark_changed(unit.anchor)
             self.visibility.note_emitted(unit)
         # A restored unit has the newest match of each result. It need not have changed the result,
         # but it places later changes among others, and says when they are final.
         for id_, found in visible.items():
             current = unit.emitted[id_]
             if current.content.decided_ns != found.decided_ns:
-                self._touch(unit.anchor)
+                self._mark_changed(unit.anchor)
             current.content = found
 
     # -- forgetting ---------------------------------------------------------------------------
@@ -221,7 +223,7 @@ class Run:
         source, epoch, seq = anchor.identity
         return f"{self._row_prefix}/{epoch:d}/{seq:d}/{source}"
 
-    def _touch(self, anchor: Entry) -> None:
+    def _mark_changed(self, anchor: Entry) -> None:
         """Record that the unit differs from its written row."""
         if not self._touched:
             self._at.context.changed[self] = None
@@ -240,7 +242,7 @@ class Run:
         self._touched.clear()
         selection = self.visibility.selection
         if selection is not None:
-            barrier = self.visibility.decided_barrier(selection)
+            barrier = self.visibility.find_barrier(selection)
             row = (*barrier.key, barrier.includes)
             if barrier.key != BEFORE_ALL and row != self.written.get(self._barrier_key):
                 self.written[self._barrier_key] = rows[self._barrier_key] = row
@@ -258,14 +260,14 @@ class Run:
         for anchor in self.affected.anchors(BEFORE_ALL_NS, -BEFORE_ALL_NS):
             key = self.row_key(anchor)
             row = self._take(key, EMITTED, state) if key in state else ()
-            self.visibility.of(self._found_again(anchor, row))
+            self.visibility.of(self._evaluate_again(anchor, row))
 
     def _take(self, key: str, kind: ValueKind, state: State) -> Any:
         """Take a row out of a state that is being restored, and return its value."""
         row = self.written[key] = kind.load(state.pop(key), None, key)
         return row
 
-    def recall(self, anchor: Entry, state: State) -> None:
+    def restore_retracted(self, anchor: Entry, state: State) -> None:
         """Restore the results of a unit whose anchor was retracted before the state was written.
 
         Their rows are taken out of `state`. Their revisions continue if the anchor returns.
@@ -278,7 +280,7 @@ class Run:
             if unit.emitted:
                 self.units[anchor.key] = unit
 
-    def _found_again(self, anchor: Entry, row: Plain) -> MatchUnit:
+    def _evaluate_again(self, anchor: Entry, row: Plain) -> MatchUnit:
         """Return the unit as evaluated now, with the results that were emitted for it."""
         if self.plain is None:
             unit = self._evaluator.evaluate(anchor)
@@ -289,13 +291,15 @@ class Run:
             if unit.emitted:
                 self.units[anchor.key] = unit
             elif anchor.key not in self.units:
-                self._touch(anchor)  # The unit's results were decided after its row was written.
+                self._mark_changed(
+                    anchor
+                )  # The unit's results were decided after its row was written.
         return unit
 
     def _show_again(self, unit: MatchUnit, row: Plain) -> None:
         shown: Mapping[str, FoundMatch] = unit.found
         if self.query.shows_apart:
-            shown = shown_results(self._at, unit, shown)
+            shown = find_shown_results(self._at, unit, shown)
         restore_emitted(unit, shown, row, self._at.now.frontier_ns)
 
     def put_back(self, anchor: Entry, evaluated: Plain) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from topology.model.operator import NEVER
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
-from topology.pattern.match.skip import Barrier, after, place
+from topology.pattern.match.skip import Barrier, barrier_after, place
 from topology.pattern.run.unit import FoundMatch
 from topology.pattern.store.entry import Key
 
@@ -88,17 +88,17 @@ class Selection:
         for number, seen in enumerate(now):
             known = gone.pop(seen.place, None)
             if known is None:
-                self._seen.insert(self._touch(seen), seen)
+                self._seen.insert(self._mark_changed(seen), seen)
                 self._high += 1  # The changed matches after it have moved by one.
             else:
                 known.found = seen.found
                 now[number] = known
         for seen in gone.values():
-            del self._seen[self._touch(seen)]
+            del self._seen[self._mark_changed(seen)]
         if now:
             self._seen_of[anchor] = now
 
-    def _touch(self, seen: VisibleMatch) -> int:
+    def _mark_changed(self, seen: VisibleMatch) -> int:
         """Return the position at which the match is or belongs, and mark it as changed."""
         at = bisect_left(self._seen, seen.place, key=_place_of)
         self._low = at if self._high < 0 else min(self._low, at)
@@ -145,7 +145,7 @@ class Selection:
         decided = (seen.found.decided_ns for seen in self._seen)
         return min((ns for ns in decided if ns >= frontier_ns), default=NEVER)
 
-    def decided_barrier(self, frontier_ns: int) -> Barrier:
+    def find_barrier(self, frontier_ns: int) -> Barrier:
         """Return the barrier after all matches that are decided before `frontier_ns`."""
         barrier = self.barrier
         for seen in self._seen:
@@ -158,4 +158,4 @@ class Selection:
         aliases = self._query.aliases[match.alternative]
         to = {query.skip_to, *query.skip_also}
         places = [j for j, alias in enumerate(aliases) if alias in to]
-        return after(match, query.skip, places, self._query.end_ns(match))
+        return barrier_after(match, query.skip, places, self._query.end_ns(match))

@@ -109,7 +109,7 @@ class Slack:
         `anchors`: the anchors of the units that it changes.
         """
         lateness = self._lateness[_key_of(run.query)]
-        if run.affected.concerns(filters):
+        if run.affected.uses_any(filters):
             lateness.count(late_by_ns)
         wait_ns = run.query.query.slack_ns
         if wait_ns is None:

@@ -74,7 +74,7 @@ class Now:
         self.clock_ns = BEFORE_ALL_TIME
         self.frontier_ns = BEFORE_ALL_TIME
 
-    def pass_by(self, frontier_ns: int) -> None:
+    def advance(self, frontier_ns: int) -> None:
         """Move the frontier to `frontier_ns`, and the clock at least as far."""
         self.frontier_ns = frontier_ns
         if frontier_ns > self.clock_ns:
@@ -159,7 +159,7 @@ class MatchUnit:
         """Return whether an event at that time can change a current match."""
         return any(found.decided_ns >= time_ns for found in self.found.values())
 
-    def put_off(self, by_ns: int, frontier_ns: int) -> None:
+    def delay_decisions(self, by_ns: int, frontier_ns: int) -> None:
         """Delay the decision of open matches by `by_ns`, because errors are larger than before."""
         every = (*self.found.values(), *(each.content for each in self.emitted.values()))
         for found in {id(found): found for found in every}.values():

@@ -18,9 +18,9 @@ from functools import partial
 from typing import Final
 
 from topology.pattern.sql.read_clause import ColumnName, NamedValue, QuotedName
-from topology.pattern.sql.row_pattern import fewest_beside
-from topology.pattern.tree.defaults import fewest_events
-from topology.pattern.tree.errors import Findings, cut, meant
+from topology.pattern.sql.row_pattern import count_fewest_beside
+from topology.pattern.tree.defaults import count_fewest_events
+from topology.pattern.tree.errors import Findings, shorten, suggest
 from topology.pattern.tree.syntax import (
     RESERVED,
     Constant,
@@ -33,8 +33,8 @@ from topology.pattern.tree.syntax import (
     Running,
     Span,
 )
-from topology.pattern.tree.walk import components, conjuncts, rewritten, walk
-from topology.pattern.tree.words import path_text
+from topology.pattern.tree.walk import find_components, rewrite, split_conjuncts, walk
+from topology.pattern.tree.words import quote_path
 
 OWN: Final[Mapping[str, str]] = {
     "ref_time": "time",
@@ -61,7 +61,7 @@ class RowNames:
         self._findings = findings
         self.variables: dict[str, str] = {}
         self.unions: dict[str, tuple[str, ...]] = {}
-        for each in components(pattern):
+        for each in find_components(pattern):
             self.variables.setdefault(key_of(each.alias), str(each.alias))
         self._tables = frozenset(map(key_of, tables))
 
@@ -83,8 +83,8 @@ class RowNames:
         return found or ()
 
     def unknown(self, name: str, span: Span, otherwise: str = "") -> None:
-        hint = meant(name, self.variables.values(), otherwise)
-        message = f"PATTERN has no variable `{cut(name)}`"
+        hint = suggest(name, self.variables.values(), otherwise)
+        message = f"PATTERN has no variable `{shorten(name)}`"
         self._findings.add("E_ALIAS_UNKNOWN", span, message, hint)
 
     def is_known(self, name: str) -> bool:
@@ -132,28 +132,28 @@ class RowConditions:
         self._has_lines = has_lines
         self._copies = copies
         self._findings = findings
-        self._before = fewest_beside(pattern, behind=False)
-        self._behind = fewest_beside(pattern, behind=True)
-        self._rows = fewest_events(pattern)
+        self._before = count_fewest_beside(pattern, behind=False)
+        self._behind = count_fewest_beside(pattern, behind=True)
+        self._rows = count_fewest_events(pattern)
 
     def of(self, name: str, expr: Expr) -> Iterator[Expr]:
         """Yield the conditions that `name AS expr` in DEFINE sets for each component of `name`."""
-        for conjunct in conjuncts(expr):
+        for conjunct in split_conjuncts(expr):
             if conjunct == Constant(value=True):
                 continue
             meant_by = self._resolve(conjunct, name)
             is_own = _is_of_the_row(meant_by, by_previous=self._goes_beyond(meant_by, name))
             for alias in self._copies[name]:
                 if is_own:
-                    yield rewritten(meant_by, partial(_plain, alias))
+                    yield rewrite(meant_by, partial(_plain, alias))
                 else:
                     yield Running(
-                        alias, rewritten(meant_by, self._in_components), span=conjunct.span
+                        alias, rewrite(meant_by, self._expand_components), span=conjunct.span
                     )
 
     def measure(self, expr: Expr) -> Expr:
-        found = rewritten(self._resolve(expr, ""), self._in_components)
-        return found if self._has_lines else rewritten(found, _of_all)
+        found = rewrite(self._resolve(expr, ""), self._expand_components)
+        return found if self._has_lines else rewrite(found, _drop_final)
 
     def key(self, path: ColumnName, *, from_last: bool = False) -> Expr:
         """Return a reference to a column of the first row of the match, or of the last row.
@@ -177,12 +177,12 @@ class RowConditions:
                     found = replace(found, aliases=())
                 return self._place(found, name)
             if isinstance(part, RowAggregate):
-                return self._aggregate(part)
+                return self._resolve_aggregate(part)
             return part
 
-        return rewritten(expr, change)
+        return rewrite(expr, change)
 
-    def _aggregate(self, expr: RowAggregate) -> RowAggregate:
+    def _resolve_aggregate(self, expr: RowAggregate) -> RowAggregate:
         if expr.operand is None:
             named = [self._names.resolve_name(alias, expr.span) for alias in expr.aliases]
             return replace(expr, aliases=sum(named, ()))
@@ -199,19 +199,19 @@ class RowConditions:
             self._findings.add("E_FUNCTION", expr.span, message, hint)
             return expr
 
-        def of_row(part: Expr) -> Expr:
+        def drop_variable(part: Expr) -> Expr:
             if not isinstance(part, RowRef):
                 return part
             return Ref("", self._names.split(part.path)[1], span=part.span)
 
-        return replace(expr, aliases=of.pop(), operand=rewritten(expr.operand, of_row))
+        return replace(expr, aliases=of.pop(), operand=rewrite(expr.operand, drop_variable))
 
     def _split(self, ref: RowRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
         first, *rest = ref.path
         if ref.is_label:
             return () if first == "*" else self._names.resolve_name(first, ref.span), ("type",)
         if rest and not self._names.is_known(first) and first != "payload":
-            inside = f"write a field of a field after a variable, like A.{path_text(ref.path)}"
+            inside = f"write a field of a field after a variable, like A.{quote_path(ref.path)}"
             self._names.unknown(first, ref.span, inside)
         return self._names.split(ref.path)
 
@@ -227,7 +227,7 @@ class RowConditions:
         if ref.shift > 0 and name:
             message = "NEXT reads a row that is not known yet when this row is tested"
             hint = "write the condition for the variable of that row, with PREV"
-        elif self._has_lines or abs(ref.shift) > self._known_beside(ref, name):
+        elif self._has_lines or abs(ref.shift) > self._count_rows_beside(ref, name):
             if not name:
                 return replace(ref, beyond=True)
             if not _is_before_the_row(ref):
@@ -247,7 +247,7 @@ class RowConditions:
             for part in walk(expr)
             if isinstance(part, RowRef)
             and _is_before_the_row(part)
-            and -part.shift > self._known_beside(part, name)
+            and -part.shift > self._count_rows_beside(part, name)
         ]
         if beyond and not _is_of_the_row(expr, by_previous=True):
             message = "PREV goes beyond the match in a condition that also uses rows of the match"
@@ -255,7 +255,7 @@ class RowConditions:
             self._findings.add("E_SQL", beyond[0].span, message, hint)
         return bool(beyond)
 
-    def _known_beside(self, ref: RowRef, name: str) -> int:
+    def _count_rows_beside(self, ref: RowRef, name: str) -> int:
         """Return the smallest number of rows that the match has before the referenced row.
 
         For NEXT, return the smallest number of rows after it.
@@ -268,14 +268,14 @@ class RowConditions:
         rows = beside[name] if name else self._rows - 1
         return rows - ref.offset
 
-    def _in_components(self, part: Expr) -> Expr:
+    def _expand_components(self, part: Expr) -> Expr:
         if isinstance(part, RowRef | RowAggregate) and part.aliases:
             aliases = tuple(alias for name in part.aliases for alias in self._copies[name])
             return replace(part, aliases=aliases)
         return part
 
 
-def _of_all(part: Expr) -> Expr:
+def _drop_final(part: Expr) -> Expr:
     """Remove FINAL, which equals RUNNING if the whole match has one result."""
     return replace(part, final=False) if isinstance(part, RowRef | RowAggregate) else part
 
@@ -313,11 +313,11 @@ def _plain(alias: str, part: Expr) -> Expr:
     return Ref(alias, part.path, span=part.span)
 
 
-def named_once(named: Sequence[NamedValue], findings: Findings) -> None:
+def report_repeated_names(named: Sequence[NamedValue], findings: Findings) -> None:
     seen: set[str] = set()
     for each in named:
         key = key_of(each.name.text)
         if key in seen:
-            message = f"`{cut(each.name.text)}` is defined twice"
+            message = f"`{shorten(each.name.text)}` is defined twice"
             findings.add("E_ALIAS_TWICE", each.name.span, message, "rename one of them")
         seen.add(key)

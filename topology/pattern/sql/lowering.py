@@ -48,37 +48,37 @@ class RowLowering:
 
     def node(self, row: Node, span: Span) -> Node:
         try:
-            return self._node(row)
+            return self._lower_node(row)
         except TooManyPlaces:
             message = f"the pattern has more than {MAX_PLACES} places for variables"
             self._findings.add("E_TOO_LARGE", span, message, "shorten it")
             return EventNode((), "")
 
-    def _node(self, row: Any) -> Node:
+    def _lower_node(self, row: Any) -> Node:
         if isinstance(row, CountedNode):
-            row = _flat(row)
+            row = _flatten(row)
         match row:
             case EventNode():
-                return self._component(row)
+                return self._make_component(row)
             case AllOf(rows):
-                return self._permute(rows)
+                return self._lower_permutation(rows)
             case CountedNode(maximum=maximum) if maximum == UNBOUNDED:
                 message = "the count of a group of several rows needs an upper bound"
                 self._findings.add("E_QUANT", row.span, message, "write one, like (A B){1,4}")
-        lowered: Node = row.rebuilt([self._node(each) for each in row.children])
+        lowered: Node = row.rebuilt([self._lower_node(each) for each in row.children])
         return lowered
 
-    def _permute(self, rows: Sequence[Any]) -> Node:
+    def _lower_permutation(self, rows: Sequence[Any]) -> Node:
         if len(rows) == 1:
-            return self._node(rows[0])
+            return self._lower_node(rows[0])
         if all(isinstance(each, EventNode) for each in rows):
-            return AllOf(tuple(map(self._node, rows)))
+            return AllOf(tuple(map(self._lower_node, rows)))
         if factorial(len(rows)) > MAX_PLACES:
             raise TooManyPlaces
         orders = [Seq(tuple(map(Item, order))) for order in permutations(rows)]
-        return AnyOf(tuple(map(self._node, orders)))
+        return AnyOf(tuple(map(self._lower_node, orders)))
 
-    def _component(self, variable: EventNode) -> EventNode:
+    def _make_component(self, variable: EventNode) -> EventNode:
         self._count += 1
         if self._count > MAX_PLACES:
             raise TooManyPlaces
@@ -92,7 +92,7 @@ class RowLowering:
         return replace(variable, alias=alias, label=name)
 
 
-def _flat(counted: CountedNode) -> EventNode | CountedNode:
+def _flatten(counted: CountedNode) -> EventNode | CountedNode:
     """Return a node with nested counts merged into one where possible: `(A+)?` becomes `A*`."""
     row, count = counted.node, Quant.of(counted)
     while isinstance(row, CountedNode):

@@ -22,12 +22,18 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from topology.pattern.language.parse import MAX_TEXT
-from topology.pattern.sql.conditions import RowConditions, RowNames, column_path, key_of, named_once
+from topology.pattern.sql.conditions import (
+    RowConditions,
+    RowNames,
+    column_path,
+    key_of,
+    report_repeated_names,
+)
 from topology.pattern.sql.lowering import RowLowering
 from topology.pattern.sql.read_clause import RecognizeClause, RecognizeReader
 from topology.pattern.sql.row_pattern import can_follow_another
 from topology.pattern.tree.defaults import can_be_absent, with_defaults
-from topology.pattern.tree.errors import Findings, cut, meant, nearest
+from topology.pattern.tree.errors import Findings, find_nearest, shorten, suggest
 from topology.pattern.tree.syntax import (
     EVERY_FIELD,
     And,
@@ -41,7 +47,7 @@ from topology.pattern.tree.syntax import (
     Skip,
     Span,
 )
-from topology.pattern.tree.walk import MAX_DEPTH, flat, with_events
+from topology.pattern.tree.walk import MAX_DEPTH, flatten, rewrite_events
 
 _BEGINS: Final = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:SELECT|MATCH_RECOGNIZE)\b", re.IGNORECASE | re.DOTALL
@@ -76,16 +82,16 @@ def parse_sql(text: str, *, default_within_ns: int | None = None) -> Query:
     `default_within_ns` replaces WITHIN in a query that has none.
     """
     findings = Findings()
-    clause = _read(text, findings)
-    findings.refuse(text)
+    clause = _read_clause(text, findings)
+    findings.raise_errors(text)
     assert clause is not None, text
-    query = _query(clause, default_within_ns, findings)
-    findings.refuse(text)
+    query = _make_query(clause, default_within_ns, findings)
+    findings.raise_errors(text)
     return replace(query, text=text)
 
 
 @cache
-def _grammar() -> Lark:
+def _make_parser() -> Lark:
     """Return the parser; the first call builds its tables, which takes 0.1 s."""
     return Lark.open_from_package(
         "topology.pattern.sql",
@@ -97,7 +103,7 @@ def _grammar() -> Lark:
     )
 
 
-def _read(text: str, findings: Findings) -> RecognizeClause | None:
+def _read_clause(text: str, findings: Findings) -> RecognizeClause | None:
     depth = deepest = 0
     for sign in _ASIDE.sub("", text[: MAX_TEXT + 1]):
         depth += 1 if sign == "(" else -1
@@ -107,10 +113,10 @@ def _read(text: str, findings: Findings) -> RecognizeClause | None:
         findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "shorten it")
         return None
     if deepest > MAX_DEPTH:
-        findings.too_deep(Span(1, 1, 1), MAX_DEPTH)
+        findings.report_too_deep(Span(1, 1, 1), MAX_DEPTH)
         return None
     try:
-        tree: Tree[Token] = _grammar().parse(text)
+        tree: Tree[Token] = _make_parser().parse(text)
     except UnexpectedToken as error:
         lines = text.split("\n")
         word, span = str(error.token), Span(len(lines), len(lines[-1]) + 1, 1)
@@ -125,26 +131,28 @@ def _read(text: str, findings: Findings) -> RecognizeClause | None:
 
 
 def _report_unexpected(word: str, span: Span, accepted: Iterable[str], findings: Findings) -> None:
-    found = f"`{cut(word)}`" if word else "the end of the text"
-    signs = {each.name: each.pattern.value for each in _grammar().terminals}
+    found = f"`{shorten(word)}`" if word else "the end of the text"
+    signs = {each.name: each.pattern.value for each in _make_parser().terminals}
     names = sorted(each for each in accepted if each not in {"QUOTED", "$END"})
     words = [_WORDS.get(each) or f"`{signs[each]}`" for each in names if each in signs]
     listed = ", ".join(words if len(words) <= MANY else [*words[:MANY], "the like"])
-    close = nearest(word, [each for each in names if each.isalpha() and each not in _WORDS])
+    close = find_nearest(word, [each for each in names if each.isalpha() and each not in _WORDS])
     hint = f"did you mean `{close}`?" if close and close != word.upper() else ""
     hint = hint or next((_HINTS[each] for each in names if each in _HINTS), "")
     message = f"{found} where {listed or 'the end'} is expected"
     findings.add("E_SYNTAX", span, message, hint)
 
 
-def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Findings) -> Query:
+def _make_query(
+    clause: RecognizeClause, default_within_ns: int | None, findings: Findings
+) -> Query:
     names = RowNames(clause.pattern, clause.tables, findings)
-    _unions(clause, names, findings)
+    _define_unions(clause, names, findings)
 
-    def canonical(row: EventNode) -> EventNode:
+    def to_canonical(row: EventNode) -> EventNode:
         return replace(row, alias=names.variables[key_of(row.alias)])
 
-    pattern: Node = with_events(clause.pattern, canonical)
+    pattern: Node = rewrite_events(clause.pattern, to_canonical)
     if can_be_absent(pattern):
         message = "the pattern also matches no rows, and an empty match has no place in time"
         hint = "make one row mandatory, for example with + in place of *"
@@ -157,7 +165,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
     if clause.partition:
         keys = tuple(column_path(each.parts) for each in clause.partition)
         where.append(Same(keys, span=clause.partition[0].span))
-    named_once(clause.define, findings)
+    report_repeated_names(clause.define, findings)
     for each in clause.define:
         variable = names.variables.get(key_of(each.name.text))
         if variable is None:
@@ -168,17 +176,17 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
         if column_path(path.parts[-1:]) != ("time",):
             message = "rows are always in the order of ref_time"
             findings.add("E_SQL", path.span, message, "write ORDER BY ref_time")
-    skip, to = _skip(clause, names, pattern, findings)
+    skip, to = _find_skip(clause, names, pattern, findings)
     clauses = {"WITHIN": clause.within.span} if clause.within is not None else {}
     options: dict[str, Any] = {"matches": "best", "ties": "key", "skip": skip}
     options["strategy"] = "partition" if clause.partition else "strict"
     return Query(
         node=node,
         within_ns=_within_ns(clause, default_within_ns, findings),
-        where=flat(And, where, clause.span) if where else None,
+        where=flatten(And, where, clause.span) if where else None,
         skip_to=to[0] if to else "",
         skip_also=to[1:],
-        columns=_columns(clause, conditions, findings),
+        columns=_make_columns(clause, conditions, findings),
         all_rows=has_lines,
         span=clause.span,
         clauses=clauses,
@@ -187,13 +195,13 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
     )
 
 
-def _unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> None:
+def _define_unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> None:
     for name, *members in clause.subset:
         found = [
             each for member in members for each in names.resolve_name(member.text, member.span)
         ]
         if names.of(name.text) is not None:
-            message = f"`{cut(name.text)}` is already a variable"
+            message = f"`{shorten(name.text)}` is already a variable"
             findings.add("E_ALIAS_TWICE", name.span, message, "rename the subset")
         else:
             names.unions[key_of(name.text)] = tuple(dict.fromkeys(found))
@@ -217,7 +225,7 @@ def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findin
     return length_ns - 1
 
 
-def _skip(
+def _find_skip(
     clause: RecognizeClause, names: RowNames, pattern: Node, findings: Findings
 ) -> tuple[Skip, tuple[str, ...]]:
     """Return the kind of SKIP, and the variables to which it skips.
@@ -239,7 +247,7 @@ def _skip(
     return kind, found
 
 
-def _columns(
+def _make_columns(
     clause: RecognizeClause, conditions: RowConditions, findings: Findings
 ) -> tuple[Column, ...]:
     """Return the columns of the result.
@@ -248,7 +256,7 @@ def _columns(
     each row has a result, SELECT may also choose columns of that row.
     """
     measures = clause.measures or ()
-    named_once(measures, findings)
+    report_repeated_names(measures, findings)
     found = [Column(conditions.key(path), str(path.parts[-1])) for path in clause.partition]
     found += [Column(conditions.measure(each.expr), str(each.name.text)) for each in measures]
     if clause.chosen is None and clause.all_rows:
@@ -264,8 +272,8 @@ def _columns(
         if column is None and clause.all_rows:
             column = Column(conditions.key(path, from_last=True), name)
         if column is None:
-            message = f"`{cut(name)}` is not a column of the matches"
-            hint = meant(name, [each.name for each in found], "name a measure, or write *")
+            message = f"`{shorten(name)}` is not a column of the matches"
+            hint = suggest(name, [each.name for each in found], "name a measure, or write *")
             findings.add("E_ATTRIBUTE_UNKNOWN", path.span, message, hint)
         else:
             chosen.append(replace(column, name=path.called or column.name))

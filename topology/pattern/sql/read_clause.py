@@ -15,7 +15,7 @@ from lark import Token
 from lark.visitors import v_args
 
 from topology.pattern.language.read_conditions import ONCE, ConditionReader, Name, Quant, place
-from topology.pattern.tree.errors import Findings, cut
+from topology.pattern.tree.errors import Findings, shorten
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
@@ -37,7 +37,7 @@ from topology.pattern.tree.syntax import (
     Skip,
     Span,
 )
-from topology.pattern.tree.walk import flat, rewritten, too_deep_in, walk, with_events
+from topology.pattern.tree.walk import find_too_deep_in, flatten, rewrite, rewrite_events, walk
 from topology.pattern.tree.words import AGGREGATES, UNITS_NS
 
 UNITS: Final = frozenset({"second", "minute", "hour", "day"})
@@ -181,7 +181,7 @@ class RecognizeReader(ConditionReader):
         return self._name(*children)
 
     def _name(self, name: Name, expr: Expr) -> NamedValue:
-        deep = too_deep_in(expr)
+        deep = find_too_deep_in(expr)
         if deep is not None:
             self._refuse(deep.span, "the expression is nested too deep", "split it into parts")
             expr = Constant(None, span=deep.span)
@@ -211,7 +211,7 @@ class RecognizeReader(ConditionReader):
         return EventNode((), children[0].text, span=span)
 
     def excluded(self, _: Span, children: list[Node]) -> Node:
-        row: Node = with_events(children[0], lambda event: replace(event, hidden=True))
+        row: Node = rewrite_events(children[0], lambda event: replace(event, hidden=True))
         return row
 
     def permuted(self, _: Span, children: list[Node]) -> Node:
@@ -234,7 +234,7 @@ class RecognizeReader(ConditionReader):
         operand, *negating, values = children
         if all(isinstance(each, Constant) for each in values):
             return super().is_in(span, children)
-        found = flat(Or, [Compare("=", operand, each, span=span) for each in values], span=span)
+        found = flatten(Or, [Compare("=", operand, each, span=span) for each in values], span=span)
         return Not(found, span=span) if negating else found
 
     def not_between(self, span: Span, children: list[Expr]) -> Expr:
@@ -254,10 +254,10 @@ class RecognizeReader(ConditionReader):
         word = unit.text.lower().removesuffix("s")
         whole, _, fraction = str(text[1:-1]).strip().partition(".")
         if word not in UNITS:
-            message = f"`{cut(unit.text)}` is not a supported unit of an interval"
+            message = f"`{shorten(unit.text)}` is not a supported unit of an interval"
             self.findings.add("E_WINDOW", span, message, "units are DAY, HOUR, MINUTE and SECOND")
         elif not whole.isdecimal() or not (fraction or "0").isdecimal() or len(text) > 40:
-            message = f"{cut(text)} is not a number of {unit.text.upper()}"
+            message = f"{shorten(text)} is not a number of {unit.text.upper()}"
             self.findings.add("E_WINDOW", span, message, "write it like INTERVAL '10' SECOND")
         else:
             ns, rest = divmod(int(whole + fraction) * UNITS_NS[word], 10 ** len(fraction))
@@ -275,12 +275,12 @@ class RecognizeReader(ConditionReader):
                 return replace(part, final=True)
             return part
 
-        return rewritten(children[0], change)
+        return rewrite(children[0], change)
 
     def count_rows(self, span: Span, children: list[Any]) -> Expr:
         name, *of, _ = children
         if name.text.lower() != "count":
-            message = f"only COUNT takes *; `{cut(name.text)}` takes a column"
+            message = f"only COUNT takes *; `{shorten(name.text)}` takes a column"
             self.findings.add("E_FUNCTION", span, message, "name a column in place of *")
         return RowAggregate("count", tuple(each.text for each in of), None, span=span)
 
@@ -291,7 +291,7 @@ class RecognizeReader(ConditionReader):
             message = "a late event would renumber all later matches"
             self._refuse(span, message, "use the `id` of the match, which does not change")
         elif function == "classifier":
-            return self._classifier(arguments, span)
+            return self._read_classifier(arguments, span)
         elif function in NAVIGATION:
             return self._navigate(function, arguments, span)
         elif function in AGGREGATES:
@@ -302,7 +302,7 @@ class RecognizeReader(ConditionReader):
             return super().call(span, [name._replace(quoted=False), *arguments])
         return Constant(None, span=span)
 
-    def _classifier(self, arguments: Sequence[Expr], span: Span) -> Expr:
+    def _read_classifier(self, arguments: Sequence[Expr], span: Span) -> Expr:
         """Read CLASSIFIER(), the label of the last row of the match, or CLASSIFIER(U).
 
         The latter is the label of the last row of U, which is a variable or a SUBSET.
@@ -349,7 +349,7 @@ class RecognizeReader(ConditionReader):
                 return replace(expr, shift=-count if function == "prev" else count)
             return replace(expr, from_last=function == "last", offset=count)
 
-        return rewritten(arguments[0], move)
+        return rewrite(arguments[0], move)
 
     def name(self, span: Span, children: list[Token]) -> Name:
         token = children[0]

@@ -7,7 +7,7 @@ into components.
 from __future__ import annotations
 
 from topology.pattern.language.read_conditions import ONCE, Quant
-from topology.pattern.tree.defaults import fewest_events
+from topology.pattern.tree.defaults import count_fewest_events
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
@@ -19,23 +19,23 @@ from topology.pattern.tree.syntax import (
 )
 
 
-def fewest_beside(row: Node, *, behind: bool) -> dict[str, int]:
+def count_fewest_beside(row: Node, *, behind: bool) -> dict[str, int]:
     """Return for each variable the smallest number of rows in a match before one of its rows.
 
     With `behind`, count the rows after it instead.
     """
     found: dict[str, int] = {}
-    _beside(row, 0, behind, found)
+    _collect_beside(row, 0, behind, found)
     return found
 
 
-def _beside(row: Node | Negation, beside: int, behind: bool, found: dict[str, int]) -> None:
+def _collect_beside(row: Node | Negation, beside: int, behind: bool, found: dict[str, int]) -> None:
     if isinstance(row, EventNode):
         found[row.alias] = min(beside, found.get(row.alias, beside))
     for each in reversed(row.children) if behind else row.children:
-        _beside(each, beside, behind, found)
+        _collect_beside(each, beside, behind, found)
         if isinstance(row, Seq):
-            beside += fewest_events(each)
+            beside += count_fewest_events(each)
 
 
 def can_follow_another(row: Node | Negation, name: str, is_first: bool = True) -> bool:

@@ -73,7 +73,7 @@ class Entry:
         self.inner: Sequence[Member] | None = None
         self.is_sure = True
 
-    def is_copy_of(self, other: Entry) -> bool:
+    def is_duplicate_of(self, other: Entry) -> bool:
         """Return whether another entry of the same identity has the same time, type and payload."""
         return (
             self.time_ns == other.time_ns

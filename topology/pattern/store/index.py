@@ -8,10 +8,10 @@ bisection over integers in C.
 Cost: appending an entry newer than all others is O(1). Inserting an older one takes a bisection,
 O(log n), and moves the references after it, 16 bytes each. Purging is amortised O(1).
 
-`meeting` returns the entries that may have happened between two instants. For this, entries with
-inexact times are also stored in one more index for each magnitude of error, by powers of two. So a
-single error of an hour does not widen every range query by an hour. Such an entry takes 16 bytes
-more, and a range query takes two more bisections for each magnitude.
+`find_overlapping` returns the entries that may have happened between two instants. For this,
+entries with inexact times are also stored in one more index for each magnitude of error, by powers
+of two. So a single error of an hour does not widen every range query by an hour. Such an entry
+takes 16 bytes more, and a range query takes two more bisections for each magnitude.
 """
 
 from __future__ import annotations
@@ -84,17 +84,17 @@ class EntryIndex:
             alike = self.unsure[bits] = EntryIndex()
         alike.add(entry)
 
-    def meeting(self, low_ns: int, high_ns: int) -> list[Entry]:
+    def find_overlapping(self, low_ns: int, high_ns: int) -> list[Entry]:
         """Return the entries that may have happened between two instants (inclusive), by key."""
-        found = self.entries[self.before_time(low_ns) : self.up_to_time(high_ns)]
+        found = self.entries[self.count_before(low_ns) : self.count_up_to(high_ns)]
         if not self.unsure:
             return found
         around: list[Entry] = []
         for bits, alike in self.unsure.items():
             most_ns, entries = 1 << bits, alike.entries
-            before = entries[alike.before_time(low_ns - most_ns) : alike.before_time(low_ns)]
+            before = entries[alike.count_before(low_ns - most_ns) : alike.count_before(low_ns)]
             around += [entry for entry in before if entry.high_ns >= low_ns]
-            behind = entries[alike.up_to_time(high_ns) : alike.up_to_time(high_ns + most_ns)]
+            behind = entries[alike.count_up_to(high_ns) : alike.count_up_to(high_ns + most_ns)]
             around += [entry for entry in behind if entry.low_ns <= high_ns]
         if around:
             found += around
@@ -122,15 +122,15 @@ class EntryIndex:
             return at + 1
         return at
 
-    def before_time(self, time_ns: int) -> int:
+    def count_before(self, time_ns: int) -> int:
         """Return the number of entries before the instant."""
         return bisect_left(self.times, time_ns)
 
-    def up_to_time(self, time_ns: int) -> int:
+    def count_up_to(self, time_ns: int) -> int:
         """Return the number of entries at or before the instant."""
         return bisect_right(self.times, time_ns)
 
-    def has_enough(self, before_ns: int) -> bool:
+    def is_purge_due(self, before_ns: int) -> bool:
         """Return whether a purge pays: enough entries, or all, are before the instant."""
         times = self.times
         return (
@@ -142,7 +142,7 @@ class EntryIndex:
     def purge(self, before_ns: int) -> list[Entry]:
         """Remove and return the entries before the instant.
 
-        A purge is worth its cost only if `has_enough` returns True.
+        A purge is worth its cost only if `is_purge_due` returns True.
         """
         count = bisect_left(self.times, before_ns)
         removed = self.entries[:count]

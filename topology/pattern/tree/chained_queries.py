@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from topology.pattern.tree.syntax import Query
-from topology.pattern.tree.walk import components
+from topology.pattern.tree.walk import find_components
 
 
 class ChainError(NamedTuple):
@@ -18,20 +18,20 @@ class ChainError(NamedTuple):
     hint: str
 
 
-def types_read(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
+def find_types_read(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
     """Return, by the names of queries, the event types that each reads from another's INTO.
 
     A query that reads its own matches, directly or through other queries, gets no types.
     """
-    read = _types_named(queries)
-    while circle := _circle(queries, read):
+    read = _find_types_named(queries)
+    while circle := _find_cycle(queries, read):
         read |= dict.fromkeys(circle, frozenset())
     return read
 
 
-def chain_errors(queries: Sequence[Query]) -> Iterator[ChainError]:
-    read = _types_named(queries)
-    circle = _circle(queries, read)
+def find_chain_errors(queries: Sequence[Query]) -> Iterator[ChainError]:
+    read = _find_types_named(queries)
+    circle = _find_cycle(queries, read)
     if circle:
         way = " reads ".join(f"`{name}`" for name in [*circle, circle[0]])
         yield ChainError(circle[0], f"reads its own matches: {way}", "give INTO another name")
@@ -52,15 +52,16 @@ def chain_errors(queries: Sequence[Query]) -> Iterator[ChainError]:
                 yield ChainError(query.name, message, hint)
 
 
-def _types_named(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
+def _find_types_named(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
     written = {query.into for query in queries if query.into}
     return {
-        query.name: frozenset(t for each in components(query.node) for t in each.types) & written
+        query.name: frozenset(t for each in find_components(query.node) for t in each.types)
+        & written
         for query in queries
     }
 
 
-def _circle(queries: Sequence[Query], read: Mapping[str, frozenset[str]]) -> list[str]:
+def _find_cycle(queries: Sequence[Query], read: Mapping[str, frozenset[str]]) -> list[str]:
     """Return queries that read each other in a circle, or an empty list.
 
     Each query in the list reads the matches of the next one, and the last reads those of the first.

@@ -38,19 +38,19 @@ def ends_in_negation(node: Node | Negation) -> bool:
 
 def can_be_absent(node: Node | Negation) -> bool:
     """Return whether a match may contain no event of the node."""
-    return fewest_events(node) == 0
+    return count_fewest_events(node) == 0
 
 
-def fewest_events(node: Node | Negation) -> int:
+def count_fewest_events(node: Node | Negation) -> int:
     """Return the smallest number of events of the node that a match may contain."""
     match node:
         case EventNode(minimum=minimum):
             return minimum
         case AnyOf(nodes=nodes):
-            return min(map(fewest_events, nodes))
+            return min(map(count_fewest_events, nodes))
         case CountedNode(node=turn, minimum=minimum):
-            return fewest_events(turn) * minimum
-    return sum(map(fewest_events, node.children))
+            return count_fewest_events(turn) * minimum
+    return sum(map(count_fewest_events, node.children))
 
 
 def with_defaults(said: Mapping[str, Any], node: Node) -> dict[str, Any]:

@@ -20,26 +20,26 @@ Path = tuple[str, ...]
 Link = tuple[Path, str, str]
 
 
-def partition_paths(conjuncts: Sequence[Expr], parts: Sequence[Part]) -> tuple[Path, ...]:
+def find_partition_paths(conjuncts: Sequence[Expr], parts: Sequence[Part]) -> tuple[Path, ...]:
     """Return the paths of the partition key, in the order in which the conjuncts name them."""
     paths: dict[Path, None] = {}
-    links = [link for link in map(_link, conjuncts) if link is not None]
+    links = [link for link in map(_find_link, conjuncts) if link is not None]
     for expr in conjuncts:
         if isinstance(expr, Same):
             paths.update(dict.fromkeys(expr.paths))
-        link = _link(expr)
-        if link is not None and all(_chains(link[0], links, part) for part in parts):
+        link = _find_link(expr)
+        if link is not None and all(_links_all(link[0], links, part) for part in parts):
             paths[link[0]] = None
     return tuple(paths)
 
 
 def is_implied_by(expr: Expr, paths: Sequence[Path]) -> bool:
     """Return whether a partition key of these paths makes the conjunct redundant."""
-    link = _link(expr)
+    link = _find_link(expr)
     return isinstance(expr, Same) or (link is not None and link[0] in paths)
 
 
-def _link(expr: Expr) -> Link | None:
+def _find_link(expr: Expr) -> Link | None:
     match expr:
         case Compare(
             operator="=",
@@ -51,7 +51,7 @@ def _link(expr: Expr) -> Link | None:
             return None
 
 
-def _chains(path: Path, links: Sequence[Link], part: Part) -> bool:
+def _links_all(path: Path, links: Sequence[Link], part: Part) -> bool:
     nodes = [spot.node for spot in part.spots.values()]
     present = {node.alias for node in nodes if node.minimum > 0}
     others = {node.alias for node in nodes} | {gap.negation.alias for gap in part.gaps}

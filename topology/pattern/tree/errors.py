@@ -80,7 +80,7 @@ class QueryRefused(ValueError):
         super().__init__("\n".join(map(str, self.errors)))
 
     def __str__(self) -> str:
-        return report(self.errors, self.text)
+        return format_errors(self.errors, self.text)
 
 
 class Findings:
@@ -94,39 +94,39 @@ class Findings:
         if len(self._found) < MAX_FOUND and error not in self._found:
             self._found.append(error)
 
-    def too_deep(self, span: Span, levels: int) -> None:
+    def report_too_deep(self, span: Span, levels: int) -> None:
         message = f"the query is nested deeper than {levels} levels"
         self.add("E_TOO_LARGE", span, message, "split it into parts")
 
-    def name_once(
+    def report_repeated_names(
         self, kind: str, named: Iterable[tuple[str, Span]], hint: str = "rename one of them"
     ) -> None:
         """Report an error for each name that an earlier one equals."""
         seen: set[str] = set()
         for name, span in named:
             if name in seen:
-                self.add("E_ALIAS_TWICE", span, f"two {kind} are called `{cut(name)}`", hint)
+                self.add("E_ALIAS_TWICE", span, f"two {kind} are called `{shorten(name)}`", hint)
             seen.add(name)
 
     @property
     def errors(self) -> list[QueryError]:
-        return self._sort(is_warning=False)
+        return self._select(is_warning=False)
 
     @property
     def warnings(self) -> list[QueryError]:
-        return self._sort(is_warning=True)
+        return self._select(is_warning=True)
 
-    def _sort(self, *, is_warning: bool) -> list[QueryError]:
+    def _select(self, *, is_warning: bool) -> list[QueryError]:
         found = [error for error in self._found if error.is_warning is is_warning]
         return sorted(found, key=lambda error: (error.line, error.column))[:MAX_ERRORS]
 
-    def refuse(self, text: str) -> None:
+    def raise_errors(self, text: str) -> None:
         """Raise QueryRefused if any of the findings is an error."""
         if self.errors:
             raise QueryRefused(self.errors, self.warnings, text)
 
 
-def report(errors: Iterable[QueryError], text: str = "") -> str:
+def format_errors(errors: Iterable[QueryError], text: str = "") -> str:
     """Return errors or warnings in readable form, each with its line of `text`."""
     lines = text.split("\n")
     return "\n\n".join(_format(error, lines) for error in errors)
@@ -139,7 +139,7 @@ def _format(error: QueryError, lines: Sequence[str]) -> str:
     if 0 < error.line <= len(lines):
         number = str(error.line)
         margin = " " * len(number)
-        line, caret = _excerpt(lines[error.line - 1], error.column - 1, error.length)
+        line, caret = _make_excerpt(lines[error.line - 1], error.column - 1, error.length)
         shown += [
             f"{margin} --> line {error.line}, column {error.column}",
             f"{margin}  |",
@@ -151,7 +151,7 @@ def _format(error: QueryError, lines: Sequence[str]) -> str:
     return "\n".join(shown)
 
 
-def _excerpt(line: str, start: int, length: int) -> tuple[str, str]:
+def _make_excerpt(line: str, start: int, length: int) -> tuple[str, str]:
     """Return an excerpt of a line around the error, and the carets to print below it."""
     line = "".join(each if each.isprintable() else " " for each in line)
     first = max(0, start - SHOWN_CHARS * 2 // 3) if len(line) > SHOWN_CHARS else 0
@@ -163,7 +163,7 @@ def _excerpt(line: str, start: int, length: int) -> tuple[str, str]:
     return (before + part + after).rstrip(), caret
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def find_nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word that the user probably meant, or an empty string."""
     if len(word) > MAX_WORD:
         return ""
@@ -172,14 +172,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return by_lower[close[0]] if close else ""
 
 
-def meant(word: str, known: Iterable[str], otherwise: str = "") -> str:
+def suggest(word: str, known: Iterable[str], otherwise: str = "") -> str:
     """Return a hint for an unknown word: the known word that the user probably meant.
 
     If no known word is near, return `otherwise`. If that is empty, list the known words, unless
     there are more than 12.
     """
     every = sorted(known)
-    close = nearest(word, every)
+    close = find_nearest(word, every)
     if close:
         return f"did you mean `{close}`?"
     if otherwise:
@@ -187,7 +187,7 @@ def meant(word: str, known: Iterable[str], otherwise: str = "") -> str:
     return "known: " + ", ".join(f"`{each}`" for each in every) if 0 < len(every) <= 12 else ""
 
 
-def cut(word: str) -> str:
+def shorten(word: str) -> str:
     """Return a word as messages show it: printable, and cut after MAX_WORD characters."""
     plain = "".join(each if each.isprintable() else " " for each in word)
     return plain if len(plain) <= MAX_WORD else f"{plain[:MAX_WORD]}..."

@@ -17,7 +17,7 @@ from topology.pattern.tree.syntax import Query
 DIGEST_BYTES: Final = 16
 
 
-def fingerprint(query: Query) -> str:
+def compute_fingerprint(query: Query) -> str:
     text = json.dumps(_plain(query), ensure_ascii=True, separators=(",", ":"), default=repr)
     return blake2b(text.encode("ascii"), digest_size=DIGEST_BYTES).hexdigest()
 

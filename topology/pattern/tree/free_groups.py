@@ -13,7 +13,7 @@ elements of the group. A group with such a negation is not free.
 
 from __future__ import annotations
 
-from topology.pattern.tree.mentions import aliases, mentions
+from topology.pattern.tree.mentions import find_aliases, find_mentions
 from topology.pattern.tree.normal_form import Alternative, Component, Predicate
 from topology.pattern.tree.syntax import UNBOUNDED
 
@@ -45,7 +45,7 @@ def is_boundless(alternative: Alternative, component: Component) -> bool:
     if component.maximum != UNBOUNDED or component.until is not None or component.loop != "any":
         return False
     for blocker in alternative.blockers:
-        named = {alias for expr in blocker.predicates for alias in aliases(expr)}
+        named = {alias for expr in blocker.predicates for alias in find_aliases(expr)}
         if blocker.strict or component.alias in named:
             return False
     return True
@@ -61,5 +61,5 @@ def _is_of_elements(predicate: Predicate, alternative: Alternative, component: C
         return False
     return all(
         mention.how != "all" and (mention.how == "plain" or mention.alias != component.alias)
-        for mention in mentions(predicate.expr)
+        for mention in find_mentions(predicate.expr)
     )

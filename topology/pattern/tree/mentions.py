@@ -23,7 +23,7 @@ from topology.pattern.tree.syntax import (
     Running,
     Same,
 )
-from topology.pattern.tree.walk import expressions, walk
+from topology.pattern.tree.walk import find_expressions, walk
 
 How = Literal["plain", "each", "at", "whole", "before", "running", "previous", "all"]
 """The ways in which an expression uses an event.
@@ -38,7 +38,7 @@ How = Literal["plain", "each", "at", "whole", "before", "running", "previous", "
 - all: `[x]`, which concerns all events
 
 References to rows in SQL's MEASURES are not mentions. They name rows of the match, or rows around
-it (`looks_back`, `looks_on`).
+it (`looks_back`, `looks_forward`).
 """
 
 BY_ORDER: Final = frozenset({"each", "at", "before", "running"})
@@ -60,11 +60,11 @@ class Mention:
 
 def find_called(query: Query) -> set[str]:
     """Return the names of the functions that the query calls."""
-    parts = (part for expr in expressions(query) for part in walk(expr))
+    parts = (part for expr in find_expressions(query) for part in walk(expr))
     return {part.function for part in parts if isinstance(part, Call)}
 
 
-def mentions(expr: Expr) -> Iterator[Mention]:
+def find_mentions(expr: Expr) -> Iterator[Mention]:
     """Yield the mentions in an expression, in the order of the text."""
     for part in walk(expr):
         match part:
@@ -87,13 +87,13 @@ def mentions(expr: Expr) -> Iterator[Mention]:
                 yield from (Mention("", "all", path) for path in paths)
 
 
-def aliases(expr: Expr) -> set[str]:
+def find_aliases(expr: Expr) -> set[str]:
     """Return all aliases that the expression names."""
-    return {mention.alias for mention in mentions(expr)} - {""}
+    return {mention.alias for mention in find_mentions(expr)} - {""}
 
 
 def looks_at_time(expr: Expr) -> bool:
-    return any(mention.path == ("time",) for mention in mentions(expr))
+    return any(mention.path == ("time",) for mention in find_mentions(expr))
 
 
 def looks_back(expr: Expr) -> bool:
@@ -104,11 +104,11 @@ def looks_back(expr: Expr) -> bool:
     )
 
 
-def looks_on(expr: Expr) -> bool:
+def looks_forward(expr: Expr) -> bool:
     """Return whether the expression reads a later event that need not be in the match."""
     return any(isinstance(part, RowRef) and part.beyond and part.shift > 0 for part in walk(expr))
 
 
-def counted_through(expr: Expr) -> set[str]:
+def find_counted_aliases(expr: Expr) -> set[str]:
     """Return the aliases of the groups for which the expression uses the index i."""
-    return {mention.alias for mention in mentions(expr) if mention.how in COUNTED}
+    return {mention.alias for mention in find_mentions(expr) if mention.how in COUNTED}

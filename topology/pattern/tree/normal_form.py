@@ -22,9 +22,9 @@ from itertools import product
 from typing import Final
 
 from topology.pattern.tree import syntax
-from topology.pattern.tree.equivalence import is_implied_by, partition_paths
-from topology.pattern.tree.fingerprint import fingerprint
-from topology.pattern.tree.mentions import aliases, looks_at_time, mentions
+from topology.pattern.tree.equivalence import find_partition_paths, is_implied_by
+from topology.pattern.tree.fingerprint import compute_fingerprint
+from topology.pattern.tree.mentions import find_aliases, find_mentions, looks_at_time
 from topology.pattern.tree.partial_order import (
     MANY,
     Aliases,
@@ -37,7 +37,7 @@ from topology.pattern.tree.partial_order import (
 )
 from topology.pattern.tree.syntax import Column, Edge, EventNode, Expr, Node, Query
 from topology.pattern.tree.turns import Turns
-from topology.pattern.tree.walk import conjuncts, flat, walk
+from topology.pattern.tree.walk import flatten, split_conjuncts, walk
 
 MAX_ALTERNATIVES: Final = 64
 MAX_COMPONENTS: Final = 32
@@ -125,7 +125,7 @@ class Blocker:
     right.
 
     `predicates`: the conjuncts that name the alias of the negation. A conjunct that also names an
-    absent optional component has no effect, unless it tests for NULL (`asks_for_null`).
+    absent optional component has no effect, unless it tests for NULL (`tests_null`).
     """
 
     alias: str
@@ -222,19 +222,20 @@ class NormalForm:
         return self.query.within_ns + max(borders, default=0)
 
 
-def excess(node: Node) -> str:
+def describe_excess(node: Node) -> str:
     """Return a description of a pattern that is too large to be expanded, or "" if it is not."""
     alternatives, components = size(node)
     if alternatives <= MAX_ALTERNATIVES and components <= MAX_COMPONENTS:
         return ""
     return (
-        f"the pattern has {_spell(alternatives)} alternatives with up to {_spell(components)}"
+        f"the pattern has {_format_count(alternatives)} alternatives with up to"
+        f" {_format_count(components)}"
         f" components; at most {MAX_ALTERNATIVES} alternatives and {MAX_COMPONENTS} components"
         " are allowed"
     )
 
 
-def _spell(number: int) -> str:
+def _format_count(number: int) -> str:
     return f"more than {MANY}" if number > MANY else str(number)
 
 
@@ -244,25 +245,27 @@ def normalise(query: Query) -> NormalForm:
     Raises:
         ValueError: A query that was not checked has too many alternatives or components.
     """
-    if too_large := excess(query.node):
+    if too_large := describe_excess(query.node):
         raise ValueError(f"{too_large}; split it into several queries")
     turns = Turns(query.node)
     parts = parts_of(turns.node)
     every = frozenset().union(*map(_aliases_of, parts))
-    asked = [expr for each in conjuncts(query.where) for expr in turns.conditions(each, every)]
-    same = partition_paths(asked, parts)
-    rest = [expr for expr in conjuncts(query.where) if not is_implied_by(expr, same)]
+    asked = [
+        expr for each in split_conjuncts(query.where) for expr in turns.conditions(each, every)
+    ]
+    same = find_partition_paths(asked, parts)
+    rest = [expr for expr in split_conjuncts(query.where) if not is_implied_by(expr, same)]
     negated = frozenset(gap.negation.alias for part in parts for gap in part.gaps)
     return NormalForm(
         query=query,
         node=turns.node,
         alternatives=tuple(
-            _alternative(number, part, turns, rest, negated, query)
+            _make_alternative(number, part, turns, rest, negated, query)
             for number, part in enumerate(parts)
         ),
         same=same,
         by_partition=query.strategy == "partition" or (query.strategy != "strict" and bool(same)),
-        fingerprint=fingerprint(query),
+        fingerprint=compute_fingerprint(query),
     )
 
 
@@ -285,7 +288,7 @@ def has_choice(alternatives: Sequence[Alternative]) -> bool:
     )
 
 
-def asks_for_null(expr: Expr) -> bool:
+def tests_null(expr: Expr) -> bool:
     """Return whether the expression has IS NULL or coalesce.
 
     Only such an expression can be true of an absent component.
@@ -297,7 +300,7 @@ def asks_for_null(expr: Expr) -> bool:
     )
 
 
-def _alternative(
+def _make_alternative(
     number: int,
     part: Part,
     turns: Turns,
@@ -308,44 +311,44 @@ def _alternative(
     """Return one alternative; `negated` contains the negated aliases of all alternatives."""
     edge, present = EDGES[query.strategy], _aliases_of(part)
     asked = [expr for each in asked_of_all for expr in turns.conditions(each, present)]
-    positive = [expr for expr in asked if negated.isdisjoint(aliases(expr))]
+    positive = [expr for expr in asked if negated.isdisjoint(find_aliases(expr))]
     index_of = {alias: index for index, alias in enumerate(part.spots)}
 
-    def indexes(named: Aliases) -> frozenset[int]:
+    def find_indexes(named: Aliases) -> frozenset[int]:
         return frozenset(index_of[alias] for alias in named)
 
     components = tuple(
-        _component(spot, indexes(spot.before), index_of, positive, edge)
+        _make_component(spot, find_indexes(spot.before), index_of, positive, edge)
         for spot in part.spots.values()
     )
     blockers = tuple(
         Blocker(
             alias=gap.negation.alias,
             types=frozenset(gap.negation.types),
-            left=indexes(gap.left),
-            right=indexes(gap.right),
+            left=find_indexes(gap.left),
+            right=find_indexes(gap.right),
             strict=gap.strict,
             for_ns=gap.negation.for_ns,
-            after=tuple((indexes(named), ns) for named, ns in gap.after),
-            limit=min(_limits(gap, asked, components), key=lambda it: it[1], default=None),
-            predicates=tuple(expr for expr in asked if gap.negation.alias in aliases(expr)),
+            after=tuple((find_indexes(named), ns) for named, ns in gap.after),
+            limit=min(_find_limits(gap, asked, components), key=lambda it: it[1], default=None),
+            predicates=tuple(expr for expr in asked if gap.negation.alias in find_aliases(expr)),
         )
         for gap in part.gaps
     )
-    positive += [expr for gap in part.gaps for expr in _pauses(part, gap)]
-    positive += [expr for spot in part.spots.values() for expr in _steps(part, spot)]
+    positive += [expr for gap in part.gaps for expr in _make_pauses(part, gap)]
+    positive += [expr for spot in part.spots.values() for expr in _make_step_limits(part, spot)]
     columns = query.columns and tuple(turns.column(each, present) for each in query.columns)
     return Alternative(
         number,
         components,
         blockers,
-        tuple(_predicates(positive, components)),
+        tuple(_make_predicates(positive, components)),
         columns,
         part.branches,
     )
 
 
-def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
+def _make_pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
     """Yield conditions that no entry follows a negation with FOR before its time is over.
 
     If a neighbour of the negation may be absent, the conditions cover the entries beyond it too.
@@ -353,20 +356,20 @@ def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
     if gap.negation.for_ns is None:
         return
     rights = set(gap.right)
-    if any(spot.node.minimum == 0 for spot in part.among(gap.right)):
+    if any(spot.node.minimum == 0 for spot in part.find_spots(gap.right)):
         rights.update(alias for alias, spot in part.spots.items() if spot.before & gap.right)
     for early, after_ns in ((gap.left, 0), *gap.after):
         lefts = set(early)
-        if any(spot.node.minimum == 0 for spot in part.among(early)):
-            lefts.update(*(spot.before for spot in part.among(early)))
-        for pair in product(part.among(lefts), part.among(rights)):
+        if any(spot.node.minimum == 0 for spot in part.find_spots(early)):
+            lefts.update(*(spot.before for spot in part.find_spots(early)))
+        for pair in product(part.find_spots(lefts), part.find_spots(rights)):
             left, right = (syntax.Ref(spot.node.alias, ("time",)) for spot in pair)
             apart = syntax.Arithmetic("-", right, left)
             length_ns = syntax.Duration(after_ns + gap.negation.for_ns)
             yield syntax.Compare(">=", apart, length_ns)
 
 
-def _steps(part: Part, spot: Spot) -> Iterator[Expr]:
+def _make_step_limits(part: Part, spot: Spot) -> Iterator[Expr]:
     """Yield conditions for WITHIN on a step and on a loop.
 
     Each limits the time between an entry and the entry before it.
@@ -374,27 +377,27 @@ def _steps(part: Part, spot: Spot) -> Iterator[Expr]:
     alias, is_group = spot.node.alias, spot.node.is_group
     if spot.node.loop_within_ns is not None:
         each, other = (syntax.Ref(alias, ("time",), syntax.Each(k)) for k in (0, -1))
-        yield _near(each, other, spot.node.loop_within_ns)
+        yield _make_limit(each, other, spot.node.loop_within_ns)
     if spot.within_ns is None or not spot.before:
         return
     first = syntax.Ref(alias, ("time",), syntax.At(1) if is_group else None)
-    surely = [one for one in part.among(spot.before) if one.node.minimum > 0]
+    surely = [one for one in part.find_spots(spot.before) if one.node.minimum > 0]
     behind = frozenset(alias for one in surely for alias in one.before)
-    nearest = [one.node for one in part.among(spot.before - behind)]
+    nearest = [one.node for one in part.find_spots(spot.before - behind)]
     lasts = [syntax.Ref(n.alias, ("time",), syntax.At(-1) if n.is_group else None) for n in nearest]
-    tests: list[Expr] = [_near(first, last, spot.within_ns) for last in lasts]
+    tests: list[Expr] = [_make_limit(first, last, spot.within_ns) for last in lasts]
     if any(node.minimum == 0 for node in nearest):
         tests.append(syntax.IsNull(first))
         if not surely:
-            tests.append(flat(syntax.And, [syntax.IsNull(last) for last in lasts]))
-    yield flat(syntax.Or, tests)
+            tests.append(flatten(syntax.And, [syntax.IsNull(last) for last in lasts]))
+    yield flatten(syntax.Or, tests)
 
 
-def _near(late: Expr, early: Expr, within_ns: int) -> Expr:
+def _make_limit(late: Expr, early: Expr, within_ns: int) -> Expr:
     return syntax.Compare("<=", syntax.Arithmetic("-", late, early), syntax.Duration(within_ns))
 
 
-def _limits(
+def _find_limits(
     gap: NegatedSpot, asked: Sequence[Expr], components: Sequence[Component]
 ) -> Iterator[tuple[int, int]]:
     """Yield the limits of a gap at the end of a match (see `Blocker.limit`).
@@ -416,7 +419,7 @@ def _limits(
                 yield single[early], length_ns + (operator == "<=")
 
 
-def _component(
+def _make_component(
     spot: Spot,
     before: frozenset[int],
     index_of: Mapping[str, int],
@@ -445,49 +448,49 @@ def _component(
 
 
 def _is_own(expr: Expr, node: EventNode) -> bool:
-    is_plain = all(mention.how == "plain" for mention in mentions(expr))
-    return is_plain and aliases(expr) == {node.alias}
+    is_plain = all(mention.how == "plain" for mention in find_mentions(expr))
+    return is_plain and find_aliases(expr) == {node.alias}
 
 
-def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Iterator[Predicate]:
+def _make_predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Iterator[Predicate]:
     index_of = {component.alias: component.index for component in components}
     for expr in asked:
-        named = aliases(expr)
-        skips_absent = not asks_for_null(expr)
+        named = find_aliases(expr)
+        skips_absent = not tests_null(expr)
         if skips_absent and not named <= index_of.keys():
             continue
         about = frozenset(index_of[alias] for alias in named if alias in index_of)
-        if any(mention.how == "all" for mention in mentions(expr)):
+        if any(mention.how == "all" for mention in find_mentions(expr)):
             about = frozenset(index_of.values())
         only = components[min(about)] if len(about) == 1 else None
         if only and expr in only.own and (skips_absent or not only.is_optional):
             continue  # The component's own conditions test this already.
-        whole = frozenset(index for index in about if _is_whole(expr, components[index]))
+        whole = frozenset(index for index in about if _needs_whole_group(expr, components[index]))
         yield Predicate(expr, about, whole, skips_absent)
 
 
-def _is_whole(expr: Expr, component: Component) -> bool:
+def _needs_whole_group(expr: Expr, component: Component) -> bool:
     """Return whether the expression needs all elements of the group at once."""
     return component.is_group and any(
         mention.how == "whole" or (mention.how == "at" and mention.number != 1)
-        for mention in mentions(expr)
+        for mention in find_mentions(expr)
         if mention.alias == component.alias
     )
 
 
-def timed_apart(form: NormalForm) -> NormalForm:
+def separate_timed(form: NormalForm) -> NormalForm:
     """Return the form with conditions on one component's time moved from `own` to predicates.
 
     This is for inexact times. An event may fail such a condition by its corrected timestamp but
     satisfy it by its event time. The indexes depend on `own`, so they would miss this event.
     """
-    return replace(form, alternatives=tuple(map(_timed_apart, form.alternatives)))
+    return replace(form, alternatives=tuple(map(_separate_timed, form.alternatives)))
 
 
-def _timed_apart(alternative: Alternative) -> Alternative:
+def _separate_timed(alternative: Alternative) -> Alternative:
     components, predicates = [], list(alternative.predicates)
     for part in alternative.components:
-        timed = tuple(e for e in part.own if looks_at_time(e) and not asks_for_null(e))
+        timed = tuple(e for e in part.own if looks_at_time(e) and not tests_null(e))
         own = tuple(expr for expr in part.own if expr not in timed)
         components.append(replace(part, own=own))
         about = frozenset((part.index,))

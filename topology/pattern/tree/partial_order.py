@@ -106,7 +106,7 @@ class Part:
     branches: Branches = ()
     over: Since = BEGIN
 
-    def among(self, aliases: Collection[str]) -> list[Spot]:
+    def find_spots(self, aliases: Collection[str]) -> list[Spot]:
         """Return the components with these aliases, in the order of the part."""
         return [spot for alias, spot in self.spots.items() if alias in aliases]
 
@@ -156,33 +156,35 @@ def spread(node: Node | Negation) -> list[Part]:
     """
     match node:
         case Negation():
-            return [Part(gaps=(NegatedSpot(node),), over=_later(BEGIN, node.for_ns or 0))]
+            return [Part(gaps=(NegatedSpot(node),), over=_delay(BEGIN, node.for_ns or 0))]
         case EventNode(alias=alias):
             only = frozenset({alias})
             over: Since = ((only, 0), *(() if node.minimum else BEGIN))
             return [Part({alias: Spot(node)}, (), only, only, over=over)]
         case AnyOf(nodes=nodes):
             return [
-                _branch(part, number)
+                _add_branches(part, number)
                 for number, branch in enumerate(nodes)
                 for part in spread(branch)
             ]
         case AllOf(nodes=nodes):
-            return [_side_by_side(parts) for parts in product(*map(_choices, map(Item, nodes)))]
+            return [
+                _combine_unordered(parts) for parts in product(*map(_expand_item, map(Item, nodes)))
+            ]
         case Seq(items=items):
-            return [_in_a_row(parts) for parts in product(*map(_choices, items))]
+            return [_combine_ordered(parts) for parts in product(*map(_expand_item, items))]
         case CountedNode():
             raise TypeError("a count of a group must be written out first")
 
 
-def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
+def _expand_item(item: Item) -> Sequence[Part | NegatedSpot]:
     """Return the alternatives of an item of a SEQ, or of a node of an AND."""
     if isinstance(item.node, Negation):
         return [NegatedSpot(item.node, item.edge == "strict")]
-    return [_enter(part, item) for part in spread(item.node)]
+    return [_apply_item(part, item) for part in spread(item.node)]
 
 
-def _branch(part: Part, *numbers: int | tuple[int, int]) -> Part:
+def _add_branches(part: Part, *numbers: int | tuple[int, int]) -> Part:
     """Return the part with the numbers of earlier branches put before its own."""
     if not part.spots:
         return replace(part, branches=(*numbers, *part.branches))
@@ -191,7 +193,7 @@ def _branch(part: Part, *numbers: int | tuple[int, int]) -> Part:
     return replace(part, spots={**part.spots, alias: begin})
 
 
-def _enter(part: Part, item: Item) -> Part:
+def _apply_item(part: Part, item: Item) -> Part:
     entered = {
         alias: replace(
             spot, edge=spot.edge or item.edge, within_ns=spot.within_ns or item.within_ns
@@ -202,7 +204,7 @@ def _enter(part: Part, item: Item) -> Part:
     return replace(part, spots={**part.spots, **entered})
 
 
-def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
+def _combine_unordered(parts: Sequence[Part | NegatedSpot]) -> Part:
     """Combine the parts of an AND into one part.
 
     A negation without FOR ends with the first event of the only other part.
@@ -231,7 +233,7 @@ def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
     )
 
 
-def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
+def _combine_ordered(parts: Sequence[Part | NegatedSpot]) -> Part:
     spots: dict[str, Spot] = {}
     gaps: list[NegatedSpot] = []
     first: Aliases = frozenset()
@@ -241,9 +243,9 @@ def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
     for part in parts:
         if isinstance(part, NegatedSpot):
             gaps.append(replace(part, left=last, since=over))
-            over = _later(over, part.negation.for_ns or 0)
+            over = _delay(over, part.negation.for_ns or 0)
             continue
-        part = _branch(part, *branches)
+        part = _add_branches(part, *branches)
         branches = part.branches
         if part.spots:
             gaps = [replace(gap, right=gap.right or part.first) for gap in gaps]
@@ -259,7 +261,7 @@ def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
     return Part(spots, tuple(gaps), first, last, branches, over)
 
 
-def _later(since: Since, by_ns: int) -> Since:
+def _delay(since: Since, by_ns: int) -> Since:
     return tuple((at, ns + by_ns) for at, ns in since)
 
 
@@ -267,6 +269,6 @@ def _place(since: Since, begin: Since) -> Since:
     """Return the instant `since` of a part, with the part's beginning replaced by `begin`."""
     found: dict[Aliases, int] = {}
     for at, ns in since:
-        for own, own_ns in ((at, ns),) if at else _later(begin, ns):
+        for own, own_ns in ((at, ns),) if at else _delay(begin, ns):
             found[own] = max(own_ns, found.get(own, 0))
     return tuple(found.items())

@@ -26,7 +26,7 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-from topology.pattern.tree.mentions import Mention, counted_through, mentions
+from topology.pattern.tree.mentions import Mention, find_counted_aliases, find_mentions
 from topology.pattern.tree.syntax import (
     AggregateCall,
     AllOf,
@@ -48,7 +48,7 @@ from topology.pattern.tree.syntax import (
     Running,
     Seq,
 )
-from topology.pattern.tree.walk import components, rewritten, walk
+from topology.pattern.tree.walk import find_components, rewrite, walk
 
 NOTHING: Final = Seq(())
 """The branch of the OR in which no further turn follows."""
@@ -73,29 +73,29 @@ class CountedGroup:
     indexed: tuple[str, ...]
 
 
-def counted_groups(node: Node | Negation) -> Iterator[CountedGroup]:
+def find_counted_groups(node: Node | Negation) -> Iterator[CountedGroup]:
     """Yield the outermost counts of groups, in the order of the text."""
     if not isinstance(node, CountedNode):
         for each in node.children:
-            yield from counted_groups(each)
+            yield from find_counted_groups(each)
         return
-    within = list(components(node))
+    within = list(find_components(node))
     yield CountedGroup(
         node,
         frozenset(each.alias for each in within),
         frozenset(each.alias for each in within if isinstance(each, Negation)),
-        tuple(_in_each_turn(node.node)),
+        tuple(_find_always_present(node.node)),
     )
 
 
-def asked_times(expr: Expr, groups: Mapping[str, CountedGroup]) -> int:
+def count_tests(expr: Expr, groups: Mapping[str, CountedGroup]) -> int:
     """Return the largest number of combinations of turns for which a condition is tested.
 
     `groups` maps aliases to the groups that contain them.
     """
-    found = list(mentions(expr))
+    found = list(find_mentions(expr))
     plain = {mention.alias for mention in found if _is_plain(mention)} & groups.keys()
-    through = counted_through(expr) & groups.keys()
+    through = find_counted_aliases(expr) & groups.keys()
     count = max((_turns_of(groups[alias].node) for alias in through), default=1)
     if any(alias in groups[alias].negated for alias in plain):
         return count * max(_turns_of(groups[alias].node) for alias in plain)
@@ -107,25 +107,25 @@ def _turns_of(node: Node) -> int:
     return prod([each.maximum for each in walk(node) if isinstance(each, CountedNode)])
 
 
-def _in_each_turn(node: Node | Negation) -> Iterator[str]:
+def _find_always_present(node: Node | Negation) -> Iterator[str]:
     match node:
         case EventNode():
             if node.minimum == node.maximum == 1:
                 yield node.alias
         case Seq() | AllOf():
             for each in node.children:
-                yield from _in_each_turn(each)
+                yield from _find_always_present(each)
 
 
 class Turns:
     """A pattern whose counts of groups are written out. `node` is the resulting pattern."""
 
     def __init__(self, node: Node) -> None:
-        self._groups = list(counted_groups(node))
+        self._groups = list(find_counted_groups(node))
         self._of = {alias: group for group in self._groups for alias in group.aliases}
         named = [group for group in self._groups if group.node.name and group.indexed]
         self._named = {group.node.name: group.indexed[0] for group in named}
-        self._taken = {each.alias for each in components(node)}
+        self._taken = {each.alias for each in find_components(node)}
         self._copies: dict[str, list[tuple[tuple[int, ...], str]]] = {}
         self.node: Node = self._write(node, ()) if self._groups else node
         for copies in self._copies.values():
@@ -134,13 +134,13 @@ class Turns:
     def _write(self, node: Any, turn: tuple[int, ...]) -> Any:
         match node:
             case CountedNode():
-                return self._in_a_row(node, turn)
+                return self._expand_count(node, turn)
             case EventNode() | Negation() if turn:
                 return self._copy(node, turn)
             case _:
                 return node.rebuilt([self._write(each, turn) for each in node.children])
 
-    def _in_a_row(self, counted: CountedNode, above: tuple[int, ...]) -> Node:
+    def _expand_count(self, counted: CountedNode, above: tuple[int, ...]) -> Node:
         rest: Node | None = None
         for turn in range(counted.maximum, 0, -1):
             items = [Item(self._write(counted.node, (*above, turn)))]
@@ -161,14 +161,14 @@ class Turns:
         self._copies.setdefault(node.alias, []).append((turn, alias))
         if isinstance(node, Negation):
             return replace(node, alias=alias)
-        until = node.until and rewritten(node.until, lambda part: self._of_turn(part, turn))
+        until = node.until and rewrite(node.until, lambda part: self._use_copy_of_turn(part, turn))
         return replace(node, alias=alias, label=node.label or node.alias, until=until)
 
-    def _of_turn(self, part: Expr, turn: tuple[int, ...]) -> Expr:
+    def _use_copy_of_turn(self, part: Expr, turn: tuple[int, ...]) -> Expr:
         """Replace an alias in UNTIL by the alias of its copy in the same turn."""
         if isinstance(part, Ref | AggregateCall | Previous) and part.alias in self._copies:
             for at, alias in self._copies[part.alias]:
-                if _agree(at, turn):
+                if _are_nested(at, turn):
                     return replace(part, alias=alias)
         return part
 
@@ -180,9 +180,11 @@ class Turns:
         `present` has the aliases that exist in the alternative (the choice of OR branches) for
         which it is rewritten.
         """
-        found = [self._share(expr, present)]
+        found = [self._rewrite_shared(expr, present)]
         for group in self._groups:
-            found = [other for each in found for other in self._by_turn(each, group, present)]
+            found = [
+                other for each in found for other in self._rewrite_by_turn(each, group, present)
+            ]
         return found
 
     def column(self, column: Column, present: Collection[str]) -> Column:
@@ -192,20 +194,20 @@ class Turns:
         """
         match column.expr:
             case Ref(alias, path, None) if alias in self._of:
-                expr = self._aggregate(AggregateCall(LIST, alias, path), present)
+                expr = self._rewrite_aggregate(AggregateCall(LIST, alias, path), present)
             case _:
-                expr = self._share(column.expr, present)
+                expr = self._rewrite_shared(column.expr, present)
         return replace(column, expr=expr)
 
-    def _share(self, expr: Expr, present: Collection[str]) -> Expr:
+    def _rewrite_shared(self, expr: Expr, present: Collection[str]) -> Expr:
         """Rewrite the parts of an expression that concern all turns, or one turn by its number."""
 
         def change(part: Expr) -> Expr:
             match part:
                 case AggregateCall(before=None):
-                    return self._aggregate(part, present)
+                    return self._rewrite_aggregate(part, present)
                 case Ref(alias, index=At(position)) if alias in self._of:
-                    copies = self._in(alias, present)
+                    copies = self._find_present_copies(alias, present)
                     if not copies:
                         return part
                     at = position - 1 if position > 0 else len(copies) + position
@@ -213,33 +215,35 @@ class Turns:
                         return replace(part, alias=copies[at], index=None)
                     return Constant(None, span=part.span)
                 case RowRef(aliases) | RowAggregate(aliases=aliases):
-                    every = [copy for alias in aliases for copy in self._every(alias)]
+                    every = [copy for alias in aliases for copy in self._find_copies(alias)]
                     return replace(part, aliases=tuple(every))
             return part
 
-        return rewritten(expr, change)
+        return rewrite(expr, change)
 
-    def _every(self, alias: str) -> list[str]:
+    def _find_copies(self, alias: str) -> list[str]:
         return [copy for _, copy in self._copies.get(alias, [((), alias)])]
 
-    def _aggregate(self, call: AggregateCall, present: Collection[str]) -> Expr:
+    def _rewrite_aggregate(self, call: AggregateCall, present: Collection[str]) -> Expr:
         alias = self._named.get(call.alias, call.alias)
         if alias not in self._of:
             return call
-        first, *others = self._in(alias, present) or [alias]
+        first, *others = self._find_present_copies(alias, present) or [alias]
         return replace(call, alias=first, others=tuple(others))
 
-    def _in(self, alias: str, present: Collection[str]) -> list[str]:
+    def _find_present_copies(self, alias: str, present: Collection[str]) -> list[str]:
         return [copy for _, copy in self._copies[alias] if copy in present]
 
-    def _by_turn(self, expr: Expr, group: CountedGroup, present: Collection[str]) -> Iterator[Expr]:
-        named = {mention.alias for mention in mentions(expr) if _is_plain(mention)}
+    def _rewrite_by_turn(
+        self, expr: Expr, group: CountedGroup, present: Collection[str]
+    ) -> Iterator[Expr]:
+        named = {mention.alias for mention in find_mentions(expr) if _is_plain(mention)}
         plain = sorted(named & group.aliases)
-        through = counted_through(expr) & group.aliases
+        through = find_counted_aliases(expr) & group.aliases
         if through:
-            turns = len(self._in(next(iter(through)), present))
+            turns = len(self._find_present_copies(next(iter(through)), present))
             for turn in range(1, turns + 1):
-                counted = self._in_turn(expr, group, turn, turns)
+                counted = self._rewrite_for_turn(expr, group, turn, turns)
                 if counted is not None:
                     is_of_one = not group.negated.isdisjoint(plain)
                     yield from self._plain(counted, plain, (turn,) if is_of_one else (), present)
@@ -252,12 +256,14 @@ class Turns:
             if copy in present:
                 yield from self._plain(expr, plain, own, present)
 
-    def _in_turn(self, expr: Expr, group: CountedGroup, turn: int, turns: int) -> Expr | None:
+    def _rewrite_for_turn(
+        self, expr: Expr, group: CountedGroup, turn: int, turns: int
+    ) -> Expr | None:
         """Return the expression with `i` replaced by the number of the turn.
 
         The result is None if the expression needs a turn that does not exist.
         """
-        for mention in mentions(expr):
+        for mention in find_mentions(expr):
             if mention.alias in group.aliases and mention.how in {"each", "before"}:
                 at = turn + mention.number if mention.how == "each" else turn - mention.number
                 if not 1 <= at <= turns:
@@ -273,7 +279,7 @@ class Turns:
                     return replace(part, alias=first, others=tuple(others), before=None)
             return part
 
-        return rewritten(expr, change)
+        return rewrite(expr, change)
 
     def _plain(
         self,
@@ -291,7 +297,7 @@ class Turns:
             copies = [
                 copy
                 for turn, copy in self._copies[alias]
-                if copy in present and _agree(turn, within)
+                if copy in present and _are_nested(turn, within)
             ]
             choices.append(copies or [alias])
         for chosen in product(*choices):
@@ -303,10 +309,10 @@ class Turns:
                         return replace(part, alias=names.get(alias, alias))
                 return part
 
-            yield rewritten(expr, change)
+            yield rewrite(expr, change)
 
 
-def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+def _are_nested(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Return whether two turns are the same, or one of them is inside the other."""
     return all(a == b for a, b in zip(one, other, strict=False))
 

@@ -36,12 +36,12 @@ def walk(root: Below) -> Iterator[Below]:
         waiting.extend(reversed(each.children))
 
 
-def components(node: Node | Negation) -> Iterator[EventNode | Negation]:
+def find_components(node: Node | Negation) -> Iterator[EventNode | Negation]:
     """Return the components of a pattern in the order of the text."""
     return (each for each in walk(node) if isinstance(each, EventNode | Negation))
 
 
-def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
+def split_conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
     """Return the conditions that AND joins in an expression, or none if there is no expression."""
     found: list[Expr] = []
     waiting = [expr] if expr is not None else []
@@ -54,7 +54,7 @@ def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def flat(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE) -> Expr:
+def flatten(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE) -> Expr:
     """Return the parts as one AND or OR, which contains no other node of the same kind.
 
     A single part is returned unchanged.
@@ -65,24 +65,24 @@ def flat(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE
     return kind(tuple(below), span=span) if len(below) > 1 else below[0]
 
 
-def expressions(query: Query) -> Iterator[Expr]:
+def find_expressions(query: Query) -> Iterator[Expr]:
     """Yield all expressions of a query: WHERE, each UNTIL and each column."""
     if query.where is not None:
         yield query.where
-    for component in components(query.node):
+    for component in find_components(query.node):
         if isinstance(component, EventNode) and component.until is not None:
             yield component.until
     for column in query.columns or ():
         yield column.expr
 
 
-def too_deep(query: Query) -> Expr | Node | Negation | None:
+def find_too_deep(query: Query) -> Expr | Node | Negation | None:
     """Return the first part that is nested deeper than MAX_DEPTH, or None."""
-    roots = (query.node, *expressions(query))
-    return next((deep for root in roots if (deep := too_deep_in(root))), None)
+    roots = (query.node, *find_expressions(query))
+    return next((deep for root in roots if (deep := find_too_deep_in(root))), None)
 
 
-def too_deep_in(root: Below) -> Below | None:
+def find_too_deep_in(root: Below) -> Below | None:
     below: list[tuple[int, Any]] = [(1, root)]
     while below:
         depth, each = below.pop()
@@ -92,16 +92,16 @@ def too_deep_in(root: Below) -> Below | None:
     return None
 
 
-def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """Return the expression with `change` applied to every node, children first."""
     below = expr.children
-    new = tuple(rewritten(each, change) for each in below)
+    new = tuple(rewrite(each, change) for each in below)
     is_same = all(one is other for one, other in zip(new, below, strict=True))
     return change(expr if is_same else expr.rebuilt(new))
 
 
-def with_events(node: Any, change: Callable[[EventNode], EventNode]) -> Any:
+def rewrite_events(node: Any, change: Callable[[EventNode], EventNode]) -> Any:
     """Return the pattern with `change` applied to every event."""
     if isinstance(node, EventNode):
         return change(node)
-    return node.rebuilt([with_events(each, change) for each in node.children])
+    return node.rebuilt([rewrite_events(each, change) for each in node.children])

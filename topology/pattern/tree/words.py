@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.model.paths import in_backquotes
+from topology.model.paths import backquote
 
 KEYWORDS: Final = frozenset({
     "query", "pattern", "where", "within", "seq", "and", "or", "strict", "next", "any",
@@ -73,9 +73,9 @@ def quote(name: str) -> str:
     """Return a name as a query must write it: in back-ticks unless it is plain and unreserved."""
     if is_plain(name) and name.lower() not in RESERVED_WORDS:
         return name
-    return in_backquotes(name)
+    return backquote(name)
 
 
-def path_text(path: Sequence[str]) -> str:
+def quote_path(path: Sequence[str]) -> str:
     """Return a path as a query must write it after a dot."""
-    return ".".join(name if is_plain(name) else in_backquotes(name) for name in path)
+    return ".".join(name if is_plain(name) else backquote(name) for name in path)

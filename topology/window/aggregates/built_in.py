@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from topology.query.numbers import distinguish, number, scalar
+from topology.query.numbers import number, to_exact_scalar, to_scalar
 from topology.window.aggregates.by_rank import AtLargest, AtLeast
 from topology.window.aggregates.cell import AggregateCell, AggregateFunction
 from topology.window.aggregates.scalars import Distinct, First, Last
@@ -63,11 +63,11 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "max": BuiltIn("max(payload.v)", "number", number, Tally, Largest()),
     "stddev": BuiltIn("stddev(payload.v)", "real", number, Squares, Deviation()),
     "quantile": BuiltIn("quantile(payload.v, 0.99)", "real", number, Quantile, OF_CELL),
-    "distinct": BuiltIn("distinct(payload.v)", "whole", distinguish, Distinct, OF_CELL),
-    "first": BuiltIn("first(payload.v)", "value", scalar, First, OF_CELL),
-    "last": BuiltIn("last(payload.v)", "value", scalar, Last, OF_CELL),
-    "max_by": BuiltIn("max_by(payload.v, payload.w)", "value", scalar, AtLargest, OF_CELL),
-    "min_by": BuiltIn("min_by(payload.v, payload.w)", "value", scalar, AtLeast, OF_CELL),
+    "distinct": BuiltIn("distinct(payload.v)", "whole", to_exact_scalar, Distinct, OF_CELL),
+    "first": BuiltIn("first(payload.v)", "value", to_scalar, First, OF_CELL),
+    "last": BuiltIn("last(payload.v)", "value", to_scalar, Last, OF_CELL),
+    "max_by": BuiltIn("max_by(payload.v, payload.w)", "value", to_scalar, AtLargest, OF_CELL),
+    "min_by": BuiltIn("min_by(payload.v, payload.w)", "value", to_scalar, AtLeast, OF_CELL),
     TIME_AVG: BuiltIn("time_avg(payload.v)", "real", number, None, OF_CELL),
 }
 

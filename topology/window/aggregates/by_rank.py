@@ -36,14 +36,14 @@ class AtLargest(AggregateCell):
 
     def add(self, value: Any, event: Placed) -> None:
         found, rank = value
-        if self._admits(rank):
+        if self._admit(rank):
             self.rows.add(found, event)
 
     def merge(self, other: Any) -> None:
-        if other.rank is not None and self._admits(other.rank):
+        if other.rank is not None and self._admit(other.rank):
             self.rows.merge(other.rows)
 
-    def _admits(self, rank: Any) -> bool:
+    def _admit(self, rank: Any) -> bool:
         """Return whether rows of this rank count; if they exceed the others, forget those."""
         if self.rank is None or (rank > self.rank if self.sign > 0 else rank < self.rank):
             self.rank = rank

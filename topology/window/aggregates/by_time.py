@@ -1,8 +1,8 @@
 """Computes `time_avg`: the mean of a field weighted by the time for which each value holds.
 
-A value holds from its event until the next value of its key, for at most `hold`. Time in which no
-value holds does not count. So the value that holds at the start of a window comes from an earlier
-event, at most `hold` before it.
+A value holds from its event until the next value of its key, for at most `add_held`. Time in which
+no value holds does not count. So the value that holds at the start of a window comes from an
+earlier event, at most `add_held` before it.
 
 A `Course` has the values of a key in a slice. It keeps the newest `max_recount` of them, so that a
 late one can be inserted: that subtracts one stretch of time and adds two. The older values are in
@@ -18,7 +18,7 @@ from bisect import bisect_left
 from typing import Any, Final
 
 from topology.model.saved import BIG, FLAG, INT, SCALAR, TEXT, list_of, record, tuple_of
-from topology.query.numbers import quotient
+from topology.query.numbers import divide
 
 Point = tuple[int, str, int, int, int, Any]
 """A value: the event's corrected timestamp, source, epoch, sequence number, time error, and it."""
@@ -46,7 +46,7 @@ class Area:
         self.total += units * span_ns
         self.known_ns += span_ns
 
-    def hold(self, point: Point, start_ns: int, end_ns: int, hold_ns: int) -> None:
+    def add_held(self, point: Point, start_ns: int, end_ns: int, hold_ns: int) -> None:
         """Add the part of [start, end) in which the value of `point` holds, if none follows."""
         start_ns = max(start_ns, point[0])
         end_ns = min(end_ns, point[0] + hold_ns)
@@ -65,7 +65,7 @@ class Area:
 
     @property
     def mean(self) -> Any:
-        return quotient(self.total, self.known_ns << self.shift) if self.known_ns else None
+        return divide(self.total, self.known_ns << self.shift) if self.known_ns else None
 
 
 class Course(Area):
@@ -143,7 +143,7 @@ def latest_ns(point: Point) -> int:
     return point[0] + point[4]
 
 
-def last_points(points: list[Point], start_ns: int) -> list[Point]:
+def find_last_points(points: list[Point], start_ns: int) -> list[Point]:
     """Return those of the points, in order, that may be the last one before `start_ns` or later."""
     passed = [earliest_ns(each) for each in points if latest_ns(each) <= start_ns]
     least_ns = max(passed, default=-(1 << 66))

@@ -119,7 +119,7 @@ class AggregateFunction:
         """Return the expected value; a possible cell's weight is in units of 1 / WHOLE_WEIGHT."""
         raise NotImplementedError
 
-    def sizes(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
+    def sizes_of(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
         """Return the amounts that the possible cells would add, in the unit that `within` takes."""
         raise NotImplementedError
 

@@ -14,7 +14,7 @@ from topology.query.numbers import number
 from topology.window.aggregates.cell import AggregateCell, Placed
 
 
-def as_it_is(state: Plain) -> Plain:
+def keep_as_is(state: Plain) -> Plain:
     return state
 
 
@@ -36,7 +36,7 @@ class Function(NamedTuple):
     init: Callable[[], Plain]
     add: Callable[[Plain, Any], Plain]
     combine: Callable[[Plain, Plain], Plain]
-    value: Callable[[Plain], Plain] = as_it_is
+    value: Callable[[Plain], Plain] = keep_as_is
     usable: Callable[[Any], Any] = number
 
 
@@ -55,10 +55,10 @@ class Custom(AggregateCell):
         self.state = function.init()
 
     def add(self, value: Any, event: Placed) -> None:
-        self.state = self._try(self.state, self.function.add, self.state, value)
+        self.state = self._call_safely(self.state, self.function.add, self.state, value)
 
     def merge(self, other: Any) -> None:
-        self.state = self._try(self.state, self.function.combine, self.state, other.state)
+        self.state = self._call_safely(self.state, self.function.combine, self.state, other.state)
 
     def copy(self) -> Custom:
         twin = Custom(self.function, self.failures)
@@ -66,9 +66,9 @@ class Custom(AggregateCell):
         return twin
 
     def value(self) -> Any:
-        return self._try(None, self.function.value, self.state)
+        return self._call_safely(None, self.function.value, self.state)
 
-    def _try(self, otherwise: Any, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _call_safely(self, otherwise: Any, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return call(*arguments)
         except Exception:  # noqa: BLE001 - a user's code

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from topology.model.operator import Plain
 from topology.model.saved import pack, unpack
-from topology.query.numbers import json_number, text_of
+from topology.query.numbers import text_of, to_json_number
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed, merge_cells
 
 MAX_DISTINCT: Final = 10_000
@@ -48,15 +48,15 @@ class First(AggregateCell):
         place = (event.ref_time_ns, event.source, event.epoch, event.seq)
         # The ends of the interval are 1 ns beyond all possible times of the event.
         reach_ns = event.error_ns + 1 if event.error_ns else 0
-        self._meet(place, value, time_ns + reach_ns)
-        self._edge(time_ns - reach_ns, event.source)
+        self._update_best(place, value, time_ns + reach_ns)
+        self._add_edge(time_ns - reach_ns, event.source)
 
-    def _meet(self, place: tuple[int, str, int, int], value: Any, far: int) -> None:
+    def _update_best(self, place: tuple[int, str, int, int], value: Any, far: int) -> None:
         best = self.best
         if best is None or (place < best if self.sign > 0 else place > best):
             self.best, self.found, self.far = place, value, far
 
-    def _edge(self, near: int, source: str) -> None:
+    def _add_edge(self, near: int, source: str) -> None:
         edges = self.edges
         if len(edges) == 2 and near >= edges[1][0]:
             return
@@ -72,12 +72,12 @@ class First(AggregateCell):
 
     def merge(self, other: Any) -> None:
         if other.best is not None:
-            self._meet(other.best, other.found, other.far)
+            self._update_best(other.best, other.found, other.far)
             for near, source in other.edges:
-                self._edge(near, source)
+                self._add_edge(near, source)
 
     def value(self) -> Any:
-        return json_number(self.found)
+        return to_json_number(self.found)
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
         together = merge_cells(self, possibles)

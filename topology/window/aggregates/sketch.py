@@ -36,7 +36,7 @@ from sys import float_info
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.query.numbers import json_number
+from topology.query.numbers import to_json_number
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 
 RELATIVE_ERROR: Final = 0.01
@@ -72,9 +72,9 @@ Bucket = tuple[int, Any, Any]
 """The number of values in a bucket, the least and the largest of them."""
 
 
-def real(value: Any) -> Any:
+def to_real(value: Any) -> Any:
     """Return the number as a float, or as an integer if 64 bits hold it and a float does not."""
-    value = json_number(value)
+    value = to_json_number(value)
     as_float = float(value)
     return as_float if as_float == value else value
 
@@ -90,7 +90,7 @@ class Quantile(AggregateCell):
 
     def add(self, value: Any, event: Placed | None) -> None:
         if type(value) is not float:
-            value = real(value)
+            value = to_real(value)
         bucket = bucket_of(value)
         known = self.buckets.get(bucket)
         if known is None:
@@ -140,13 +140,13 @@ class Quantile(AggregateCell):
         return 0, None
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        return self._extreme(possibles, 1), self._extreme(possibles, -1)
+        return self._find_extreme(possibles, 1), self._find_extreme(possibles, -1)
 
-    def _extreme(self, possibles: Sequence[Any], sign: int) -> Any:
+    def _find_extreme(self, possibles: Sequence[Any], sign: int) -> Any:
         """Return the lowest quantile (sign 1) or the highest (sign -1)."""
         grown, order, count = self.copy(), sorted(self.buckets), self._count()
         found, extreme = grown._find(order, count)
-        for value, n in _runs(possibles, sign):
+        for value, n in _make_runs(possibles, sign):
             bucket = bucket_of(value)
             if extreme is not None and sign * bucket > sign * found:
                 break
@@ -168,7 +168,7 @@ class Quantile(AggregateCell):
         self.buckets = {bucket: (n, least, largest) for bucket, n, least, largest in state}
 
 
-def _runs(possibles: Sequence[Any], sign: int) -> list[tuple[Any, int]]:
+def _make_runs(possibles: Sequence[Any], sign: int) -> list[tuple[Any, int]]:
     """Return the values of the possible cells in order of `sign`, each with how often to add it."""
     runs = []
     for cell in possibles:

@@ -26,9 +26,9 @@ from topology.model.saved import INT
 from topology.query.numbers import (
     WEIGHT_BITS,
     WHOLE_WEIGHT,
-    json_number,
-    quotient,
-    root,
+    divide,
+    root_of_quotient,
+    to_json_number,
 )
 from topology.window.aggregates.cell import (
     AggregateCell,
@@ -49,7 +49,7 @@ class Additive(AggregateFunction):
     additive = True
 
     def bounds(self, cell: Any, possibles: Sequence[Any]) -> Bounds:
-        return self.within(cell, possibles, *free_spread(self.sizes(cell, possibles)))
+        return self.within(cell, possibles, *find_free_spread(self.sizes_of(cell, possibles)))
 
 
 class Events(AggregateCell):
@@ -88,7 +88,7 @@ class Count(Additive):
         total = cell.events * WHOLE_WEIGHT + sum(one.events * weight for one, weight in possibles)
         return number_of(total, 0, WEIGHT_BITS)
 
-    def sizes(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
+    def sizes_of(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
         return [one.events for one in possibles]
 
     def within(self, cell: Any, possibles: Sequence[Any], low: int, high: int) -> Bounds:
@@ -103,19 +103,19 @@ class Sum(Additive):
     def value(self, cell: Tally) -> Any:
         if not cell.n:
             return None
-        return quotient(cell.total, 1 << cell.shift) if cell.shift else json_number(cell.total)
+        return divide(cell.total, 1 << cell.shift) if cell.shift else to_json_number(cell.total)
 
     def weight(self, cell: Tally, possibles: Sequence[tuple[Any, int]]) -> Any:
-        n, total, shift = weigh(cell, possibles)
+        n, total, shift = sum_weighted(cell, possibles)
         return number_of(total, shift, WEIGHT_BITS) if n else None
 
-    def sizes(self, cell: Tally, possibles: Sequence[Any]) -> list[int]:
-        return totals(possibles, finest(cell, possibles))
+    def sizes_of(self, cell: Tally, possibles: Sequence[Any]) -> list[int]:
+        return totals_of(possibles, find_finest_shift(cell, possibles))
 
     def within(self, cell: Tally, possibles: Sequence[Any], low: int, high: int) -> Bounds:
         if not cell.n and not any(one.n for one in possibles):
             return None, None
-        shift = finest(cell, possibles)
+        shift = find_finest_shift(cell, possibles)
         total = cell.total << (shift - cell.shift)
         return number_of(total + low, shift), number_of(total + high, shift)
 
@@ -128,21 +128,25 @@ class Average(AggregateFunction):
     weighs = True
 
     def value(self, cell: Tally) -> Any:
-        return quotient(cell.total, cell.n << cell.shift) if cell.n else None
+        return divide(cell.total, cell.n << cell.shift) if cell.n else None
 
     def weight(self, cell: Tally, possibles: Sequence[tuple[Any, int]]) -> Any:
-        n, total, shift = weigh(cell, possibles)
-        return quotient(total, n << shift) if n else None
+        n, total, shift = sum_weighted(cell, possibles)
+        return divide(total, n << shift) if n else None
 
     def bounds(self, cell: Tally, possibles: Sequence[Any]) -> Bounds:
-        shift = finest(cell, possibles)
-        sizes = totals(possibles, shift)
+        shift = find_finest_shift(cell, possibles)
+        sizes = totals_of(possibles, shift)
         groups = [(size, one.n) for size, one in zip(sizes, possibles, strict=True) if one.n]
         groups.sort(key=lambda group: Fraction(*group))
-        return _farthest(cell, groups, shift, 1), _farthest(cell, groups[::-1], shift, -1)
+        return _find_farthest_mean(cell, groups, shift, 1), _find_farthest_mean(
+            cell, groups[::-1], shift, -1
+        )
 
 
-def _farthest(cell: Tally, groups: Sequence[tuple[int, int]], shift: int, sign: int) -> Any:
+def _find_farthest_mean(
+    cell: Tally, groups: Sequence[tuple[int, int]], shift: int, sign: int
+) -> Any:
     """Return the mean after adding groups while they lower it (sign 1) or raise it (sign -1)."""
     total, n = cell.total << (shift - cell.shift), cell.n
     for part, size in groups:
@@ -150,7 +154,7 @@ def _farthest(cell: Tally, groups: Sequence[tuple[int, int]], shift: int, sign: 
             break
         total += part
         n += size
-    return quotient(total, n << shift) if n else None
+    return divide(total, n << shift) if n else None
 
 
 class Deviation(AggregateFunction):
@@ -161,24 +165,25 @@ class Deviation(AggregateFunction):
     weighs = True
 
     def value(self, cell: Squares) -> Any:
-        return deviation(cell.n, cell.total, cell.squares, cell.shift)
+        return compute_deviation(cell.n, cell.total, cell.squares, cell.shift)
 
     def weight(self, cell: Squares, possibles: Sequence[tuple[Any, int]]) -> Any:
-        n, total, shift = weigh(cell, possibles)
+        n, total, shift = sum_weighted(cell, possibles)
         squares = sum(
             (one.squares * weight) << (2 * (shift - one.shift))
             for one, weight in ((cell, WHOLE_WEIGHT), *possibles)
         )
-        return deviation(n, total, squares, shift)
+        return compute_deviation(n, total, squares, shift)
 
     def bounds(self, cell: Squares, possibles: Sequence[Any]) -> Bounds:
         possibles = [one for one in possibles if one.n]
         if not possibles:
             value = self.value(cell)
             return value, value
-        shift = finest(cell, possibles)
+        shift = find_finest_shift(cell, possibles)
         low, high = (
-            totals([cell], shift)[0] + part for part in free_spread(totals(possibles, shift))
+            totals_of([cell], shift)[0] + part
+            for part in find_free_spread(totals_of(possibles, shift))
         )
         squares = cell.squares << (2 * (shift - cell.shift))
         more = sum(one.squares << (2 * (shift - one.shift)) for one in possibles)
@@ -190,8 +195,8 @@ class Deviation(AggregateFunction):
         largest = Fraction(squares + more, fewest) - Fraction(nearest, most) ** 2
         unit = 1 << (2 * shift)
         return (
-            root(least.numerator, least.denominator * unit),
-            root(largest.numerator, largest.denominator * unit),
+            root_of_quotient(least.numerator, least.denominator * unit),
+            root_of_quotient(largest.numerator, largest.denominator * unit),
         )
 
 
@@ -201,12 +206,12 @@ class Least(AggregateFunction):
     __slots__ = ()
 
     def value(self, cell: Tally) -> Any:
-        return json_number(cell.least)
+        return to_json_number(cell.least)
 
     def bounds(self, cell: Tally, possibles: Sequence[Any]) -> Bounds:
-        return self.extremes(cell, possibles, max)
+        return self.find_extremes(cell, possibles, max)
 
-    def extremes(
+    def find_extremes(
         self, cell: Tally, possibles: Sequence[Any], innermost: Callable[..., Any]
     ) -> Bounds:
         """Return the value over certain and possible events, and that over certain events alone.
@@ -226,38 +231,38 @@ class Largest(Least):
     __slots__ = ()
 
     def value(self, cell: Tally) -> Any:
-        return json_number(cell.largest)
+        return to_json_number(cell.largest)
 
     def bounds(self, cell: Tally, possibles: Sequence[Any]) -> Bounds:
-        return self.extremes(cell, possibles, min)[::-1]
+        return self.find_extremes(cell, possibles, min)[::-1]
 
 
 def number_of(total: int, shift: int, bits: int = 0) -> Any:
     """Return total * 2^-(shift + bits) as a number: an integer if it is whole and `shift` is 0."""
     whole, rest = divmod(total, 1 << (shift + bits))
-    return quotient(total, 1 << (shift + bits)) if rest or shift else json_number(whole)
+    return divide(total, 1 << (shift + bits)) if rest or shift else to_json_number(whole)
 
 
-def finest(cell: Tally, possibles: Sequence[Any]) -> int:
+def find_finest_shift(cell: Tally, possibles: Sequence[Any]) -> int:
     shifts: list[int] = [one.shift for one in (cell, *possibles)]
     return max(shifts)
 
 
-def totals(cells: Sequence[Any], shift: int) -> list[int]:
+def totals_of(cells: Sequence[Any], shift: int) -> list[int]:
     return [one.total << (shift - one.shift) for one in cells]
 
 
-def free_spread(sizes: Sequence[int]) -> tuple[int, int]:
+def find_free_spread(sizes: Sequence[int]) -> tuple[int, int]:
     """Return the smallest and the largest sum of any subset of the sizes."""
     return sum(size for size in sizes if size < 0), sum(size for size in sizes if size > 0)
 
 
-def weigh(cell: Tally, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int, int]:
+def sum_weighted(cell: Tally, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int, int]:
     """Return the weighted number of values, their weighted total, and the shift of that total.
 
     The number is in units of 1 / WHOLE_WEIGHT, the total in units of 2^-shift / WHOLE_WEIGHT.
     """
-    shift = finest(cell, [one for one, _ in possibles])
+    shift = find_finest_shift(cell, [one for one, _ in possibles])
     n, total = cell.n * WHOLE_WEIGHT, (cell.total * WHOLE_WEIGHT) << (shift - cell.shift)
     for one, weight in possibles:
         n += one.n * weight
@@ -265,6 +270,6 @@ def weigh(cell: Tally, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int, 
     return n, total, shift
 
 
-def deviation(n: int, total: int, squares: int, shift: int) -> Any:
+def compute_deviation(n: int, total: int, squares: int, shift: int) -> Any:
     """Return the standard deviation from the number, sum and square sum; None without values."""
-    return root(n * squares - total * total, (n * n) << (2 * shift)) if n else None
+    return root_of_quotient(n * squares - total * total, (n * n) << (2 * shift)) if n else None

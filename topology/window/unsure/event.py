@@ -80,7 +80,7 @@ class UnsureEvent:
         return (min(max(since_ns, 0), width_ns) << WEIGHT_BITS) // width_ns
 
 
-def unsure_of(event: Event, values: Values) -> UnsureEvent:
+def make_unsure(event: Event, values: Values) -> UnsureEvent:
     return UnsureEvent(
         event.source,
         event.epoch,

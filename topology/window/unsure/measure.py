@@ -35,8 +35,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from topology.answer.settings import EXPECTED, IGNORE, THESIS3
-from topology.query.numbers import number, quotient
-from topology.window.aggregates.sums import free_spread
+from topology.query.numbers import divide, number
+from topology.window.aggregates.sums import find_free_spread
 from topology.window.cells import AggregateRow, Makers, cell_in
 from topology.window.settings import WindowQuery
 from topology.window.unsure.event import Span, UnsureEvent
@@ -73,7 +73,7 @@ class Measure:
         values = self._name(row)
         if self._uncertainty == IGNORE or self._makers.is_sure(row):
             return Measured(values, values, values, values, is_sure=True)
-        return self._measure(values, dict(values), row, (), free_spread)
+        return self._measure(values, dict(values), row, (), find_free_spread)
 
     def span(self, row: AggregateRow, unsure: Sequence[UnsureEvent], span: Span) -> Measured:
         """Return the values of a span and their bounds.
@@ -87,8 +87,8 @@ class Measure:
                 certain.add(event.values, event)
             elif event.is_possible(span):
                 possibles.append(event)
-        rows = [self._makers.row_of_one(event.values, event) for event in possibles]
-        values = self._name(self._inside(row, unsure, span))
+        rows = [self._makers.make_row_of_one(event.values, event) for event in possibles]
+        values = self._name(self._add_inside(row, unsure, span))
         expected = dict(values)
         weights = [event.weight(span) for event in possibles]
         for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
@@ -107,7 +107,7 @@ class Measure:
 
     def measure_blurred(self, row: AggregateRow, inside: Iterable[UnsureEvent]) -> Measured:
         """Return the values by corrected timestamp, for a window with too many uncertain events."""
-        values = self._name(self._with(row, inside))
+        values = self._name(self._add_events(row, inside))
         nothing = dict.fromkeys(self._names)
         return Measured(values, nothing, nothing, values, is_sure=False)
 
@@ -119,7 +119,7 @@ class Measure:
         The events of `certain` belong to the window in any case, and each group of `possibles` may.
         """
         values = self._name(row)
-        return self._measure(values, dict(values), certain, possibles, free_spread)
+        return self._measure(values, dict(values), certain, possibles, find_free_spread)
 
     def is_possible(self, unsure: Iterable[UnsureEvent], span: Span) -> bool:
         """Return whether any of the `unsure` events may belong to the span."""
@@ -132,19 +132,21 @@ class Measure:
     def _name(self, row: AggregateRow) -> Named:
         return dict(zip(self._names, self._makers.values(row), strict=True))
 
-    def _with(self, row: AggregateRow, more: Iterable[UnsureEvent]) -> AggregateRow:
+    def _add_events(self, row: AggregateRow, more: Iterable[UnsureEvent]) -> AggregateRow:
         together = row.copy()
         for event in more:
             together.add(event.values, event)
         return together
 
-    def _inside(self, row: AggregateRow, unsure: Iterable[UnsureEvent], span: Span) -> AggregateRow:
-        return self._with(row, [each for each in unsure if each.is_inside(span)])
+    def _add_inside(
+        self, row: AggregateRow, unsure: Iterable[UnsureEvent], span: Span
+    ) -> AggregateRow:
+        return self._add_events(row, [each for each in unsure if each.is_inside(span)])
 
     def _mean_of_three(self, row: AggregateRow, unsure: Sequence[UnsureEvent], span: Span) -> Named:
         shift_ns = min(self._max_error_ns, max((e.error_ns for e in unsure), default=0))
         rows = [
-            self._inside(row, unsure, (span[0] + by_ns, span[1] + by_ns))
+            self._add_inside(row, unsure, (span[0] + by_ns, span[1] + by_ns))
             for by_ns in (-shift_ns, 0, shift_ns)
         ]
         found: Named = {}
@@ -181,7 +183,7 @@ class Measure:
             # The least number of values in any world, if `values` has none; otherwise -1.
             fewest = -1
             if function.additive:
-                least, most = spread_of(function.sizes(cell, cells))
+                least, most = spread_of(function.sizes_of(cell, cells))
                 low[name], high[name] = function.within(cell, cells, least, most)
             else:
                 low[name], high[name] = function.bounds(cell, cells)
@@ -193,15 +195,15 @@ class Measure:
                 is_sure = False
             elif low[name] is None or low[name] != high[name]:
                 is_sure = is_sure and low[name] is high[name] is values[name] and fewest < 0
-                expected[name] = _within(expected[name], low[name], high[name])
+                expected[name] = _clamp(expected[name], low[name], high[name])
                 if self._uncertainty != THESIS3:
-                    values[name] = _within(values[name], low[name], high[name])
+                    values[name] = _clamp(values[name], low[name], high[name])
             else:
                 values[name] = expected[name] = low[name]
         return Measured(values, low, high, expected, is_sure)
 
 
-def _within(value: Any, low: Any, high: Any) -> Any:
+def _clamp(value: Any, low: Any, high: Any) -> Any:
     """Return the value, or the bound that it violates; a bound of None is ignored."""
     if value is None or number(value) is None:
         return value
@@ -221,5 +223,5 @@ def mean(three: Sequence[Any]) -> Any:
         return middle
     if all(type(value) is int for value in known):
         whole, rest = divmod(sum(known), len(known))
-        return quotient(sum(known), len(known)) if rest else whole
+        return divide(sum(known), len(known)) if rest else whole
     return sum(value / len(known) for value in sorted(known))

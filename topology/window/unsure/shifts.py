@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from topology.model.one_clock import Play
-from topology.window.aggregates.sums import free_spread
+from topology.window.aggregates.sums import find_free_spread
 from topology.window.unsure.event import Span, UnsureEvent
 
 Sized = tuple[UnsureEvent, int]
@@ -40,17 +40,17 @@ def spread(events: Sequence[Sized], span: Span, play: Play) -> Spread:
         clocks.setdefault(event.clock, []).append((event, size))
     low = high = 0
     for own in clocks.values():
-        least, most = _of_clock(own, span, play)
+        least, most = _find_clock_spread(own, span, play)
         low += least
         high += most
     return low, high
 
 
-def _of_clock(events: Sequence[Sized], span: Span, play: Play) -> Spread:
+def _find_clock_spread(events: Sequence[Sized], span: Span, play: Play) -> Spread:
     start_ns, end_ns = span
     error_ns = max(event.error_ns for event, _ in events)
     slack_ns = play.over((end_ns - start_ns) // 2 + error_ns + 1)
-    low, high = _together(events, span, slack_ns)
+    low, high = _find_shared_spread(events, span, slack_ns)
     at_start: list[Sized] = []
     at_end: list[Sized] = []
     at_both: list[Sized] = []
@@ -60,22 +60,22 @@ def _of_clock(events: Sequence[Sized], span: Span, play: Play) -> Spread:
         where = at_start if ends_inside else at_end if begins_inside else at_both
         where.append((event, size))
     slack_ns = play.over(error_ns + 1)
-    parts = [_together(part, span, slack_ns) for part in (at_start, at_end) if part]
-    parts.append(_free(at_both))
+    parts = [_find_shared_spread(part, span, slack_ns) for part in (at_start, at_end) if part]
+    parts.append(_find_free_spread(at_both))
     return max(low, sum(part[0] for part in parts)), min(high, sum(part[1] for part in parts))
 
 
-def _free(events: Sequence[Sized]) -> Spread:
+def _find_free_spread(events: Sequence[Sized]) -> Spread:
     """Return the smallest and the largest sum if each event may be in or out independently."""
-    return free_spread([size for _, size in events])
+    return find_free_spread([size for _, size in events])
 
 
-def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
+def _find_shared_spread(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
     """Return the smallest and the largest sum if all events share one theta, within the slack."""
     least = max(event.ref_time_ns - event.error_ns - event.ts_ns for event, _ in events) - slack_ns
     most = min(event.ref_time_ns + event.error_ns - event.ts_ns for event, _ in events) + slack_ns
     if least > most:
-        return _free(events)
+        return _find_free_spread(events)
     lower: list[tuple[int, int]] = []
     upper: list[tuple[int, int]] = []
     for event, size in events:
@@ -84,10 +84,12 @@ def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
         wide += [(enters - slack_ns, size), (leaves + slack_ns, -size)]
         if enters + slack_ns < leaves - slack_ns:
             narrow += [(enters + slack_ns, size), (leaves - slack_ns, -size)]
-    return _lowest(lower, least, most), -_lowest([(at, -size) for at, size in upper], least, most)
+    return _find_lowest(lower, least, most), -_find_lowest(
+        [(at, -size) for at, size in upper], least, most
+    )
 
 
-def _lowest(steps: list[tuple[int, int]], first: int, last: int) -> int:
+def _find_lowest(steps: list[tuple[int, int]], first: int, last: int) -> int:
     """Return the smallest value on [first, last] of a step function that starts at 0.
 
     Each step (`at`, `size`) adds `size` from `at` on.

@@ -14,12 +14,12 @@ from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, Stream
 from agents.watch.metrics.worker import MAX_STREAMS, Metrics, PlaceMetrics
 from agents.watch.sentences import open_ends
 from topology.config import parse, parse_with
-from topology.config.stages import operators
+from topology.config.stages import list_operators
 from topology.detector.detector import Detector
 from topology.flow.lanes import lanes_of
 from topology.flow.registry import figures as figures_of_all
 from topology.flow.stage import Stage
-from topology.flow.unmet import unmet_by
+from topology.flow.unmet import make_unmet_check
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.field_use import FieldUse, Unusable
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
@@ -151,7 +151,7 @@ def test_gauges_end_with_partition(registry: CollectorRegistry, metrics: Metrics
     for number in (3, 4):
         parts[number].count_received([event(0)] * 5, [])
         parts[number].set_current({"pitch": StreamFigures(7, {})}, ShellTotals(0, 0))
-        metrics.lags(parts[number].source, 9, None)
+        metrics.note_lag(parts[number].source, 9, None)
     parts[3].forget()
     parts[5].forget()  # it has no gauges
     lag = {"stage": "reorder", "partition": "3"}
@@ -171,7 +171,7 @@ def test_lags_of_two_topics_add_up(registry: CollectorRegistry, metrics: Metrics
         part = parts[stream] = PartitionMetrics(metrics, source, [stream])
         lag_ns = 3_000_000_000 if stream == "a" else None
         part.set_current({stream: StreamFigures(7, {})}, ShellTotals(0, 0))
-        metrics.lags(source, 4, lag_ns)
+        metrics.note_lag(source, 4, lag_ns)
     lag = {"stage": "reorder", "partition": "0"}
     assert registry.get_sample_value("inorder_input_lag_records", lag) == 8
     assert registry.get_sample_value("inorder_input_lag_seconds", lag) == 3
@@ -215,16 +215,16 @@ def test_empty_queries_are_named(metrics: Metrics) -> None:
         '  q: {pattern: "PATTERN SEQ(Dor d, Reading r) WITHIN 5 s"}\n'
         "  w: {window: tumbling 1s, aggregate: {m: avg(payload.v)}}\n"
     )
-    assert metrics.without_results() == {}
-    metrics.unmet = unmet_by(topology, ["pattern"], each_batch=5)
-    assert metrics.without_results() == {}, "nothing has come"
+    assert metrics.find_without_results() == {}
+    metrics.unmet = make_unmet_check(topology, ["pattern"], each_batch=5)
+    assert metrics.find_without_results() == {}, "nothing has come"
     place = PartitionMetrics(metrics, TopicPartition("ordered", 0), ["pitch"])
     place.count_received([event(1)], [])
     seen = "types seen: (none)"
     said = [f"no event of type `{kind}`; {seen}" for kind in ("Dor", "Reading")]
-    assert metrics.without_results() == {"q": said}
+    assert metrics.find_without_results() == {"q": said}
     metrics.count_findings([Overflow(0, "pitch", "q", Member("d", "s1", 0, 1, 0), 5)])
-    assert metrics.without_results() == {}
+    assert metrics.find_without_results() == {}
 
 
 # -- figures of operators ----------------------------------------------------------------------
@@ -245,7 +245,7 @@ queries:
 OWN = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
 
 
-@pytest.mark.parametrize("name", operators())
+@pytest.mark.parametrize("name", list_operators())
 def test_stage_has_operator_families(name: str) -> None:
     stage = Stage(parse_with(TOPOLOGY, OWN), [name], lanes=lanes_of("raw", 1))
     assert figures_of_all([name]).keys() >= stage.figures_of("default").keys()
@@ -266,7 +266,7 @@ def set_current(partition: PartitionMetrics, *, held: int = 0, **figures: int) -
 
 
 def test_every_figure_has_a_family(registry: CollectorRegistry, metrics: Metrics) -> None:
-    stage = Stage(parse_with(TOPOLOGY, OWN), operators())
+    stage = Stage(parse_with(TOPOLOGY, OWN), list_operators())
     event = Event("default", "s", 0, 0, 5 * S, 7 * S)
     stage.on_batch([event], 7 * S)
     stage.on_time(8 * S)
@@ -350,7 +350,7 @@ def test_lags_end_with_their_task() -> None:
     places = [TopicPartition("raw", number) for number in range(3)]
     task = PartitionMetrics(metrics, places[0], ["pitch"], lanes=enumerate(places))
     for place in places:
-        metrics.lags(place, 5, None)
+        metrics.note_lag(place, 5, None)
     assert [lag_of(registry, place) for place in places] == [5, 5, 5]
     task.forget()
     assert [lag_of(registry, place) for place in places] == [None, None, None]

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
-from agents.watch.location import verdict
+from agents.watch.location import explain_event
 from agents.watch.page.serving import Page
-from agents.watch.page.view import View, view
+from agents.watch.page.view import View, build_view
 from agents.watch.port.http import Health, HttpServer
 from agents.watch.port.question import Question
 from agents.watch.unhealthy import EXPLAINED, UnhealthySources
@@ -95,8 +95,8 @@ def troubles(sources: int) -> list[dict[str, Any]]:
     late = [name for name in names_of(sources) for _ in range(LATE * (10 if name == worst else 1))]
     Random(sources).shuffle(late)
     unhealthy = UnhealthySources("")
-    unhealthy.came_late(("default", name) for name in late)
-    unhealthy.saw(
+    unhealthy.note_late(("default", name) for name in late)
+    unhealthy.note_reports(
         [Gap(9, "default", name, 0, 1, 1, "timeout", 1) for name in late if name != worst]
         + [Gap(9, "default", worst, 0, 1, LATE * 10, "timeout", 1)] * bool(worst)
     )
@@ -146,7 +146,9 @@ def looked(
     async def look() -> View:
         nonlocal read
         read += 300 * bool(sources)
-        return view(healthy(), parts, [METRICS.format(read=read), *metrics], {"reorder": [LINE]})
+        return build_view(
+            healthy(), parts, [METRICS.format(read=read), *metrics], {"reorder": [LINE]}
+        )
 
     return look
 
@@ -168,7 +170,7 @@ async def located(asked: Question) -> Any:
         "decided": [],
         "streams": {"default": {"reorder": {"where": "not_come", "epoch": 0, "highest": 3}}},
     }
-    return verdict(asked, [fact])
+    return explain_event(asked, [fact])
 
 
 def server(look: Callable[[], Awaitable[View]], token: str | None = None) -> HttpServer:

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from agents.watch.page.view import View, view
+from agents.watch.page.view import View, build_view
 from tests import ROOT
 from tests.agents.watch.page.browser import WIDE, opened, show_at
 from tests.agents.watch.page.many import LATE_ONE, NOW_NS, healthy, partitions
@@ -76,7 +76,7 @@ def plant() -> Callable[[], Awaitable[View]]:
         nonlocal read
         read += 8 * SOURCES
         merge["watermark_ns"] = NOW_NS - rng.randrange(180, 270) * 1_000_000
-        return view(healthy(), [task], [TOLD.format(read=read)], {"all": [LINE]})
+        return build_view(healthy(), [task], [TOLD.format(read=read)], {"all": [LINE]})
 
     return look
 

@@ -15,7 +15,7 @@ import pytest
 from agents.watch.page import serving
 from agents.watch.page.serving import FILES
 from agents.watch.page.sources import MAX_SOURCES
-from agents.watch.page.view import View, view
+from agents.watch.page.view import View, build_view
 from cli.local.poll import share_of_processors
 from tests.agents.watch.page.browser import NARROW, opened, show_at
 from tests.agents.watch.page.many import DEAD, METRICS, healthy, looked, partitions, server
@@ -176,7 +176,7 @@ BACKWARDS = "\u202egnp.evil\u2066\n"
 @pytest.mark.slow
 def test_chromium_escapes_names(tmp_path: Path) -> None:
     async def look() -> View:
-        seen = view(healthy(), partitions(9, 5), [METRICS.format(read=1)])
+        seen = build_view(healthy(), partitions(9, 5), [METRICS.format(read=1)])
         named = json.dumps(seen).replace('"press-0"', f'"{LONG}"')
         return dict(json.loads(named.replace('"press-1"', json.dumps(BACKWARDS))))
 

@@ -6,13 +6,15 @@ import json
 from typing import Any
 
 from agents.watch.page import sources as chosen
-from agents.watch.page.sources import MAX_SOURCES, merge_entries, named_sources
-from agents.watch.page.view import view
+from agents.watch.page.sources import MAX_SOURCES, choose_sources, merge_entries
+from agents.watch.page.view import build_view
 from tests.agents.watch.page.many import MERGE, METRICS, healthy, partitions, worst_of
 
 
 def test_counts_are_summed() -> None:
-    seen = view(healthy(), partitions(3, 1), [METRICS.format(read=40), METRICS.format(read=2)])
+    seen = build_view(
+        healthy(), partitions(3, 1), [METRICS.format(read=40), METRICS.format(read=2)]
+    )
     (reorder, merge, window) = seen["stages"]
     assert (reorder["stage"], reorder["in"], reorder["late"]) == ("reorder", 42, 14)
     assert (merge["stage"], window["topic"]) == ("merge", "before-window")
@@ -32,7 +34,7 @@ def test_late_event_counts_once() -> None:
     counts = (("late", "reorder", 3), ("late", "merge", 5), ("dead", "reorder", 3))
     texts = [REASONS.format(kind=kind, stage=stage, count=n) for kind, stage, n in counts]
     texts.append(REASONS.format(kind="dead", stage="merge", count=5))
-    assert view(healthy(), [], texts)["reasons"] == {"late": {"r": 5}, "dead": {"r": 8}}
+    assert build_view(healthy(), [], texts)["reasons"] == {"late": {"r": 5}, "dead": {"r": 8}}
 
 
 def test_first_stage_counts_late_event() -> None:
@@ -46,7 +48,7 @@ def test_first_stage_counts_late_event() -> None:
     note = {"source": "s", "reason": "gap", "at_ns": 5}
     parts[0]["late"] = [note]
     parts[1]["late"] = [note, {**note, "reason": "merge_wait", "at_ns": 7}]
-    seen = view(healthy(), parts, texts)
+    seen = build_view(healthy(), parts, texts)
     late = {stage["stage"]: stage["late"] for stage in seen["stages"]}
     assert late == {"reorder": 3, "merge": 5, "window": 0}
     last = [(each["stage"], each["reason"]) for each in seen["late"]]
@@ -58,7 +60,7 @@ def test_first_stage_counts_late_event() -> None:
 def test_largest_lag_comes_first() -> None:
     parts = partitions(3, 0)
     parts[1].update(next_offset=4, lag_ns=2_000, checkpoint_bytes=77)
-    first, *_ = view(healthy(), parts, [])["partitions"]
+    first, *_ = build_view(healthy(), parts, [])["partitions"]
     found = first["stage"], first["name"], first["lag"], first["checkpoint_bytes"]
     assert found == ("merge", "before-merge/0", 5, 77)
 
@@ -70,13 +72,13 @@ def test_task_shows_its_buffer_once() -> None:
         | {"partition": number, "lag_ns": number}
         for number in range(3)
     ]
-    found = view(healthy(), [{**task, "held": 5, "lanes": lanes}], [])["partitions"]
+    found = build_view(healthy(), [{**task, "held": 5, "lanes": lanes}], [])["partitions"]
     assert [each["lag_ns"] for each in found] == [2, 1, 0]
     assert [each["held"] for each in found] == [5, None, None]
 
 
 def test_longest_wait_comes_first() -> None:
-    sources = view(healthy(), partitions(5, 3), [])["sources"]
+    sources = build_view(healthy(), partitions(5, 3), [])["sources"]
     assert [each["source"] for each in sources["waiting"]] == ["press-0", "press-1", "press-2"]
     assert [each["source"] for each in sources["clocks"]][:2] == ["press-4", "press-3"]
     assert (sources["known"], sources["waiting_in_all"]) == (5, 3)
@@ -90,7 +92,7 @@ def test_longest_wait_comes_first() -> None:
 
 
 def test_large_view_is_bounded() -> None:
-    seen = view(healthy(), partitions(10_000, 4_000), [])
+    seen = build_view(healthy(), partitions(10_000, 4_000), [])
     sources = seen["sources"]
     named = [sources[name] for name in ("waiting", "unhealthy", "clocks")]
     lanes = {each["source"] for told in named for each in told}
@@ -107,7 +109,7 @@ def test_unread_partition_is_left_out() -> None:
     found = partitions(2, 0)
     for part in found:
         part.update(now=0, high_watermark=0)
-    seen = view(healthy(), found, [])
+    seen = build_view(healthy(), found, [])
     assert (seen["streams"], seen["queries"], seen["sources"]["known"]) == ([], [], 0)
     assert [stage["stage"] for stage in seen["stages"]] == ["reorder", "merge", "window"]
 
@@ -115,7 +117,7 @@ def test_unread_partition_is_left_out() -> None:
 def test_wandering_source_alarms() -> None:
     parts = partitions(3, 0)
     parts[1]["streams"]["default"]["merge"] = {**MERGE, "wandering": ["a", "b"]}
-    (alarm,) = view(healthy(), parts, [])["alarms"]
+    (alarm,) = build_view(healthy(), parts, [])["alarms"]
     assert alarm == (
         "default: 2 sources arrived in several partitions of the input (a, b); key its records by"
         " source"
@@ -149,7 +151,7 @@ def names(entry: list[Any]) -> list[str]:
 def test_worst_of_each_kind_are_named(monkeypatch: Any) -> None:
     for bound in ("MAX_WAITING", "MAX_HOLDING", "MAX_LATE", "MAX_LOST", "MAX_UNSURE"):
         monkeypatch.setattr(chosen, bound, 1)
-    found = named_sources(
+    found = choose_sources(
         [wait("long", for_ns=9), wait("full", held=9), wait("neither")],
         [clock("unsure", 9), clock("sure", 1), clock("long", 0)],
         [trouble("late", late=9), trouble("lossy", gaps=1, lost=9), trouble("hardly", 1, 1, 1)],
@@ -162,7 +164,7 @@ def test_worst_of_each_kind_are_named(monkeypatch: Any) -> None:
 def test_late_source_is_also_waiting() -> None:
     """This holds however many other sources have waited longer."""
     waiting = [wait(f"w{n}", held=2, for_ns=n + 2) for n in range(5_000)]
-    found = named_sources([*waiting, wait("late", for_ns=1)], [], [trouble("late", late=1)])
+    found = choose_sources([*waiting, wait("late", for_ns=1)], [], [trouble("late", late=1)])
     assert names(found["waiting"])[-1] == "late"
     assert len(found["waiting"]) < MAX_SOURCES
 
@@ -179,10 +181,10 @@ def test_entries_of_stages_are_merged() -> None:
 
 
 def test_streams_separate_equal_names() -> None:
-    found = named_sources([], [], [trouble("a", late=1), {**trouble("a", late=2), "stream": "t"}])
+    found = choose_sources([], [], [trouble("a", late=1), {**trouble("a", late=2), "stream": "t"}])
     assert [(each["stream"], each["late"]) for each in found["unhealthy"]] == [("t", 2), ("s", 1)]
 
 
 def test_source_shows_longest_wait() -> None:
-    (entry,) = named_sources([wait("a", for_ns=1), wait("a", held=3, for_ns=5)], [], [])["waiting"]
+    (entry,) = choose_sources([wait("a", for_ns=1), wait("a", held=3, for_ns=5)], [], [])["waiting"]
     assert entry["held"] == 3

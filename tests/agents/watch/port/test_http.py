@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from agents.watch.port import connections
-from agents.watch.port.http import Health, HttpServer, HttpUnavailable, address
+from agents.watch.port.http import Health, HttpServer, HttpUnavailable, parse_address
 from agents.watch.port.question import Question
 
 TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -165,7 +165,7 @@ async def test_port_in_use_is_named() -> None:
     ],
 )
 def test_address_is_parsed(text: str, found: tuple[str, int]) -> None:
-    assert address(text) == found
+    assert parse_address(text) == found
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_address_is_parsed(text: str, found: tuple[str, int]) -> None:
 )
 def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
-        address(text)
+        parse_address(text)
 
 
 # -- half requests -----------------------------------------------------------------------------

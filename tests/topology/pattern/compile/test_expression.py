@@ -19,7 +19,7 @@ from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.language.parse import parse_query
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
-from topology.pattern.tree.mentions import aliases
+from topology.pattern.tree.mentions import find_aliases
 
 SLOTS = {"a": 0, "b": 1, "c": 2, "n": 3}
 """Slots of a single event, a group, an optional event and a negation."""
@@ -107,7 +107,7 @@ def made(text: str, **params: Any) -> Condition:
 def test_condition_on_one_event(text: str, payloads: dict[bool | None, list[Any]]) -> None:
     """Each payload gives its truth value; one that is no dict stands for its `x`."""
     condition = made(text, top=5)
-    alone = expression.own([where(text)], "a", Environment({"top": 5}))
+    alone = expression.compile_own_test([where(text)], "a", Environment({"top": 5}))
     for held, each in payloads.items():
         for payload in each:
             bound = binding(payload if isinstance(payload, dict) else {"x": payload})
@@ -129,10 +129,10 @@ def test_times_are_exact() -> None:
 
 
 def test_own_conjuncts_are_combined() -> None:
-    both = expression.own([where("a.x > 1"), where("a.y > 1")], "a")
+    both = expression.compile_own_test([where("a.x > 1"), where("a.y > 1")], "a")
     rows = entries([{"x": x, "y": y} for x, y in ((2, 2), (None, 2), (None, 0))])
     assert [both(one) for one in rows] == [True, UNKNOWN, False]
-    assert expression.own([], "a")(entries([None])[0]) is True
+    assert expression.compile_own_test([], "a")(entries([None])[0]) is True
 
 
 @pytest.mark.parametrize(
@@ -146,11 +146,11 @@ def test_own_conjuncts_are_combined() -> None:
     ],
 )  # fmt: skip
 def test_like(pattern: str, text: str, fits: bool) -> None:
-    assert values.like(pattern)(text) is fits
+    assert values.compile_like(pattern)(text) is fits
 
 
 def test_like_is_fast_on_mismatch() -> None:
-    assert values.like("%a" * 50 + "%b")("a" * 5_000) is False
+    assert values.compile_like("%a" * 50 + "%b")("a" * 5_000) is False
 
 
 # -- groups -----------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_law_holds_equals_every_extension(seed: int) -> None:
     condition = expression.Condition(expr, Scope(SLOTS, LAW_GROUPS))
     if condition.needs_whole:
         return
-    named = {SLOTS[alias] for alias in aliases(expr)}
+    named = {SLOTS[alias] for alias in find_aliases(expr)}
     slots = [0, *[1] * rng.randint(1, 3), *[2] * rng.randint(1, 3), 3]
     rng.shuffle(slots)
     bound: Binding = [[], [], [], []]
@@ -349,7 +349,7 @@ ANY_VALUE = st.one_of(
 @pytest.mark.slow
 @given(ANY_VALUE, ANY_VALUE, st.sampled_from(sorted(values.OPERATIONS)))
 def test_arithmetic_never_raises(a: Any, b: Any, sign: str) -> None:
-    result = values.arithmetic(values.OPERATIONS[sign], a, b)
+    result = values.apply_operation(values.OPERATIONS[sign], a, b)
     assert result is None or (values.is_number(result) and not math.isnan(float(result)))
 
 

@@ -11,7 +11,7 @@ from tests.topology.pattern.generate import Conditions, entry, of_text, random_p
 from tests.topology.pattern.true_times import worlds
 from topology.pattern.compile import expression
 from topology.pattern.compile.closures import Binding
-from topology.pattern.compile.grading import MAYBE, NO, YES, grade
+from topology.pattern.compile.grading import MAYBE, NO, YES, compile_grade
 from topology.pattern.compile.scope import Scope
 from topology.pattern.language.parse import parse_query
 from topology.pattern.store.entry import Entry
@@ -75,7 +75,7 @@ def bound(*texts: str) -> Binding:
     ],
 )  # fmt: skip
 def test_grades(text: str, binding: tuple[str, ...], graded: int) -> None:
-    assert grade(where(text), Scope(SLOTS, GROUPS))(bound(*binding)) == graded
+    assert compile_grade(where(text), Scope(SLOTS, GROUPS))(bound(*binding)) == graded
 
 
 TIMED = (
@@ -99,7 +99,7 @@ def test_law_grade_holds_in_every_world() -> None:
             entry("T", rng.randint(6, 14), seq, random_payload(rng), error_ns=rng.choice((0, 1, 2)))
             for seq in range(len(slots))
         ]
-        graded = grade(expr, Scope(SLOTS, GROUPS))(in_slots(slots, stream))
+        graded = compile_grade(expr, Scope(SLOTS, GROUPS))(in_slots(slots, stream))
         seen[graded] += 1
         condition = expression.Condition(expr, Scope(SLOTS, GROUPS))
         for world in worlds(rng, stream, 8, apart=True):

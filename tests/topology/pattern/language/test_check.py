@@ -18,7 +18,7 @@ from tests.topology.pattern.trees import queries
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
 from topology.pattern.tree import syntax
-from topology.pattern.tree.errors import MAX_ERRORS, QueryRefused, report
+from topology.pattern.tree.errors import MAX_ERRORS, QueryRefused, format_errors
 from topology.pattern.tree.words import MAX_NS
 
 SOURCES = [each.read_text("utf-8") for each in (ROOT / "topology" / "pattern").rglob("*.py")]
@@ -221,8 +221,8 @@ def test_warning_has_its_place(text: str, warnings: str, told: str) -> None:
     text = whole(text)
     found = check(parse_query(text), text)
     assert places(found) == warnings
-    assert told in report(found, text)
-    assert report(found, text).startswith("warning[W_")
+    assert told in format_errors(found, text)
+    assert format_errors(found, text).startswith("warning[W_")
 
 
 @pytest.mark.parametrize("text", QUIET)

@@ -18,7 +18,7 @@ from topology.pattern.language.parse import MAX_TEXT, parse, parse_query
 from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import MAX_ERRORS, SHOWN_CHARS, QueryError, QueryRefused
 from topology.pattern.tree.syntax import UNBOUNDED, EventNode, Item, Negation, Seq
-from topology.pattern.tree.walk import MAX_DEPTH, components
+from topology.pattern.tree.walk import MAX_DEPTH, find_components
 
 S = 1_000_000_000
 
@@ -147,7 +147,7 @@ WHERE = "first.key = last.next.limit AND i.pattern = $where AND [all, event.by]"
 )
 def test_aliases(text: str, aliases: list[str]) -> None:
     query = parse_query(f"PATTERN {text} WITHIN 1 s")
-    assert [each.alias for each in components(query.node)] == aliases
+    assert [each.alias for each in find_components(query.node)] == aliases
 
 
 def test_equality_ignores_places() -> None:

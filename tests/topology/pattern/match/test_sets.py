@@ -48,7 +48,7 @@ from topology.pattern.compile import expression
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.ids import spelled_key
+from topology.pattern.match.ids import key_bytes
 from topology.pattern.match.match import Match
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
@@ -110,7 +110,9 @@ class SetReader:
         form = self._query.form
         self._partition = expression.partition(form.same) if form.same else None
         self._parts = form.alternatives[0].components
-        self._own = {part.alias: expression.own(part.own, part.alias) for part in self._parts}
+        self._own = {
+            part.alias: expression.compile_own_test(part.own, part.alias) for part in self._parts
+        }
 
     def saw(self, one: Entry) -> None:
         if all(one.identity != known.identity for known in self._known):
@@ -172,7 +174,7 @@ class SetReader:
         return {self._id(match): contents(self._query, [match])[0] for match in ended}
 
     def _id(self, match: Match) -> str:
-        key = spelled_key(() if self._partition is None else self._partition(match.last) or ())
+        key = key_bytes(() if self._partition is None else self._partition(match.last) or ())
         prefix = b"%d:" % len(key) + key + self._query.form.fingerprint.encode()
         return result_id(prefix, self._query.ids.of(match))
 

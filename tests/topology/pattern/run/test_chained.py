@@ -24,7 +24,7 @@ from topology.pattern.match.match_events import MatchEvent
 from topology.pattern.run.admit import EXPIRED, REFUSED
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.chained_queries import chain_errors
+from topology.pattern.tree.chained_queries import find_chain_errors
 
 INNER = {
     "plain": "SEQ(A a, B b) WHERE [k] WITHIN 10 ns RETURN a.x AS x, b.x AS y INTO AB",
@@ -232,7 +232,7 @@ TO_X = "A a WITHIN 1 s RETURN * INTO X"
     ],
 )
 def test_chain_error_names_cause(texts: list[str], word: str) -> None:
-    (error,) = chain_errors([each.query for each in compiled(*texts)])
+    (error,) = find_chain_errors([each.query for each in compiled(*texts)])
     assert word in error.message
 
 
@@ -283,6 +283,6 @@ def test_absence_keeps_its_own_instant() -> None:
     engine = Engine([slow, absent])
     for one in of_text("a1 b8 b5"):
         engine.accept(one, 10)
-    engine.pass_time(100, 1_000)
+    engine.advance_clock(100, 1_000)
     told = {each.query: each.at_ns for each in taken(engine) if isinstance(each, MatchResult)}
     assert told == {"q0": 15, "q1": 1_000}

@@ -199,7 +199,7 @@ def test_units_around_equal_a_search(seed: int) -> None:
         low_ns, high_ns = new_entry.low_ns - within_ns, new_entry.high_ns + within_ns
         sure_ones = [each for each in units.values() if each.found["x"].confidence == CONFIRMED]
         members = {each.anchor.key: each.found["x"].match.bound for each in sure_ones}
-        assert {unit.anchor.key for unit in sure.around(new_entry, within_ns)} == {
+        assert {unit.anchor.key for unit in sure.find_around(new_entry, within_ns)} == {
             key
             for key, pair in members.items()
             if any(e.high_ns >= low_ns for (e,) in pair)
@@ -207,4 +207,4 @@ def test_units_around_equal_a_search(seed: int) -> None:
         }
     for unit in units.values():
         sure.drop(unit.anchor.key)
-    assert not sure.around(entry("B", 700, -1, {}, "n"), 1 << 40)
+    assert not sure.find_around(entry("B", 700, -1, {}, "n"), 1 << 40)

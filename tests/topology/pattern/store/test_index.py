@@ -29,7 +29,7 @@ def test_cut_equals_look_at_each_entry(seed: int) -> None:
         low_ns = rng.randrange(-50, 550)
         high_ns = low_ns + rng.choice((0, 10, 200))
         inside = [each for each in held if each.low_ns <= high_ns and each.high_ns >= low_ns]
-        assert index.meeting(low_ns, high_ns) == sorted(inside, key=lambda each: each.key)
+        assert index.find_overlapping(low_ns, high_ns) == sorted(inside, key=lambda each: each.key)
 
 
 def test_one_error_widens_no_cut() -> None:
@@ -40,7 +40,7 @@ def test_one_error_widens_no_cut() -> None:
     far_off = entry("A", 5_000, 1_000, {}, "off", error_ns=4_000)
     index.add(far_off)
     index.note_error(far_off)
-    assert index.meeting(2_000, 2_010) == [*index.entries[200:202], far_off]
+    assert index.find_overlapping(2_000, 2_010) == [*index.entries[200:202], far_off]
     assert [len(alike) for alike in index.unsure.values()] == [1]
     index.purge(8_000)
     assert not index.unsure

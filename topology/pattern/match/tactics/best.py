@@ -54,7 +54,7 @@ class BestSearch(RunSearch):
         self.is_open = not is_possible
         return is_possible
 
-    def _choices(self) -> list[int]:
+    def _find_choices(self) -> list[int]:
         rules, bound = self._rules, self._bound
         sooner: list[int] = []
         later: list[int] = []
@@ -68,7 +68,7 @@ class BestSearch(RunSearch):
         self.met_ns = max(self.met_ns, entry.time_ns)
         super()._push(j, entry)
 
-    def _give_up(self, branch: Branch) -> None:
+    def _on_exhausted(self, branch: Branch) -> None:
         j = branch.open[-1]
         if j == STOP:
             return
@@ -124,7 +124,7 @@ class Best:
             if found and finder.branch > self._finders[found[0].alternative].branch:
                 break  # The alternatives that follow are not preferred either.
             search = BestSearch(finder.rules, place, budget, anchor)
-            search.go()
+            search.find_all()
             found += search.found
             met_ns = max(met_ns, search.met_ns)
             if search.is_strictly:

@@ -34,9 +34,9 @@ def is_blocked(
         if left is None and right is None:
             continue
         since_ns, until_ns = last.time_ns - layout.within_ns, first.time_ns + layout.within_ns
-        low, high = _cut(gap, index, bound, left, right, since_ns, until_ns)
+        low, high = _gap_range(gap, index, bound, left, right, since_ns, until_ns)
         if gap.strict:
-            at = _next_one(place.everything, index, left, right)
+            at = _position_next_to(place.everything, index, left, right)
             low, high = max(low, at), min(high, at + 1)
         budget.steps += 1
         if low < high and not gap.ties:
@@ -53,7 +53,7 @@ def gaps_at_end(layout: Layout, bound: Sequence[Sequence[Entry]]) -> list[Negati
     return [gap for gap in layout.gaps if not any(bound[j] for j in gap.right)]
 
 
-def _cut(
+def _gap_range(
     gap: NegationGap,
     index: EntryIndex,
     bound: Binding,
@@ -74,14 +74,14 @@ def _cut(
             entry = _latest(bound, slots)
             if entry is not None:
                 begin_ns = max(begin_ns, entry.time_ns + ns)
-        low = index.up_to_time(begin_ns)
+        low = index.count_up_to(begin_ns)
         if for_ns is not None:  # The entries on the right are later than the end of the gap.
-            return low, index.before_time(begin_ns + for_ns)
+            return low, index.count_before(begin_ns + for_ns)
     elif right is not None and for_ns is not None:
-        low = index.up_to_time(right.time_ns - for_ns)
+        low = index.count_up_to(right.time_ns - for_ns)
     else:
-        low = index.before_time(since_ns)
-    return low, index.up_to_time(until_ns) if right is None else index.before_time(right.time_ns)
+        low = index.count_before(since_ns)
+    return low, index.count_up_to(until_ns) if right is None else index.count_before(right.time_ns)
 
 
 def _satisfies(gap: NegationGap, bound: Binding, entry: Entry) -> bool:
@@ -93,7 +93,7 @@ def _satisfies(gap: NegationGap, bound: Binding, entry: Entry) -> bool:
     return holds
 
 
-def _next_one(
+def _position_next_to(
     everything: EntryIndex, index: EntryIndex, left: Entry | None, right: Entry | None
 ) -> int:
     """Return the position in `index` of the entry directly after `left`, or -1 if it is absent.

@@ -27,13 +27,13 @@ from typing import Protocol
 from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
-from topology.pattern.match.tactics.maximal import maximal
+from topology.pattern.match.tactics.maximal import select_maximal
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import RunSearch
 from topology.pattern.match.twins import Twins
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.free_groups import is_boundless
-from topology.pattern.tree.mentions import mentions
+from topology.pattern.tree.mentions import find_mentions
 from topology.pattern.tree.normal_form import Alternative, Component, Predicate
 
 
@@ -83,19 +83,19 @@ class Exhaustive:
         self._maximal = layout.matches == "maximal" and any(
             part.is_group or part.is_optional for part in layout.components
         )
-        self._chains = chains(layout.alternative) if self._maximal else [False] * layout.count
+        self._chains = find_chains(layout.alternative) if self._maximal else [False] * layout.count
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]:
         most = budget.most if self._maximal else wanted
         search = RunSearch(self._rules, place, budget, anchor, most, self._chains)
-        search.go()
+        search.find_all()
         found = search.found
         if self._maximal:
-            found = maximal(found[:wanted] if budget.is_spent else found)
+            found = select_maximal(found[:wanted] if budget.is_spent else found)
         return found if self._in_order else in_order(found)
 
 
-def chains(alternative: Alternative) -> list[bool]:
+def find_chains(alternative: Alternative) -> list[bool]:
     """Return for each component whether it is a chain."""
     parts = alternative.components
     if not alternative.is_linear or any(part.edge != "any" or part.greedy for part in parts):
@@ -103,7 +103,7 @@ def chains(alternative: Alternative) -> list[bool]:
     return [
         is_boundless(alternative, part)
         and all(
-            _is_of_neighbours(predicate, alternative, part)
+            _relates_neighbours(predicate, alternative, part)
             for predicate in alternative.predicates
             if part.index in predicate.aliases
         )
@@ -111,14 +111,16 @@ def chains(alternative: Alternative) -> list[bool]:
     ]
 
 
-def _is_of_neighbours(predicate: Predicate, alternative: Alternative, component: Component) -> bool:
+def _relates_neighbours(
+    predicate: Predicate, alternative: Alternative, component: Component
+) -> bool:
     others = [alternative.components[j] for j in predicate.aliases - {component.index}]
     if any(other.is_group or other.index > component.index for other in others):
         return False
     if not predicate.skips_absent:
         return False
     # A mention without an alias is `[x]`, which reads the field of every event.
-    named = list(mentions(predicate.expr))
+    named = list(find_mentions(predicate.expr))
     own = {mention.how for mention in named if mention.alias in {component.alias, ""}}
     offsets = {mention.number for mention in named if mention.how == "each"}
     if not own <= {"plain", "each"} or ("plain" in own and offsets):

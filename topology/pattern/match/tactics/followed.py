@@ -57,7 +57,7 @@ class Steps:
         self.is_tested = any(self._tests)
         self._absent: list[Binding] = [[()] * (self.count - 1 - j) for j in range(self.count)]
 
-    def takes(self, taken: Sequence[Entry], entry: Entry) -> bool:
+    def can_take(self, taken: Sequence[Entry], entry: Entry) -> bool:
         """Return whether the walk takes the entry next.
 
         The entry must belong to the next component and be within the window. For STRICT, it must
@@ -92,15 +92,15 @@ class Steps:
             j, last = len(taken), taken[-1]
             index = place.components[0][j]
             if self.strict[j]:
-                entry = place.next_one(last)
+                entry = place.entry_after(last)
                 if entry is None:
                     return True
                 is_here = entry.time_ns <= until_ns and index.find(entry) >= 0
-                if not is_here or not self.takes(taken, entry):
+                if not is_here or not self.can_take(taken, entry):
                     return False
             else:
-                low = index.behind(last.key) if self._by_key else index.up_to_time(last.time_ns)
-                high = index.up_to_time(until_ns)
+                low = index.behind(last.key) if self._by_key else index.count_up_to(last.time_ns)
+                high = index.count_up_to(until_ns)
                 entries = index.entries
                 if self.is_tested:
                     while low < high and not self.holds(taken, entries[low]):
@@ -199,7 +199,7 @@ class FollowedWalks:
                     self._step(j, entry, complete)
             elif self.steps.strict[j]:
                 waiting[j].clear()
-        if numbers[0] in filters and self._begins(entry):
+        if numbers[0] in filters and self._can_begin(entry):
             self.walks[entry.key] = waiting[1][entry.key] = [entry]
         return complete
 
@@ -212,11 +212,11 @@ class FollowedWalks:
         walks, waiting[j] = waiting[j], {}
         is_last = j + 1 == steps.count
         since_ns = entry.time_ns - steps.within_ns
-        is_strict, before = steps.strict[j], self._one_before() if steps.strict[j] else None
+        is_strict, before = steps.strict[j], self._second_newest() if steps.strict[j] else None
         for key, taken in walks.items():
             if taken[0].time_ns < since_ns or (is_strict and taken[-1] is not before):
                 continue
-            if steps.takes(taken, entry):
+            if steps.can_take(taken, entry):
                 taken.append(entry)
                 if is_last:
                     complete.append(taken)
@@ -225,12 +225,12 @@ class FollowedWalks:
             elif not is_strict:
                 waiting[j][key] = taken
 
-    def _one_before(self) -> Entry | None:
+    def _second_newest(self) -> Entry | None:
         """Return the second newest of the entries that a STRICT step looks at."""
         everything = self._place.everything
         return everything.entries[-2] if len(everything) > 1 else None
 
-    def put_right(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
+    def insert_late(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
         """Insert a late entry into the walks, and return the walks that it changes.
 
         `filters` is empty if the entry is in another partition.
@@ -238,23 +238,23 @@ class FollowedWalks:
         numbers = self._filters
         changed: dict[Key, Taken] = {}
         if self.steps.is_strict:
-            self._walk_window(entry, changed)
+            self._rewalk_window(entry, changed)
         else:
             for j in range(1, self.steps.count):
                 if numbers[j] in filters:
-                    self._take_late(entry, j, changed)
+                    self._insert_late(entry, j, changed)
             if numbers[0] in filters:
-                taken = self.walk(entry)
+                taken = self.walk_again(entry)
                 if taken is not None:
                     changed[entry.key] = taken
         return list(changed.values())
 
-    def walk(self, anchor: Entry) -> Taken | None:
+    def walk_again(self, anchor: Entry) -> Taken | None:
         """Walk again from this start and return the walk, or None if no walk begins here."""
-        if not self._begins(anchor):
+        if not self._can_begin(anchor):
             return None
         taken = self.walks.setdefault(anchor.key, [anchor])
-        self._go_on(taken, 1)
+        self._continue_walk(taken, 1)
         return taken
 
     def over(self, floor_ns: int) -> list[Entry]:
@@ -263,14 +263,14 @@ class FollowedWalks:
         Everything before `floor_ns` is final.
         """
         starts, within_ns = self._starts, self.steps.within_ns
-        low = starts.before_time(self.over_ns - within_ns)
-        high = starts.before_time(floor_ns - within_ns)
+        low = starts.count_before(self.over_ns - within_ns)
+        high = starts.count_before(floor_ns - within_ns)
         self.over_ns = floor_ns
         found = []
         for anchor in starts.entries[low:high]:
             taken = self.walks.pop(anchor.key, None)
             if taken is not None:
-                self._wait_no_more(taken)
+                self._stop_waiting(taken)
                 found.append(anchor)
         return found
 
@@ -287,38 +287,38 @@ class FollowedWalks:
             return until_ns, frozenset()
         return until_ns, frozenset(((0, at),))
 
-    def _begins(self, entry: Entry) -> bool:
+    def _can_begin(self, entry: Entry) -> bool:
         return entry.time_ns >= self._since_ns and self.steps.holds((), entry)
 
-    def _go_on(self, taken: Taken, kept: int) -> None:
+    def _continue_walk(self, taken: Taken, kept: int) -> None:
         """Keep the first `kept` entries of a walk, and continue the walk after them."""
-        self._wait_no_more(taken)
+        self._stop_waiting(taken)
         del taken[kept:]
         if self.steps.resume(taken, self._place):
             self._waiting[len(taken)][taken[0].key] = taken
 
-    def _wait_no_more(self, taken: Taken) -> None:
+    def _stop_waiting(self, taken: Taken) -> None:
         if len(taken) < self.steps.count:
             self._waiting[len(taken)].pop(taken[0].key, None)
 
-    def _walk_window(self, entry: Entry, changed: dict[Key, Taken]) -> None:
+    def _rewalk_window(self, entry: Entry, changed: dict[Key, Taken]) -> None:
         starts = self._starts
-        low = starts.before_time(entry.time_ns - self.steps.within_ns)
-        for anchor in starts.entries[low : starts.up_to_time(entry.time_ns)]:
+        low = starts.count_before(entry.time_ns - self.steps.within_ns)
+        for anchor in starts.entries[low : starts.count_up_to(entry.time_ns)]:
             before = self.walks.get(anchor.key, [])[:]
-            taken = self.walk(anchor)
+            taken = self.walk_again(anchor)
             if taken is not None and taken != before:
                 changed[anchor.key] = taken
 
-    def _take_late(self, entry: Entry, j: int, changed: dict[Key, Taken]) -> None:
+    def _insert_late(self, entry: Entry, j: int, changed: dict[Key, Taken]) -> None:
         """Insert the entry into the walks that can take it for component `j`.
 
         In such a walk, the entries of the components before j are before the entry. Its entry of j,
         if there is one, is after the entry.
         """
         steps, starts = self.steps, self._starts
-        low = starts.before_time(entry.time_ns - steps.within_ns)
-        for at in range(starts.up_to_time(entry.time_ns) - 1, low - 1, -1):
+        low = starts.count_before(entry.time_ns - steps.within_ns)
+        for at in range(starts.count_up_to(entry.time_ns) - 1, low - 1, -1):
             taken = self.walks.get(starts.entries[at].key)
             if taken is None or len(taken) < j:
                 continue
@@ -326,6 +326,6 @@ class FollowedWalks:
                 if steps.is_tested:
                     continue
                 break  # The walks of all earlier starts have taken an earlier entry too.
-            if steps.takes(taken[:j], entry):
-                self._go_on(taken, j)
+            if steps.can_take(taken[:j], entry):
+                self._continue_walk(taken, j)
                 changed[taken[0].key] = taken

@@ -60,9 +60,9 @@ class Greed:
         lasts = bound[g][-1:] or [bound[i][-1] for i in rules.before[g] if bound[i]]
         low = rules.begin(bound, g, index, max(lasts, key=key_of, default=first))
         if successor is None:
-            high = index.up_to_time(first.time_ns + rules.within_ns)
+            high = index.count_up_to(first.time_ns + rules.within_ns)
         else:
-            high = rules.up_to(index, successor)
+            high = rules.count_before(index, successor)
         if any(self._fits(bound, g, entry) for entry in index.entries[low:high]):
             return True
         if successor is None or index.find(successor) < 0:
@@ -78,10 +78,10 @@ class Greed:
             bound = [[one for one in entries if one.key < entry.key] for entries in bound]
         if rules.is_ender(bound, g, entry):
             return False
-        if rules.end_of_group(bound, g, self._place, entry, self._budget) is not None:
+        if rules.find_group_end(bound, g, self._place, entry, self._budget) is not None:
             return False
         if rules.edge(bound, g) == "strict":
             lasts = [entries[-1] for entries in bound if entries]
-            if lasts and self._place.next_one(max(lasts, key=key_of)) is not entry:
+            if lasts and self._place.entry_after(max(lasts, key=key_of)) is not entry:
                 return False
         return rules.would_hold(bound, g, entry)

@@ -13,9 +13,9 @@ from topology.pattern.store.entry import Key
 Member = tuple[int, Key]
 
 
-def maximal(matches: list[Match]) -> list[Match]:
+def select_maximal(matches: list[Match]) -> list[Match]:
     """Return the maximal matches of one alternative and end event, in their given order."""
-    sets = [_members(match) for match in matches]
+    sets = [_members_of(match) for match in matches]
     by_size = sorted(range(len(matches)), key=lambda at: -len(sets[at]))
     # Maps a member to the selected matches that contain it, as bits.
     holders: dict[Member, int] = {}
@@ -43,5 +43,5 @@ def _is_contained(members: list[Member], holders: dict[Member, int]) -> bool:
     return True
 
 
-def _members(match: Match) -> list[Member]:
+def _members_of(match: Match) -> list[Member]:
     return [(j, entry.key) for j, entries in enumerate(match.bound) for entry in entries]

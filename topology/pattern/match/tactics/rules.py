@@ -96,12 +96,12 @@ class RunRules(Layout):
             if bound[i] and bound[i][-1].time_ns > floor_ns:
                 floor_ns = bound[i][-1].time_ns
         if floor_ns >= last.time_ns:
-            return index.up_to_time(floor_ns)
+            return index.count_up_to(floor_ns)
         return index.behind(last.key)
 
-    def up_to(self, index: EntryIndex, entry: Entry) -> int:
+    def count_before(self, index: EntryIndex, entry: Entry) -> int:
         """Return how many entries of the index may come before `entry`, judged by order alone."""
-        return index.position(entry.key) if self.by_key else index.before_time(entry.time_ns)
+        return index.position(entry.key) if self.by_key else index.count_before(entry.time_ns)
 
     def holds(self, bound: list[list[Entry]], j: int) -> bool:
         """Return whether the due predicates hold after the last entry of `bound[j]` was taken."""
@@ -176,7 +176,7 @@ class RunRules(Layout):
         bound[j].pop()
         return ends
 
-    def end_of_group(
+    def find_group_end(
         self,
         bound: list[list[Entry]],
         j: int,
@@ -192,7 +192,7 @@ class RunRules(Layout):
         if self.untils[j] is None or not bound[j]:
             return None
         enders = place.enders[self.number, j]
-        high = enders.up_to_time(until) if isinstance(until, int) else enders.position(until.key)
+        high = enders.count_up_to(until) if isinstance(until, int) else enders.position(until.key)
         for at in range(enders.behind(bound[j][-1].key), high):
             budget.steps += 1
             if self.is_ender(bound, j, enders.entries[at]):

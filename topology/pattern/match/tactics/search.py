@@ -80,7 +80,7 @@ class RunSearch(Search):
         self._anchor = self._start = anchor
         self._end = anchor if self.layout.by_end else None
 
-    def go(self) -> None:
+    def find_all(self) -> None:
         reach_ns = 0 if self._end is not None else self.layout.within_ns
         if not self._set_ceilings(self._anchor.time_ns + reach_ns):
             return
@@ -89,7 +89,7 @@ class RunSearch(Search):
                 return
             self._from(start, j)
 
-    def _choices(self) -> list[int]:
+    def _find_choices(self) -> list[int]:
         """Return the components that may come next; the first to be tried is at the end.
 
         Matches of an end event end only with that event; all others may end as soon as they are
@@ -111,7 +111,7 @@ class RunSearch(Search):
         tie = 0 if rules.by_key else 1
         for j in reversed(range(rules.count)):
             index = self._indexes[j]
-            at = index.up_to_time(ceilings[j]) - 1
+            at = index.count_up_to(ceilings[j]) - 1
             self.budget.steps += 1
             if rules.minimum[j] == 0:
                 continue
@@ -129,13 +129,13 @@ class RunSearch(Search):
         """
         anchor = self._anchor
         if self._end is None:
-            choices = [j for j in reversed(self._choices()) if j != STOP]
+            choices = [j for j in reversed(self._find_choices()) if j != STOP]
             return [(anchor, j) for j in choices if self._indexes[j].find(anchor) >= 0]
         starts = []
         for j in reversed(self.layout.starts):
             index = self._indexes[j]
-            low = index.before_time(anchor.time_ns - self.layout.within_ns)
-            high = min(index.up_to_time(self._ceilings[j]), index.behind(anchor.key))
+            low = index.count_before(anchor.time_ns - self.layout.within_ns)
+            high = min(index.count_up_to(self._ceilings[j]), index.behind(anchor.key))
             starts += [(entry, j) for entry in index.entries[low:high]]
         self.budget.steps += 1
         starts.sort(key=lambda start: start[0].key)
@@ -158,10 +158,10 @@ class RunSearch(Search):
                 self._report(start)
             else:
                 self._push(j, start)
-                self._run()
+                self._search_branches()
         self._bound[j].pop()
 
-    def _run(self) -> None:
+    def _search_branches(self) -> None:
         branches = self._branches
         while branches:
             branch = branches[-1]
@@ -178,7 +178,7 @@ class RunSearch(Search):
 
     def _push(self, j: int, entry: Entry) -> None:
         """Add a branch for the run, which has just been extended by the entry."""
-        branch = Branch(j, entry, self._choices())
+        branch = Branch(j, entry, self._find_choices())
         self._branches.append(branch)
         self._begin(branch)
 
@@ -217,12 +217,12 @@ class RunSearch(Search):
                         return entry
                 if self.budget.is_spent:
                     return None
-            self._give_up(branch)
+            self._on_exhausted(branch)
             branch.open.pop()
             self._begin(branch)
         return None
 
-    def _give_up(self, branch: Branch) -> None:
+    def _on_exhausted(self, branch: Branch) -> None:
         """React when all entries of the next open component were tried; a hook for subclasses."""
 
     # -- runs that lead to no maximal match ---------------------------------------------------
@@ -240,14 +240,14 @@ class RunSearch(Search):
         if self._branches:
             low = self._rules.begin(self._bound, j, index, self._branches[-1].last)
         else:
-            low = index.before_time(self._anchor.time_ns - self.layout.within_ns)
+            low = index.count_before(self._anchor.time_ns - self.layout.within_ns)
         passed = index.entries[low : index.position(entry.key)]
         return any(self._fits_in(j, one, entry) for one in reversed(passed))
 
     def _misses_at_end(self, j: int, successor: Entry) -> bool:
         """Return whether the group could take one more entry before its successor."""
         index = self._indexes[j]
-        low, high = index.behind(self._bound[j][-1].key), self._rules.up_to(index, successor)
+        low, high = index.behind(self._bound[j][-1].key), self._rules.count_before(index, successor)
         return any(self._fits_in(j, one) for one in index.entries[low:high])
 
     def _fits_in(self, j: int, *entries: Entry) -> bool:
@@ -279,14 +279,14 @@ class RunSearch(Search):
         branch.high = self._high(j, index)
         branch.once = edge != "any"
         if edge == "strict":
-            self._narrow_to_next(branch, index, self.place.next_one(last))
+            self._narrow_to_next(branch, index, self.place.entry_after(last))
 
     def _high(self, j: int, index: EntryIndex) -> int:
         high_ns = min(self._ceilings[j], self._start.time_ns + self.layout.within_ns)
-        high = index.up_to_time(high_ns)
+        high = index.count_up_to(high_ns)
         if self._end is not None and high_ns >= self._end.time_ns:
             high = index.behind(self._end.key)
-        ender = self._rules.end_of_group(self._bound, j, self.place, high_ns, self.budget)
+        ender = self._rules.find_group_end(self._bound, j, self.place, high_ns, self.budget)
         return high if ender is None else min(high, index.position(ender.key))
 
     def _narrow_to_next(self, branch: Branch, index: EntryIndex, following: Entry | None) -> None:

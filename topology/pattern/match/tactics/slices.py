@@ -33,7 +33,7 @@ from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, Stretch, in_order
 from topology.pattern.match.ranges import RangeParts, Ranges
 from topology.pattern.match.tactics.blockers import is_blocked
-from topology.pattern.match.tactics.maximal import maximal
+from topology.pattern.match.tactics.maximal import select_maximal
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 from topology.pattern.tree.free_groups import is_free
@@ -120,14 +120,14 @@ class Cutting:
             return
         if p == self._last:
             self.cuts[p] = (low, high)
-            self._finish()
+            self._report_match()
         elif not self.line.is_group[p]:
             self._choose_single(p, low, high)
         elif self.line.is_group[p + 1]:
             self._choose_border(p, low, high)
         elif p + 1 == self._last:
             self.cuts[p] = (low, high)
-            self._finish()
+            self._report_match()
         else:
             # The group extends to the next single event, whichever that is.
             self.cuts[p] = (low, low)
@@ -149,7 +149,7 @@ class Cutting:
             if is_behind_group:
                 self.cuts[p - 1] = (self.cuts[p - 1][0], self.ranges.before(p - 1, entry))
             if is_before_end:
-                self._finish()
+                self._report_match()
             else:
                 self.extend(p + 1, entry)
 
@@ -176,7 +176,7 @@ class Cutting:
                 return False
         return True
 
-    def _finish(self) -> None:
+    def _report_match(self) -> None:
         """Report the chosen match, which ends in the anchor, unless a negation forbids it."""
         search, layout, bound = self.search, self.search.layout, self.bound
         if self.line.is_tested and not self._holds(self._last):
@@ -200,14 +200,14 @@ class Cutting:
 
     # -- where elements of groups depend on singles -----------------------------------------------
 
-    def sift(self, at: int, floor: Entry | None) -> None:
+    def choose_singles(self, at: int, floor: Entry | None) -> None:
         """Choose all single events from position `at` on, then filter the groups and slice them."""
         line = self.line
         if at == line.count:
-            self._cut_sifted()
+            self._slice_groups()
             return
         if line.is_group[at]:
-            self.sift(at + 1, floor)
+            self.choose_singles(at + 1, floor)
             return
         low = self.behind(at, floor)
         high = self.highs[at]
@@ -220,16 +220,16 @@ class Cutting:
             entry = self.views[at].entries[position]
             self.bound[line.parts[at]] = (entry,)
             if self._holds(at):
-                self.sift(at + 1, entry)
+                self.choose_singles(at + 1, entry)
 
-    def _cut_sifted(self) -> None:
+    def _slice_groups(self) -> None:
         line, anchor = self.line, self.anchor
-        views = [self._sift(at) for at in range(line.count)]
+        views = [self._filter_entries(at) for at in range(line.count)]
         ranges = Ranges(line, views, anchor, BEFORE_ALL_NS)
         if ranges.is_possible:
             Cutting(self.search, line, ranges, anchor).extend(0, None)
 
-    def _sift(self, at: int) -> EntryIndex:
+    def _filter_entries(self, at: int) -> EntryIndex:
         """Return the entries that may be at this position, given the chosen single events."""
         line, bound = self.line, self.bound
         view = EntryIndex()
@@ -292,10 +292,10 @@ class Slicing:
             search = Search(self._layout, place, budget, most)
             cutting = Cutting(search, line, ranges, anchor)
             if line.is_sifted:
-                cutting.sift(0, None)
+                cutting.choose_singles(0, None)
             else:
                 cutting.extend(0, None)
             found += in_order(search.found) if line.is_sifted else search.found
         if self._maximal:
-            found = maximal(found[:wanted] if budget.is_spent else found)
+            found = select_maximal(found[:wanted] if budget.is_spent else found)
         return in_order(found) if len(self._lines) > 1 else found

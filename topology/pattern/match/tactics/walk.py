@@ -49,11 +49,11 @@ class Route:
             part.is_group and part.until is None and j not in named and not rules.has_strict_step
             for j, part in enumerate(rules.components)
         ]
-        self.depends = [frozenset(_depends(tests)) for tests in rules.tests]
+        self.depends = [frozenset(_dependencies_of(tests)) for tests in rules.tests]
         self.is_cut_short = rules.has_strict_step or any(rules.untils)
 
 
-def _depends(tests: Sequence[Clause]) -> Iterator[int]:
+def _dependencies_of(tests: Sequence[Clause]) -> Iterator[int]:
     for clause in tests:
         yield from clause.aliases
         if clause.settled_at < 0:
@@ -90,7 +90,7 @@ class Walk:
     def is_complete(self) -> bool:
         return self._rules.is_complete(self.bound)
 
-    def go(self) -> bool:
+    def run(self) -> bool:
         """Take entries until none is left, or return False if the walk cannot even start."""
         if not self._begin():
             return False
@@ -130,10 +130,10 @@ class Walk:
         for j in range(rules.count):
             if not rules.is_open(self.bound, j):
                 continue
-            entry = self._candidate(j)
+            entry = self._find_candidate(j)
             if entry is None:
                 continue
-            rank = self._rank(j)
+            rank = self._rank_of(j)
             if best is None or (entry.key, rank) < (best.key, best_rank):
                 stop = best.key if best is not None else None
                 best, best_j, best_rank = entry, j, rank
@@ -147,7 +147,7 @@ class Walk:
             self._take(best_j, best)
         return True
 
-    def _rank(self, j: int) -> int:
+    def _rank_of(self, j: int) -> int:
         if not self.bound[j]:
             return SUCCESSOR
         return GREEDY_LOOP if self._rules.components[j].greedy else LOOP
@@ -157,7 +157,7 @@ class Walk:
         index = self._indexes[j]
         group = self.bound[j]
         low = index.position(first.key)
-        high = index.up_to_time(self._until_ns)
+        high = index.count_up_to(self._until_ns)
         if stop is not None:
             high = min(high, index.position(stop))
         missing = self._rules.minimum[j] - len(group)
@@ -168,7 +168,7 @@ class Walk:
         self._ahead[j] = 0
         self._budget.steps += 1
 
-    def _candidate(self, j: int) -> Entry | None:
+    def _find_candidate(self, j: int) -> Entry | None:
         """Return the next entry that is eligible for the open component, or None if there is none.
 
         The component is added to `open` if a newer entry could be eligible.
@@ -177,9 +177,9 @@ class Walk:
         index = self._indexes[j]
         low = max(rules.begin(self.bound, j, index, self.last), self._ahead[j])
         if rules.edge(self.bound, j) == "strict":
-            entry = self._very_next(j, index, low)
+            entry = self._find_strict_next(j, index, low)
             return None if entry is None or self._is_ended(j, entry) else entry
-        high = index.up_to_time(self._until_ns)
+        high = index.count_up_to(self._until_ns)
         self._budget.steps += 1
         while low < high and not self._fits(j, index.entries[low]):
             low += 1
@@ -194,13 +194,13 @@ class Walk:
     def _is_ended(self, j: int, entry: Entry | None) -> bool:
         """Return whether UNTIL ends the group before the entry (None: before the window's end)."""
         until = self._until_ns if entry is None else entry
-        ender = self._rules.end_of_group(self.bound, j, self._place, until, self._budget)
+        ender = self._rules.find_group_end(self.bound, j, self._place, until, self._budget)
         if ender is not None:
             self.closed_ns = max(self.closed_ns, ender.time_ns)
         return ender is not None
 
-    def _very_next(self, j: int, index: EntryIndex, low: int) -> Entry | None:
-        following = self._place.next_one(self.last)
+    def _find_strict_next(self, j: int, index: EntryIndex, low: int) -> Entry | None:
+        following = self._place.entry_after(self.last)
         self._budget.steps += 1
         if following is None:
             if not self._is_ended(j, None):
@@ -260,7 +260,7 @@ class One:
         unsettled = False
         for route in self._routes:
             walk = Walk(route, place, anchor, budget)
-            if not walk.go():
+            if not walk.run():
                 continue
             before.append(walk)
             waits += walk.waits()

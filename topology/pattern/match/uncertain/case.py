@@ -13,10 +13,10 @@ from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.uncertain.order import (
-    at_most,
-    before,
-    before_by_key,
-    is_settled,
+    grade_before,
+    grade_before_by_key,
+    grade_within,
+    is_order_certain,
     negate,
     within,
 )
@@ -33,15 +33,17 @@ def fits_beside(layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, 
     It must be none of the members, and its order and distance to each must be possible.
     """
     return all(
-        goes_with(layout, one, i, entry, j) for i, entries in enumerate(bound) for one in entries
+        can_be_together(layout, one, i, entry, j)
+        for i, entries in enumerate(bound)
+        for one in entries
     )
 
 
-def goes_with(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
+def can_be_together(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
     """Return whether `one`, of component `i`, and `other`, of `j`, may be in one match."""
     if one is other or not within(one, other, layout.within_ns):
         return False
-    earlier = before_by_key if layout.by_key else before
+    earlier = grade_before_by_key if layout.by_key else grade_before
     if i in layout.before[j]:
         return earlier(one, other) > NO
     return j not in layout.before[i] or earlier(other, one) > NO
@@ -74,10 +76,10 @@ class Case:
         self.last = max(self.members, key=key_of)
         self.error_ns = max([entry.event.error_ns for entry in self.members])
 
-    def component(self, j: int) -> EntryIndex:
+    def component_index(self, j: int) -> EntryIndex:
         return self.place.components[self.layout.number][j]
 
-    def around(
+    def find_around(
         self, index: EntryIndex, low_ns: int, high_ns: int, beside: Entry | None = None
     ) -> list[Entry]:
         """Return the entries whose event time may be between those of two members.
@@ -92,14 +94,14 @@ class Case:
         high_ns += error_ns
         only = self.only
         if only is None:
-            return index.meeting(low_ns, high_ns)
+            return index.find_overlapping(low_ns, high_ns)
         if only.high_ns < low_ns or only.low_ns > high_ns:
             return []
         return [only] if index.find(only) >= 0 else []
 
     def find_passed(self, index: EntryIndex, entry: Entry) -> list[Entry]:
         """Return the non-members that may be between the first member and the entry."""
-        around = self.around(index, self.first.time_ns, entry.time_ns, entry)
+        around = self.find_around(index, self.first.time_ns, entry.time_ns, entry)
         return [one for one in around if one is not entry and one not in self.slots_of]
 
     # -- the requirements on the match itself ----------------------------------------------------
@@ -123,7 +125,7 @@ class Case:
         return worst
 
     def _before(self, one: Entry, other: Entry) -> int:
-        return before_by_key(one, other) if self.layout.by_key else before(one, other)
+        return grade_before_by_key(one, other) if self.layout.by_key else grade_before(one, other)
 
     def window(self) -> int:
         within_ns, members = self.layout.within_ns, self.members
@@ -133,7 +135,7 @@ class Case:
             return YES
         early = [entry for entry in members if entry.low_ns < high_ns - within_ns]
         late = [entry for entry in members if entry.high_ns > low_ns + within_ns]
-        return min(at_most(one, other, within_ns) for one in late for other in early)
+        return min(grade_within(one, other, within_ns) for one in late for other in early)
 
     def conditions(self, *, is_nominal: bool) -> int:
         """Grade the conditions; `is_nominal` says that they hold by corrected timestamps."""
@@ -142,7 +144,7 @@ class Case:
             worst = MAYBE if any(e.low_ns < e.high_ns for e in self.members) else YES
         for clause in layout.clauses:
             if clause.in_doubt or not is_nominal:
-                worst = min(worst, layout.grade(clause, self.bound))
+                worst = min(worst, layout.grade_clause(clause, self.bound))
                 if worst == NO:
                     break
         return worst
@@ -152,18 +154,18 @@ class Case:
     def edges(self, j: int, entry: Entry) -> set[Edge]:
         """Return the possible contiguities of the step into a member, or into one more entry."""
         part = self.layout.components[j]
-        return self.either(j, entry, part.edge, part.loop)
+        return self.choose_by_position(j, entry, part.edge, part.loop)
 
-    def either(self, j: int, entry: Entry, first: T, loop: T) -> set[T]:
+    def choose_by_position(self, j: int, entry: Entry, first: T, loop: T) -> set[T]:
         """Return `loop` if another member of component `j` is before the entry, else `first`.
 
         Return both if that is uncertain.
         """
-        others = [before_by_key(one, entry) for one in self.bound[j] if one is not entry]
+        others = [grade_before_by_key(one, entry) for one in self.bound[j] if one is not entry]
         looped = max(others, default=NO)
         return {first} if looped == NO else {loop} if looped == YES else {first, loop}
 
-    def fits(self, entry: Entry, j: int) -> int:
+    def grade_fit(self, entry: Entry, j: int) -> int:
         """Grade whether, after the earlier members, the component is open and the entry fits.
 
         The entry is in the index of component `j`, but is no member of it. If no member is before
@@ -171,30 +173,30 @@ class Case:
         """
         layout = self.layout
         firsts = [self.bound[k][0] for k in layout.after[j] if self.bound[k]]
-        if any(before_by_key(one, entry) == YES for one in firsts):
+        if any(grade_before_by_key(one, entry) == YES for one in firsts):
             return NO
-        sure, open_ = self._before_it(entry)
+        sure, open_ = self._members_before(entry)
         if not any(sure) and not any(open_) and entry not in self.slots_of:
             return NO
         grade = min(
             YES if any(sure) or entry is self.first else MAYBE,
-            self._is_open(sure, open_, j),
-            self._is_in_place(entry, sure, open_, j),
+            self._grade_open(sure, open_, j),
+            self._grade_place(entry, sure, open_, j),
         )
         if grade > NO:
-            grade = min(grade, self._holds(entry, sure, open_, j))
+            grade = min(grade, self._grade_predicates(entry, sure, open_, j))
         if grade > NO and layout.untils[j] is not None:
-            grade = min(grade, negate(self._is_ended(entry, sure, open_, j)))
+            grade = min(grade, negate(self._grade_ended(entry, sure, open_, j)))
         return grade
 
-    def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
+    def _members_before(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
         """Return the members that are surely, and those that are possibly, before the entry."""
         sure: list[list[Entry]] = []
         open_: list[list[Entry]] = []
         for entries in self.bound:
             surely, maybe = [], []
             for one in entries:
-                grade = NO if one is entry else before_by_key(one, entry)
+                grade = NO if one is entry else grade_before_by_key(one, entry)
                 if grade == YES:
                     surely.append(one)
                 elif grade == MAYBE:
@@ -203,7 +205,7 @@ class Case:
             open_.append(maybe)
         return sure, open_
 
-    def _is_open(self, sure: list[list[Entry]], open_: list[list[Entry]], j: int) -> int:
+    def _grade_open(self, sure: list[list[Entry]], open_: list[list[Entry]], j: int) -> int:
         layout, grade = self.layout, YES
         for i in layout.before[j]:
             if len(sure[i]) < layout.minimum[i]:
@@ -217,7 +219,7 @@ class Case:
             grade = min(grade, NO if sure[k] else MAYBE if open_[k] else YES)
         return grade
 
-    def _is_in_place(
+    def _grade_place(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
         """Grade whether the entry is after the earlier components and within the window.
@@ -227,16 +229,16 @@ class Case:
         layout, grade = self.layout, YES
         for i in range(layout.count):
             for one in sure[i]:
-                grade = min(grade, at_most(entry, one, layout.within_ns))
+                grade = min(grade, grade_within(entry, one, layout.within_ns))
                 if i in layout.before[j]:
                     grade = min(grade, self._before(one, entry))
             for one in open_[i]:
-                is_within = at_most(entry, one, layout.within_ns) == YES
+                is_within = grade_within(entry, one, layout.within_ns) == YES
                 apart = i not in layout.before[j] or self._before(one, entry) == YES
                 grade = min(grade, YES if is_within and apart else MAYBE)
         return grade
 
-    def _holds(
+    def _grade_predicates(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
         """Grade the predicates that are due once the entry is taken."""
@@ -249,13 +251,15 @@ class Case:
             if any(open_[a] for a in clause.aliases):
                 grade = min(grade, MAYBE)
                 continue
-            due = min(self._is_due(bound, open_, a, a in clause.whole, j) for a in clause.aliases)
+            due = min(
+                self._grade_due(bound, open_, a, a in clause.whole, j) for a in clause.aliases
+            )
             if due != NO:
-                held = layout.grade(clause, bound)
+                held = layout.grade_clause(clause, bound)
                 grade = min(grade, held if due == YES else max(held, MAYBE))
         return grade
 
-    def _is_due(
+    def _grade_due(
         self, bound: list[list[Entry]], open_: list[list[Entry]], a: int, whole: bool, j: int
     ) -> int:
         """Grade whether component `a` is closed or, unless it is needed as a whole, bound."""
@@ -269,7 +273,9 @@ class Case:
     def enders(self, j: int) -> EntryIndex:
         return self.place.enders[self.layout.number, j]
 
-    def ended_by(self, j: int, found: Sequence[tuple[Entry, int]], asked: Sequence[Entry]) -> int:
+    def grade_ended_by(
+        self, j: int, found: Sequence[tuple[Entry, int]], asked: Sequence[Entry]
+    ) -> int:
         """Grade whether one of these entries ends the group of component `j`.
 
         `found` pairs each entry with a grade: whether the entry is in the group's range. `asked`
@@ -285,16 +291,18 @@ class Case:
                 binding[j] = [entry]
                 worst = max(worst, min(inside, until.alone(binding)))
             return worst
-        if until.looks_at_time or not is_settled([*self.members, *(entry for entry, _ in found)]):
+        if until.looks_at_time or not is_order_certain(
+            [*self.members, *(entry for entry, _ in found)]
+        ):
             return MAYBE
         for entry in asked:  # The members before the entry are chosen by corrected timestamps.
             bound = [[one for one in entries if one.key < entry.key] for entries in self.bound]
             bound[j].append(entry)
-            if until.condition.holds_newest(layout.binding(bound), j) is True:
+            if until.condition.holds_newest(layout.make_binding(bound), j) is True:
                 return YES
         return NO
 
-    def _is_ended(
+    def _grade_ended(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
         """Grade whether the entry, or another event since the group began, ends the group."""
@@ -302,10 +310,10 @@ class Case:
         found = [(entry, YES)]
         if begun:
             since_ns = min(one.time_ns for one in begun)
-            for other in self.around(self.enders(j), since_ns, entry.time_ns, entry):
-                since = max(before_by_key(one, other) for one in begun)
-                since = min(since, before_by_key(other, entry), YES if sure[j] else MAYBE)
+            for other in self.find_around(self.enders(j), since_ns, entry.time_ns, entry):
+                since = max(grade_before_by_key(one, other) for one in begun)
+                since = min(since, grade_before_by_key(other, entry), YES if sure[j] else MAYBE)
                 if other is not entry and since:
                     found.append((other, since))
         later = [one for one, _ in found if one is entry or one.key > begun[-1].key]
-        return self.ended_by(j, found, later)
+        return self.grade_ended_by(j, found, later)

@@ -15,8 +15,8 @@ The grade is sound: a match in doubt is never confirmed. It is not complete: if 
 exclude each other, the match stays uncertain.
 
 Each event around the match is tested by itself. So a match in doubt stays in doubt whatever else
-arrives. For a match that was certain, only the new event is tested (`still_holds`). This does not
-apply if a third event may come between (STRICT), or may end a group (UNTIL).
+arrives. For a match that was certain, only the new event is tested (`is_still_confirmed`). This
+does not apply if a third event may come between (STRICT), or may end a group (UNTIL).
 
 Cost of a match: O(members) for order and window if they are certain, and a range query by time for
 each negation. The rest costs O(members) for each event around it in the indexes of its components.
@@ -32,11 +32,15 @@ from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.case import Case, fits_beside
-from topology.pattern.match.uncertain.forbidding import grade_blocked, grade_ended, taken_otherwise
+from topology.pattern.match.uncertain.forbidding import (
+    grade_blocked,
+    grade_ended,
+    grade_other_choice,
+)
 from topology.pattern.match.uncertain.order import (
-    at_most,
-    before_by_key,
-    is_settled,
+    grade_before_by_key,
+    grade_within,
+    is_order_certain,
     negate,
 )
 from topology.pattern.store.entry import Entry
@@ -60,11 +64,11 @@ class Grading:
         """
         for way in match.ways():
             case = Case(self.layouts[way.alternative], place, way.bound)
-            if is_sure(case) and self._is_chosen(case) == YES:
+            if is_sure(case) and self._grade_choice(case) == YES:
                 return CONFIRMED
         return UNCERTAIN
 
-    def still_holds(self, place: Place, match: Match, new_entry: Entry) -> bool:
+    def is_still_confirmed(self, place: Place, match: Match, new_entry: Entry) -> bool:
         """Return whether a confirmed match stays confirmed with the new event, which is no member.
 
         This is for alternatives without STRICT and UNTIL.
@@ -73,24 +77,24 @@ class Grading:
             return self.confidence(place, match) == CONFIRMED
         layout = self.layouts[match.alternative]
         alone = Case(layout, place, match.bound, new_entry)
-        if any(forbids(alone) != NO for forbids in (grade_blocked, taken_otherwise)):
+        if any(forbids(alone) != NO for forbids in (grade_blocked, grade_other_choice)):
             return False
-        if layout.matches == "maximal" and next(_joining(alone), None) is None:
+        if layout.matches == "maximal" and next(_find_joining(alone), None) is None:
             return True
         alone.only = None  # All events are considered from here on.
-        return self._is_chosen(alone) == YES
+        return self._grade_choice(alone) == YES
 
-    def _is_chosen(self, case: Case) -> int:
+    def _grade_choice(self, case: Case) -> int:
         """Grade whether the query would choose this match among all matches."""
         if case.layout.matches == "maximal":
             return negate(grade_joined(case))
         is_contested = self._prefers
         if case.layout.matches == "one":  # The walk of another alternative may end earlier.
             others = [layout for layout in self.layouts if layout is not case.layout]
-            is_contested = any(_may_walk(case, layout) for layout in others)
-        return self._start_is_settled(case) if is_contested else YES
+            is_contested = any(_may_reach_minimum(case, layout) for layout in others)
+        return self._grade_start(case) if is_contested else YES
 
-    def _start_is_settled(self, case: Case) -> int:
+    def _grade_start(self, case: Case) -> int:
         """Grade whether event times confirm the choice among the matches of this start.
 
         They do if they agree with corrected timestamps on everything that the choice depends on.
@@ -98,22 +102,26 @@ class Grading:
         clauses = [clause for each in self.layouts for clause in each.clauses]
         if any(clause.looks_back for clause in clauses):
             return MAYBE
-        entries = {entry for each in self.layouts for entry in _relevant(case, each)}
+        entries = {entry for each in self.layouts for entry in _find_relevant(case, each)}
         if all(entry.low_ns == entry.high_ns for entry in entries):
             return YES
         timed = any(clause.looks_at_time for clause in clauses)
-        if timed or not is_settled(entries) or not _is_cut(entries, case.layout.within_ns):
+        if (
+            timed
+            or not is_order_certain(entries)
+            or not _has_certain_window(entries, case.layout.within_ns)
+        ):
             return MAYBE
         return YES
 
 
-def valid(case: Case, *, is_nominal: bool) -> int:
+def grade_validity(case: Case, *, is_nominal: bool) -> int:
     """Grade whether the match is valid, without regard to MAXIMAL.
 
     `is_nominal`: whether its conditions hold by corrected timestamps.
     """
     worst = YES
-    for grade in _grades(case, is_nominal=is_nominal):
+    for grade in _grade_requirements(case, is_nominal=is_nominal):
         worst = min(worst, grade)
         if worst == NO:
             break
@@ -125,48 +133,48 @@ def is_sure(case: Case) -> bool:
 
     The cheapest and most frequent doubts are tested first, and the tests end at the first doubt.
     """
-    return all(grade == YES for grade in _grades(case, is_nominal=True))
+    return all(grade == YES for grade in _grade_requirements(case, is_nominal=True))
 
 
-def _grades(case: Case, *, is_nominal: bool) -> Iterator[int]:
+def _grade_requirements(case: Case, *, is_nominal: bool) -> Iterator[int]:
     yield case.order()
     yield case.window()
     yield case.conditions(is_nominal=is_nominal)
-    for forbids in (grade_blocked, grade_ended, taken_otherwise):
+    for forbids in (grade_blocked, grade_ended, grade_other_choice):
         yield negate(forbids(case))
 
 
-def _may_walk(case: Case, layout: Layout) -> bool:
+def _may_reach_minimum(case: Case, layout: Layout) -> bool:
     """Return whether every component of `layout` may have its minimum when the match ends."""
     return all(
-        sum(before_by_key(case.last, entry) != YES for entry in _since(case, index))
+        sum(grade_before_by_key(case.last, entry) != YES for entry in _find_in_window(case, index))
         >= layout.minimum[j]
         for j, index in enumerate(case.place.components[layout.number])
     )
 
 
-def _is_cut(entries: set[Entry], within_ns: int) -> bool:
+def _has_certain_window(entries: set[Entry], within_ns: int) -> bool:
     """Return whether it is certain for every two entries if they are within one window."""
-    return all(at_most(one, other, within_ns) != MAYBE for one in entries for other in entries)
+    return all(grade_within(one, other, within_ns) != MAYBE for one in entries for other in entries)
 
 
-def _relevant(case: Case, layout: Layout) -> Iterator[Entry]:
+def _find_relevant(case: Case, layout: Layout) -> Iterator[Entry]:
     """Yield the entries that the alternative's walk from the first event may depend on."""
     within_ns, place = layout.within_ns, case.place
     for index in place.indexes(layout.number):
-        yield from _since(case, index)
+        yield from _find_in_window(case, index)
     for gap, index in zip(layout.gaps, place.blockers[layout.number], strict=True):
         if gap.at_start:
             for each in (index, place.everything) if gap.strict else (index,):
-                found = case.around(each, case.first.time_ns - within_ns, case.first.time_ns)
-                yield from (e for e in found if at_most(case.first, e, within_ns))
+                found = case.find_around(each, case.first.time_ns - within_ns, case.first.time_ns)
+                yield from (e for e in found if grade_within(case.first, e, within_ns))
 
 
-def _since(case: Case, index: EntryIndex) -> Iterator[Entry]:
+def _find_in_window(case: Case, index: EntryIndex) -> Iterator[Entry]:
     """Yield the events that may be in the window that starts with the first event."""
     first, within_ns = case.first, case.layout.within_ns
-    for entry in case.around(index, first.time_ns, first.time_ns + within_ns):
-        if before_by_key(entry, first) != YES and at_most(entry, first, within_ns):
+    for entry in case.find_around(index, first.time_ns, first.time_ns + within_ns):
+        if grade_before_by_key(entry, first) != YES and grade_within(entry, first, within_ns):
             yield entry
 
 
@@ -183,19 +191,19 @@ def grade_joined(case: Case) -> int:
     """
     layout = case.layout
     ordered: set[Entry] = set()
-    for j, entry in _joining(case):
+    for j, entry in _find_joining(case):
         if (
             layout.untils[j] is None
             and layout.minimum[j] <= len(case.bound[j]) + 1
             and all(clause.for_each for clause in layout.clauses if j in clause.aliases)
         ):
-            return NO if _is_exact_around(case) else MAYBE
+            return NO if _has_exact_times(case) else MAYBE
         ordered.add(entry)
-    is_sure = not ordered or _is_as_it_seems(case, ordered) or _is_exact_around(case)
+    is_sure = not ordered or _is_same_in_all_worlds(case, ordered) or _has_exact_times(case)
     return NO if is_sure else MAYBE
 
 
-def _is_exact_around(case: Case) -> bool:
+def _has_exact_times(case: Case) -> bool:
     """Return whether all events that the match may depend on have exact times.
 
     Then corrected timestamps decide about the match.
@@ -207,39 +215,39 @@ def _is_exact_around(case: Case) -> bool:
     return all(
         entry.low_ns == entry.high_ns
         for index in indexes
-        for entry in case.around(index, low_ns, high_ns)
+        for entry in case.find_around(index, low_ns, high_ns)
     )
 
 
-def _joining(case: Case) -> Iterator[tuple[int, Entry]]:
+def _find_joining(case: Case) -> Iterator[tuple[int, Entry]]:
     """Yield the events that may join the match, each by itself, with their components."""
     since_ns = case.last.time_ns - case.layout.within_ns
     for j in range(case.layout.count):
         if len(case.bound[j]) < case.layout.maximum[j]:
-            for entry in case.around(case.component(j), since_ns, case.last.time_ns):
+            for entry in case.find_around(case.component_index(j), since_ns, case.last.time_ns):
                 if entry not in case.slots_of and _may_join(case, entry, j):
                     yield j, entry
 
 
 def _may_join(case: Case, entry: Entry, j: int) -> bool:
     layout = case.layout
-    if not any(before_by_key(entry, one) for one in case.members):
+    if not any(grade_before_by_key(entry, one) for one in case.members):
         return False  # The event would be the end of the match.
     if not fits_beside(layout, case.bound, entry, j):
         return False
     bound = [*case.bound]
     bound[j] = [entry]
     return not any(
-        layout.grade(clause, bound) == NO
+        layout.grade_clause(clause, bound) == NO
         for clause in layout.clauses
         if j in clause.aliases and clause.for_each
     )
 
 
-def _is_as_it_seems(case: Case, others: set[Entry]) -> bool:
+def _is_same_in_all_worlds(case: Case, others: set[Entry]) -> bool:
     layout, entries = case.layout, [*case.members, *others]
     if any(it is not None and it.looks_at_time for it in (*layout.clauses, *layout.untils)):
         return False
     low_ns = min(entry.low_ns for entry in entries)
     high_ns = max(entry.high_ns for entry in entries)
-    return high_ns - low_ns <= layout.within_ns and is_settled(entries)
+    return high_ns - low_ns <= layout.within_ns and is_order_certain(entries)

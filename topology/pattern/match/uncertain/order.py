@@ -14,7 +14,7 @@ from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.store.entry import Entry, key_of
 
 
-def apart(one: Entry, other: Entry) -> Distance:
+def find_distance(one: Entry, other: Entry) -> Distance:
     """Return the least and the largest event-time distance from `one` to `other`.
 
     For events of two sources, the distance follows from their intervals alone.
@@ -25,45 +25,45 @@ def apart(one: Entry, other: Entry) -> Distance:
     return distance(mine, theirs, mine.error_ns + theirs.error_ns, one.play)
 
 
-def before(one: Entry, other: Entry) -> int:
+def grade_before(one: Entry, other: Entry) -> int:
     """Grade whether the event time of `one` is earlier than that of `other`."""
     if one.high_ns < other.low_ns:
         return YES
-    least_ns, most_ns = apart(one, other)
+    least_ns, most_ns = find_distance(one, other)
     return YES if least_ns > 0 else MAYBE if most_ns > 0 else NO
 
 
-def before_by_key(one: Entry, other: Entry) -> int:
+def grade_before_by_key(one: Entry, other: Entry) -> int:
     """Grade whether `one` is before `other`; the rest of the key decides between equal times."""
     if one.high_ns < other.low_ns:
         return YES
     if other.high_ns < one.low_ns:
         return NO
-    least_ns, most_ns = apart(one, other)
+    least_ns, most_ns = find_distance(one, other)
     tie_ns = 0 if one.key[1:] < other.key[1:] else 1
     return YES if least_ns >= tie_ns else MAYBE if most_ns >= tie_ns else NO
 
 
-def at_most(late: Entry, early: Entry, limit_ns: int) -> int:
+def grade_within(late: Entry, early: Entry, limit_ns: int) -> int:
     """Grade whether `late` is before `early`, or at most `limit_ns` after it."""
     if late.high_ns - early.low_ns <= limit_ns:
         return YES
     if late.low_ns - early.high_ns > limit_ns:
         return NO
-    least_ns, most_ns = apart(early, late)
+    least_ns, most_ns = find_distance(early, late)
     return YES if most_ns <= limit_ns else MAYBE if least_ns <= limit_ns else NO
 
 
 def within(one: Entry, other: Entry, limit_ns: int) -> bool:
     """Return whether the events may be at most `limit_ns` apart, whichever is earlier."""
-    return at_most(one, other, limit_ns) > NO and at_most(other, one, limit_ns) > NO
+    return grade_within(one, other, limit_ns) > NO and grade_within(other, one, limit_ns) > NO
 
 
 def negate(grade: int) -> int:
     return YES - grade
 
 
-def is_settled(entries: Iterable[Entry]) -> bool:
+def is_order_certain(entries: Iterable[Entry]) -> bool:
     """Return whether the entries have the same order for all possible event times.
 
     Only the intervals are compared; events of one clock are not treated specially.

@@ -34,12 +34,12 @@ from topology.pattern.compile.grading import NO, YES
 from topology.pattern.match.evaluation import Evaluation, Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
-from topology.pattern.match.tactics.maximal import maximal
+from topology.pattern.match.tactics.maximal import select_maximal
 from topology.pattern.match.twins import Twins
-from topology.pattern.match.uncertain.case import Case, fits_beside, goes_with
-from topology.pattern.match.uncertain.forbidding import grade_blocked, taken_otherwise
-from topology.pattern.match.uncertain.grade import valid
-from topology.pattern.match.uncertain.order import before_by_key, within
+from topology.pattern.match.uncertain.case import Case, can_be_together, fits_beside
+from topology.pattern.match.uncertain.forbidding import grade_blocked, grade_other_choice
+from topology.pattern.match.uncertain.grade import grade_validity
+from topology.pattern.match.uncertain.order import grade_before_by_key, within
 from topology.pattern.store.entry import Entry, key_of
 from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.free_groups import is_free
@@ -66,7 +66,7 @@ class Possible:
     def _rules_out(self, place: Place, match: Match, new_entry: Entry) -> bool:
         layout = self._plans[match.alternative].layout
         alone = Case(layout, place, match.bound, new_entry)
-        return any(forbids(alone) == YES for forbids in (grade_blocked, taken_otherwise))
+        return any(forbids(alone) == YES for forbids in (grade_blocked, grade_other_choice))
 
     def evaluate(
         self,
@@ -94,8 +94,8 @@ class Possible:
         sure: list[Match] = []
         for plan in self._plans:
             search = SetSearch(plan, place, anchor, error_ns, budget, known, sought)
-            search.go()
-            found += maximal(search.found) if plan.takes_largest else search.found
+            search.run()
+            found += select_maximal(search.found) if plan.takes_largest else search.found
             sure += search.sure
         if self._plans[0].layout.matches == "one":
             found = [match for match in found if not _is_beaten(match, sure)]
@@ -116,21 +116,21 @@ def _is_beaten(match: Match, sure: Sequence[Match]) -> bool:
     return any(
         other.alternative != match.alternative
         and other.first is match.first
-        and _begins_surely(other)
-        and _begins_surely(match)
+        and _is_start_certain(other)
+        and _is_start_certain(match)
         and _ends_before(other, match)
         for other in sure
     )
 
 
-def _begins_surely(match: Match) -> bool:
+def _is_start_certain(match: Match) -> bool:
     """Return whether the first member is the first in every world.
 
     Otherwise the match has another start in some world.
     """
     first = match.first
     return all(
-        entry is first or before_by_key(first, entry) == YES
+        entry is first or grade_before_by_key(first, entry) == YES
         for entries in match.bound
         for entry in entries
     )
@@ -142,7 +142,7 @@ def _ends_before(one: Match, other: Match) -> bool:
     If both end with the same event, the order of the alternatives decides.
     """
     last, ends = other.last, [entry for entries in one.bound for entry in entries]
-    if any(entry is not last and before_by_key(entry, last) != YES for entry in ends):
+    if any(entry is not last and grade_before_by_key(entry, last) != YES for entry in ends):
         return False
     return last not in ends or one.alternative < other.alternative
 
@@ -205,7 +205,7 @@ class SetSearch(Search):
         self._bound: Bound = [()] * plan.layout.count
         self.sure: list[Match] = []
 
-    def go(self) -> None:
+    def run(self) -> None:
         indexes, new_entry, places = (
             self.place.components[self.layout.number],
             self._new_entry,
@@ -224,33 +224,33 @@ class SetSearch(Search):
         """Choose events for `order[at]` and later ones; the anchor is of component `owner`."""
         plan = self._plan
         if at == len(plan.order):
-            self._take_free(owner)
+            self._choose_free(owner)
             return
         j = plan.order[at]
-        for entries in self._choices(j, owner):
+        for entries in self._find_choices(j, owner):
             if self.is_over:
                 break
             self._bound[j] = entries
-            if all(plan.layout.grade(clause, self._bound) for clause in plan.due[j]):
+            if all(plan.layout.grade_clause(clause, self._bound) for clause in plan.due[j]):
                 self._choose(at + 1, owner)
         self._bound[j] = ()
 
-    def _choices(self, j: int, owner: int) -> Iterator[tuple[Entry, ...]]:
+    def _find_choices(self, j: int, owner: int) -> Iterator[tuple[Entry, ...]]:
         layout = self.layout
         if layout.minimum[j] == 0 and j != owner and j != self._is_for:
             yield ()
-        candidates = self._candidates(j, owner)
+        candidates = self._find_candidates(j, owner)
         if layout.maximum[j] == 1:
             for entry in candidates:
-                passed = self._skips((entry,), j, entry.high_ns)
+                passed = self._find_skipped((entry,), j, entry.high_ns)
                 if passed is None:
                     yield (entry,)
                 elif entry.time_ns - self._error_ns > passed.high_ns:
                     break  # All later entries pass over it too.
             return
-        yield from self._groups(j, owner, candidates)
+        yield from self._find_groups(j, owner, candidates)
 
-    def _groups(
+    def _find_groups(
         self, j: int, owner: int, candidates: Sequence[Entry]
     ) -> Iterator[tuple[Entry, ...]]:
         """Yield all subsets of the candidates, in the order of keys, that may still be possible."""
@@ -269,16 +269,16 @@ class SetSearch(Search):
             for at in range(len(candidates) - 1, since - 1, -1):
                 longer = (*group, candidates[at])
                 close = all(within(candidates[at], one, layout.within_ns) for one in group)
-                if close and self._skips(longer, j, later_ns[at]) is None:
+                if close and self._find_skipped(longer, j, later_ns[at]) is None:
                     waiting.append((longer, at + 1))
 
-    def _candidates(self, j: int, owner: int) -> list[Entry]:
+    def _find_candidates(self, j: int, owner: int) -> list[Entry]:
         if j == owner and self.layout.maximum[j] == 1:
             cut = [self._anchor]
         else:
             cut = self._cut(j, owner)
         if j != owner:
-            cut = [e for e in cut if goes_with(self.layout, self._anchor, owner, e, j)]
+            cut = [e for e in cut if can_be_together(self.layout, self._anchor, owner, e, j)]
         self.budget.steps += len(cut)
         return [entry for entry in cut if fits_beside(self.layout, self._bound, entry, j)]
 
@@ -287,9 +287,9 @@ class SetSearch(Search):
         index = self.place.components[layout.number][j]
         span_ns = layout.within_ns + 2 * self._error_ns
         if layout.by_end:
-            low, high = index.before_time(anchor.time_ns - span_ns), index.behind(anchor.key)
+            low, high = index.count_before(anchor.time_ns - span_ns), index.behind(anchor.key)
         else:
-            low, high = index.position(anchor.key), index.up_to_time(anchor.time_ns + span_ns)
+            low, high = index.position(anchor.key), index.count_up_to(anchor.time_ns + span_ns)
         cut = index.entries[low:high]
         if j == self._is_for and layout.maximum[j] == 1:
             return [entry for entry in cut if entry is self._new_entry]
@@ -297,7 +297,7 @@ class SetSearch(Search):
             cut = [entry for entry in cut if entry is not self._new_entry]
         return cut
 
-    def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:
+    def _find_skipped(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:
         """Return an entry that the step into the last of `entries` surely and wrongly passes over.
 
         Return None if there is none. Choices after these entries are at `later_ns` or later.
@@ -317,12 +317,12 @@ class SetSearch(Search):
         else:
             ways = [j] if edges == {"next"} else []
         for k in ways:
-            for other in self._find_passed(case, case.component(k), newest, later_ns):
-                if case.fits(other, k) == YES:
+            for other in self._find_passed(case, case.component_index(k), newest, later_ns):
+                if case.grade_fit(other, k) == YES:
                     return other
         if edges == {"strict"}:
             for other in self._find_passed(case, case.place.everything, newest, later_ns):
-                if any(before_by_key(one, other) == YES for one in case.members):
+                if any(grade_before_by_key(one, other) == YES for one in case.members):
                     return other
         return None
 
@@ -330,48 +330,55 @@ class SetSearch(Search):
         self, case: Case, index: EntryIndex, newest: Entry, later_ns: int
     ) -> Iterator[Entry]:
         """Yield non-members that are surely before `newest`, with no member between."""
-        for other in case.around(index, case.first.time_ns, newest.time_ns):
+        for other in case.find_around(index, case.first.time_ns, newest.time_ns):
             self.budget.steps += 1
             before_all = other.high_ns < later_ns or other.high_ns == other.low_ns == later_ns
-            if not before_all or other in case.slots_of or before_by_key(other, newest) != YES:
+            if (
+                not before_all
+                or other in case.slots_of
+                or grade_before_by_key(other, newest) != YES
+            ):
                 continue
             if all(
-                one is newest or NO in (before_by_key(other, one), before_by_key(one, newest))
+                one is newest
+                or NO in (grade_before_by_key(other, one), grade_before_by_key(one, newest))
                 for one in case.members
             ):
                 yield other
 
     # -- groups taken as a whole ----------------------------------------------------------------
 
-    def _take_free(self, owner: int) -> None:
+    def _choose_free(self, owner: int) -> None:
         """Choose the largest sets of events for the free groups, given the other choices."""
         plan = self._plan
         if not plan.free:
-            self._finish()
+            self._record_match()
             return
         nodes: list[tuple[int, Entry]] = []
         for j in plan.free:
-            nodes += [(j, e) for e in self._candidates(j, owner) if self._suits(e, j)]
+            nodes += [(j, e) for e in self._find_candidates(j, owner) if self._may_fit(e, j)]
         layout = self.layout
-        together = [[goes_with(layout, e, i, o, j) for j, o in nodes] for i, e in nodes]
-        for clique in cliques(together, self.budget):
+        together = [[can_be_together(layout, e, i, o, j) for j, o in nodes] for i, e in nodes]
+        for clique in find_cliques(together, self.budget):
             chosen = [nodes[at] for at in clique]
             if owner in plan.free and (owner, self._anchor) not in chosen:
                 continue
             for j in plan.free:
                 self._bound[j] = tuple(sorted((e for k, e in chosen if k == j), key=key_of))
             if all(len(self._bound[j]) >= plan.layout.minimum[j] for j in plan.free):
-                self._finish()
+                self._record_match()
         for j in plan.free:
             self._bound[j] = ()
 
-    def _suits(self, entry: Entry, j: int) -> bool:
+    def _may_fit(self, entry: Entry, j: int) -> bool:
         bound: list[Sequence[Entry]] = [*self._bound]
         bound[j] = (entry,)
         layout = self.layout
-        return all(layout.grade(clause, bound) for clause in layout.clauses if j in clause.aliases)
+        return all(
+            layout.grade_clause(clause, bound) for clause in layout.clauses if j in clause.aliases
+        )
 
-    def _finish(self) -> None:
+    def _record_match(self) -> None:
         layout = self.layout
         if not any(self._bound):
             return
@@ -381,7 +388,7 @@ class SetSearch(Search):
             if is_possible:
                 self.found.append(Match(layout.number, tuple(self._bound)))
             return
-        grade = valid(Case(layout, self.place, self._bound), is_nominal=False)
+        grade = grade_validity(Case(layout, self.place, self._bound), is_nominal=False)
         if grade > NO:
             match = Match(layout.number, tuple(self._bound))
             self.found.append(match)
@@ -389,7 +396,7 @@ class SetSearch(Search):
                 self.sure.append(match)
 
 
-def cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[list[int]]:
+def find_cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[list[int]]:
     """Yield the maximal sets of nodes in which every two nodes go together.
 
     These are maximal cliques (Bron and Kerbosch, 1973), found with a pivot; a set is the bits of an
@@ -407,17 +414,17 @@ def cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[
         chosen, open_, closed = waiting.pop()
         if not open_:
             if not closed:
-                yield list(_bits(chosen))
+                yield list(_iter_bits(chosen))
             continue
-        pivot = max(_bits(open_ | closed), key=lambda node: (beside[node] & open_).bit_count())
-        for node in _bits(open_ & ~beside[pivot]):
+        pivot = max(_iter_bits(open_ | closed), key=lambda node: (beside[node] & open_).bit_count())
+        for node in _iter_bits(open_ & ~beside[pivot]):
             bit = 1 << node
             waiting.append((chosen | bit, open_ & beside[node], closed & beside[node]))
             open_ &= ~bit
             closed |= bit
 
 
-def _bits(nodes: int) -> Iterator[int]:
+def _iter_bits(nodes: int) -> Iterator[int]:
     while nodes:
         lowest = nodes & -nodes
         yield lowest.bit_length() - 1

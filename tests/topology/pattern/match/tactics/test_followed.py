@@ -26,8 +26,8 @@ from tests.topology.pattern.generate import (
     shuffled,
 )
 from tests.topology.pattern.unparse import unparse
-from topology.model.event import DATA, PASSED, WATERMARK, Event, twin
-from topology.model.ramp import ramp
+from topology.model.event import DATA, PASSED, WATERMARK, Event, copy_event
+from topology.model.ramp import make_ramp
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.tactics import followed
 from topology.pattern.operator import Pattern
@@ -182,7 +182,7 @@ def input_of(rng: Random, *, ordered: bool) -> list[Event]:
         event.error_ns = int(rng.random() < 0.005)
         found.append(event)
         if rng.random() < 0.1:
-            again = twin(rng.choice([one for one in found if one.kind == DATA]))
+            again = copy_event(rng.choice([one for one in found if one.kind == DATA]))
             again.at_ns = again.arrival_ns = at_ns
             found.append(again)
         elif rng.random() < 0.1:
@@ -192,7 +192,7 @@ def input_of(rng: Random, *, ordered: bool) -> list[Event]:
             watermark = Event("default", "", 0, 0, watermark_ns, at_ns, kind=WATERMARK)
             watermark.complete_ns = watermark_ns - rng.choice((0, 4))
             if beats > 1:
-                ramp(watermark, at_ns - beats + 1, 1, watermark.complete_ns - beats + 1)
+                make_ramp(watermark, at_ns - beats + 1, 1, watermark.complete_ns - beats + 1)
             found.append(watermark)
     return found
 
@@ -210,7 +210,7 @@ def test_operator_agrees_for_any_cut(ordered: bool) -> None:
         results: list[list[Any]] = []
         rests = []
         for operator in pair:
-            copies, said, keeping = [twin(event) for event in events], [], Keeping()
+            copies, said, keeping = [copy_event(event) for event in events], [], Keeping()
             for batch in cut(copies, rng, (1, 2, 7, 30)):
                 step = operator.on_batch(batch, batch[-1].at_ns)
                 assert step.released == batch
